@@ -91,15 +91,12 @@ func TestRemake(t *testing.T) {
 			t.Errorf("job %s was removed, and nobody is told: %v", u, err)
 		}
 	}
-	if s.Claims = nil; true {
-		rev, err := all[1].Claim(t.Context(), txn.Claiming{Claim: claims[1], Seen: &rendezvous.Snapshot{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		claims[1].Rev = rev
+	claims[1].Rev, err = all[1].Claim(t.Context(), txn.Claiming{Claim: claims[1], Seen: &rendezvous.Snapshot{}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := all[1].Remake(t.Context(),
-		txn.Remaking{Me: claims[1], Job: v.Remake, Seen: &rendezvous.Snapshot{}}); !store.Moved(err) {
+	if _, err := all[1].Remake(t.Context(), txn.Remaking{Me: claims[1], Job: v.Remake,
+		Seen: &rendezvous.Snapshot{Rev: claims[1].Rev}}); !store.Moved(err) {
 		t.Errorf("after rm: %v", err)
 	}
 }
@@ -119,7 +116,7 @@ func TestRemakeOfAFailedJob(t *testing.T) {
 	}
 	own := rendezvous.Job{Slots: 1, Limits: rendezvous.Limits{Min: 4, Max: 4, Exact: true}}
 	j, err := r.Remake(t.Context(), txn.Remaking{Me: k, Job: reclaim.Decide([]rendezvous.Claim{k}, "u", reclaim.ForAll).
-		Remake, Own: own, Seen: &rendezvous.Snapshot{}})
+		Remake, Own: own, Seen: &rendezvous.Snapshot{Rev: k.Rev}})
 	if err != nil || j.Attempt != 3 || j.Limits.Max != 4 || j.Succeeds != "u" {
 		t.Fatalf("%v %+v", err, j)
 	}
@@ -157,6 +154,63 @@ func TestRemakeThatComesLate(t *testing.T) {
 	}
 	if j, err := r.Remake(t.Context(), late); !store.Moved(err) {
 		t.Errorf("the job was made again by a late request: %v, %+v", err, j)
+	}
+}
+
+// A request arrives late in a store that was set back to a moment in which its node had claimed. Others
+// have claimed since what they know of a newer job: that one counts, and not what the request rests on.
+func TestRemakeThatComesLateIntoOlderClaims(t *testing.T) {
+	for name, x := range map[string]struct {
+		copied int    // claims there when the store was copied
+		claims string // the node that claims after it was set back
+	}{
+		"another claim of one that was there": {copied: 2, claims: "b"},
+		"one that was not there":              {copied: 2, claims: "c"},
+		"the store is of before all claimed":  {copied: 1, claims: "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := memory.New()
+			r := txn.Requests{Store: c.Client("a"), Job: "x"}
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			claim := func(k rendezvous.Claim) {
+				t.Helper()
+				var err error
+				k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute)
+				must(err)
+				before, err := r.ClaimRev(t.Context(), k.Node)
+				must(err)
+				_, err = r.Claim(t.Context(), txn.Claiming{Claim: k, Before: before, Seen: &rendezvous.Snapshot{}})
+				must(err)
+			}
+			var old memory.Backup
+			for i, k := range []rendezvous.Claim{memberClaim("a"), memberClaim("b")} {
+				_, err := r.Store.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put("other", []byte("1"))}})
+				must(err)
+				if claim(k); i+1 == x.copied {
+					old = c.Backup()
+				}
+			}
+			s, err := rendezvous.Read(t.Context(), r.Store, "x")
+			must(err)
+			late := txn.Remaking{Me: s.Claims[0], Job: reclaim.Decide(s.Claims, "u", reclaim.ForAll).Remake, Seen: &s}
+			c.Restore(old)
+			newer := memberClaim(x.claims)
+			newer.Job.UID, newer.Job.Succeeds = "v", "u"
+			claim(newer)
+			if j, err := r.Remake(t.Context(), late); !store.Moved(err) {
+				t.Errorf("the job was made again by a late request: %v, %+v", err, j)
+			}
+			s, err = rendezvous.Read(t.Context(), r.Store, "x")
+			must(err)
+			if s.Job != nil {
+				t.Errorf("there is a job: %+v", s.Job)
+			}
+		})
 	}
 }
 

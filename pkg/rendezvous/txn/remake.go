@@ -58,9 +58,23 @@ type Remaking struct {
 	Seen *rendezvous.Snapshot // the store, which is behind
 }
 
+// mostClaims bounds how many claims are compared one by one: a transaction has at most 128 guards.
+const mostClaims = 64
+
+// sameClaims hold while the claims are those that were seen. A store that was set back to a moment in
+// which the job was claimed shows the own claim as it was: until others claim what they know since,
+// nothing tells it from the store of then.
+func (r Requests) sameClaims(seen *rendezvous.Snapshot) []store.Guard {
+	guards := []store.Guard{store.NoneNewer(r.Job.AllClaims(), seen.Rev)}
+	for _, c := range seen.Claims[:min(len(seen.Claims), mostClaims)] {
+		guards = append(guards, store.Unchanged(r.Job.Claim(c.Node), c.Rev))
+	}
+	return guards
+}
+
 // Remake makes a job again for which the store is behind, under a new uid and with a new secret:
-// once, unless another node did, the job was removed, or anything moved in the store since it was
-// seen. What the store still shows of the older job goes with it, but for the records of its
+// once, unless another node did, the job was removed, or anything moved in the store, claims too,
+// since it was seen. What the store still shows of the older job goes with it, but for the records of its
 // checkpoints.
 func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error) {
 	m, me := x.Job, x.Me
@@ -114,6 +128,7 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 		guards = append(guards, schema.FenceIs(r.Job, x.Seen.Job.UID, x.Seen.Fence),
 			store.Unchanged(r.Job.Head(), x.Seen.Head.Rev))
 	}
+	guards = append(guards, r.sameClaims(x.Seen)...)
 	_, err := r.send(ctx, "make the job again",
 		store.Request{If: guards, Then: append(then, history.Tell(r.Job, ev))})
 	return j, err
