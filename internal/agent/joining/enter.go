@@ -46,8 +46,9 @@ type joinState struct {
 	endedWorld   int64 // revision of the ended world that was there when this agent came
 	hasRead      bool  // the first read of the job is done
 	peersKnowJob bool
-	late         bool // the job went on without what this node knows
-	warned       bool // it was said that no peer reaches this node
+	late         bool      // the job went on without what this node knows
+	goesOnSince  time.Time // the job was found to go on like that since then
+	warned       bool      // it was said that no peer reaches this node
 	// asked is the node that was asked last whether it reaches this one, and firstMute the first of
 	// those that were asked and did not answer, since one did.
 	asked, firstMute string

@@ -41,8 +41,9 @@ func (storeBehind) Error() string { return "the store is behind what nodes have 
 // nodes claim that it does.
 //
 // A node that comes late is not believed against the others: while members of the world that the
-// store shows answer, and do not claim, the job goes on without what this node alone remembers. It
-// is above the generation that the node registers with, and the node's checkpoint is offered.
+// store shows answer, are registered and do not claim, the job goes on without what this node alone
+// remembers. It is above the generation that the node registers with, and the node's checkpoint is
+// offered.
 func (j *Joiner) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 	if s.Job == nil || s.Claimed(s.Job) {
 		return storeBehind{*s}
@@ -57,8 +58,7 @@ func (j *Joiner) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 		return err
 	}
 	if s.Job.UID == c.Job.UID {
-		if live, err := j.live(ctx, s, name); live || err != nil {
-			j.state.late = live
+		if j.state.late, err = j.comesLate(ctx, s, name); j.state.late || err != nil {
 			return err
 		}
 	}
@@ -74,8 +74,29 @@ func (j *Joiner) openPeers(ctx context.Context, s *rendezvous.Snapshot) error {
 	return err
 }
 
-// live reports whether a member of the world that the store shows, other than node, answers.
-func (j *Joiner) live(ctx context.Context, s *rendezvous.Snapshot, node string) (bool, error) {
+// comesLate reports whether the job goes on from s, which shows less than node remembers. A member
+// may answer and not be heard of in the store: one that was set back shows its registration for as
+// long as a lease, and then it finds the store behind when it reaches it.
+func (j *Joiner) comesLate(ctx context.Context, s *rendezvous.Snapshot, node string) (bool, error) {
+	on, err := j.goesOn(ctx, s, node)
+	switch {
+	case err != nil:
+		return false, err
+	case !on:
+		j.state.goesOnSince = time.Time{}
+		return false, nil
+	case j.state.goesOnSince.IsZero():
+		j.state.goesOnSince = time.Now()
+	}
+	if time.Since(j.state.goesOnSince) > j.LeaseTTL+time.Second {
+		return true, nil
+	}
+	return false, hindrance{errors.New("the job goes on from an older state than this node remembers")}
+}
+
+// goesOn reports whether a member of the world that the store shows, other than node, answers and is
+// registered.
+func (j *Joiner) goesOn(ctx context.Context, s *rendezvous.Snapshot, node string) (bool, error) {
 	if s.World == nil {
 		return false, nil
 	}
@@ -88,7 +109,14 @@ func (j *Joiner) live(ctx context.Context, s *rendezvous.Snapshot, node string) 
 			continue
 		}
 		asked++
-		if j.Peers.Probe(ctx, r).Kind == membership.Same {
+		if j.Peers.Probe(ctx, r).Kind != membership.Same {
+			continue
+		}
+		n, err := j.registered(ctx, r.Node)
+		if err != nil {
+			return false, err
+		}
+		if n != nil && n.Same(r) {
 			return true, nil
 		}
 	}

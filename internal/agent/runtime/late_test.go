@@ -45,6 +45,35 @@ func TestNodeThatComesLateOffersWhatItKnows(t *testing.T) {
 	})
 }
 
+// The store is set back while one node is down and the other one is cut from it. The node that comes
+// back remembers more than the store: that its partner answers is no sign that the job goes on from there.
+func TestMemberThatIsCutFromTheStoreDoesNotGoOn(t *testing.T) {
+	for _, back := range []time.Duration{time.Second, 5 * time.Second} { // the registration of a is there, or ended
+		t.Run(back.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newFaulty(t, seedOf(5), someFaults())
+				s.up("a")
+				s.up("b")
+				s.runs(time.Minute)
+				old := s.etcd.Backup()
+				s.until("three saves are committed", time.Minute, func(x rendezvous.Snapshot) bool { return x.Head.Number >= 3 })
+				s.at["b"].kill()
+				s.keepStoreFrom(s.at["a"], true)
+				s.lose("set back", func() { s.restore(old, true) })
+				time.Sleep(back)
+				s.up("b")
+				time.Sleep(20 * time.Second)
+				s.keepStoreFrom(s.at["a"], false)
+				s.runs(time.Minute)
+				s.settled()
+				s.stop()
+				s.finish()
+				s.workers.Wait()
+			})
+		})
+	}
+}
+
 // seedOf is a seed of a simulation of n nodes.
 func seedOf(n int) (seed uint64) {
 	for rand.New(rand.NewPCG(seed, 13)).IntN(5) != n-2 {
