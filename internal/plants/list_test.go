@@ -378,6 +378,8 @@ var plants = []plant{
 	{"what a commit replaced stays while the next save is taken", pipeline + "/carry.go", "_ = l.replicator.Tidy(ctx)\n}", "}", pipeline, "TestDiskUseIsBounded"},
 	{"a save that was given up keeps its room at the other node", chunkstore + "/draft.go", `return p.Before(at) }`, `return false }`, chunkstore, "TestLaterDraftReplacesTheOneBefore"},
 	{"a save that was given up stays on the disk", chunkstore + "/put.go", `errors.Join(err, s.sweep())`, `err`, chunkstore, "TestTornIsNeverTaken"},
+	{"a failing disk is told with each save", pipeline + "/overtaken.go", `capture.NoSpace, capture.Disk,`, `capture.NoSpace,`, pipeline, "TestDiskThatRefuses"},
+	{"a directory that may not be opened counts as a failed sync", checkpoint + "/dirfs/disk.go", `ErrNoSpace, fs.ErrPermission,`, `ErrNoSpace,`, checkpoint + "/dirfs", "TestWhatCountsAsAFailureOfTheDisk"},
 	{"a full disk is told with each save", pipeline + "/overtaken.go", `now.Sub(at) < overtakenAgain {`, `now.Sub(at) < 0 {`, pipeline, "TestNoSpaceIsSaidOnceAndTrainingGoesOn"},
 	{"a file that no save had is taken with the next one", capture + "/judge/newcomer.go", `!m.unsure && !m.placed(u, required) {`, `!m.unsure && false {`,
 		capture + "/judge", "TestSavesThatFail"},

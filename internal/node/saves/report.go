@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -65,14 +66,7 @@ func (s *Saves) report(e replicator.Event) {
 // refused tells the user, and in an event all others, that a save was not taken.
 func (s *Saves) refused(e replicator.Refused) {
 	s.node.Activity.Nothing()
-	text := fmt.Sprintf("a save was not taken (%s): %v", e.Reason, e.Err)
-	switch {
-	case errors.Is(e.Err, capture.ErrUnsettled):
-		text = e.Err.Error()
-	case e.Reason == capture.NoSpace:
-		text = fmt.Sprintf("the save %s was not taken (%s): %v; make room on the disk of %s, or use a smaller --keep",
-			e.Path, e.Reason, e.Err, s.node.Dir)
-	}
+	text := s.refusal(e)
 	s.c.Notice(text)
 	s.c.Effects.Go(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -84,6 +78,25 @@ func (s *Saves) refused(e replicator.Refused) {
 				Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
 	})
 	s.wrote(1)
+}
+
+// refusal says in one line why a save was not taken, and what to do.
+func (s *Saves) refusal(e replicator.Refused) string {
+	why := strings.ReplaceAll(e.Err.Error(), "\n", "; ") // of several errors
+	switch {
+	case errors.Is(e.Err, capture.ErrUnsettled):
+		return why
+	case e.Reason == capture.NoSpace:
+		return fmt.Sprintf("the save %s was not taken (%s): %s; make room on the disk of %s, or use a smaller --keep",
+			e.Path, e.Reason, why, s.node.Dir)
+	case e.Reason == capture.Disk:
+		return fmt.Sprintf("the save %s was not taken (%s): %s; check the disk of %s and the permissions in it",
+			e.Path, e.Reason, why, s.node.Dir)
+	case e.Reason == capture.Unreadable:
+		return fmt.Sprintf("no save is taken (%s): %s; make all of %s readable for the user of this agent, or move "+
+			"out of it what is no part of a save", e.Reason, why, s.node.Directory.Path)
+	}
+	return fmt.Sprintf("a save was not taken (%s): %s", e.Reason, why)
 }
 
 // wrote counts n transactions with events, and has old events removed when it is time.

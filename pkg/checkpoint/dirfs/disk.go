@@ -182,11 +182,18 @@ func (d *Disk) SyncDir(dir string) error {
 	return nil
 }
 
-// CountFailure counts an error as a failure of the disk, unless it only lacks room.
+// CountFailure counts an error as a failure of the disk, unless it only lacks room or could not be
+// asked: a directory that this process may not open, or has no descriptor for, lost nothing.
 func (d *Disk) CountFailure(err error) error {
-	if err = WrapNoSpace(err); err != nil && !errors.Is(err, ErrNoSpace) {
-		d.failed.Add(1)
+	if err = WrapNoSpace(err); err == nil {
+		return nil
 	}
+	for _, sound := range []error{ErrNoSpace, fs.ErrPermission, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, sound) {
+			return err
+		}
+	}
+	d.failed.Add(1)
 	return err
 }
 

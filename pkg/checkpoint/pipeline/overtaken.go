@@ -24,11 +24,11 @@ func (l *Pipeline) overtaken(p *capture.Picture) {
 			capture.ErrUnsettled, p.Save.Entry)})
 }
 
-// repeats reports whether saves were refused for the same reason a moment ago. A disk that is full
-// refuses each save: that is said now and then, and of the last save.
+// repeats reports whether saves were refused for the same reason a moment ago. A disk that is full,
+// or fails, refuses each save: that is said now and then, and of the last save.
 func (l *Pipeline) repeats(reason capture.Reason, now time.Time) bool {
 	switch reason {
-	case capture.NoSpace, capture.BadPath, capture.TooFewNodes:
+	case capture.NoSpace, capture.Disk, capture.Unreadable, capture.BadPath, capture.TooFewNodes:
 	default:
 		return false // it ends the generation, or is said with a pause already
 	}

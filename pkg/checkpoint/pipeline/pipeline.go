@@ -32,7 +32,6 @@ type Pipeline struct {
 	made  map[manifest.Hash]bool
 	left  *manifest.Manifest // the newest that it made, until that is committed or refused
 	ended bool               // the workers ended: a look is the last one
-	blind bool               // the directory could not be read
 
 	inventory func() error // takes the inventory that could not be taken yet; nil: it was
 
@@ -143,10 +142,10 @@ func (l *Pipeline) step(ctx context.Context) error {
 			l.refuse(r)
 		}
 	}
-	if err != nil && !l.blind { // said once, and tried again: it may be being moved about
-		l.refuse(capture.Refusal{Reason: capture.BadPath, Err: fmt.Errorf("look for saves: %w", err)})
+	if err != nil { // the next look tries again
+		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.Unreadable),
+			Err: fmt.Errorf("look for saves: %w", err)})
 	}
-	l.blind = err != nil
 	if p == nil {
 		return nil
 	}
@@ -166,8 +165,7 @@ func (l *Pipeline) step(ctx context.Context) error {
 		}
 		// not again, unless it changes
 		l.capture.Taken(p)
-		// torn: it cannot be read
-		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.Torn), Path: p.Save.Entry, Step: p.Save.Step,
+		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.Disk), Path: p.Save.Entry, Step: p.Save.Step,
 			Err: err})
 		if errors.Is(err, chunkstore.ErrFenced) {
 			return err

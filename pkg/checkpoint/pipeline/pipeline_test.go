@@ -3,7 +3,9 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -395,6 +397,70 @@ func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
 			t.Errorf("refused: %+v", e)
 		}
 		c.disks["a"].Set(nil, 1<<40)
+		l.Close()
+		next[replicator.Closed](t, r)
+	})
+}
+
+// A disk that refuses to be written refuses each save. That is said once a minute, as what it is,
+// and the first save that it takes again is committed.
+func TestDiskThatRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		r := newReports()
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
+		l := c.line(t, k, stampOf(1), alive, nil)
+		renamed(t, c.dirs["a"], "model.pt", []byte("before"))
+		next[replicator.Committed](t, r)
+		c.disks["a"].Set(func(op, name string) error {
+			if op == "create" || op == "syncdir" {
+				return &fs.PathError{Op: "openat", Path: name, Err: syscall.EACCES}
+			}
+			return nil
+		}, 1<<40)
+		for n := range 50 {
+			renamed(t, c.dirs["a"], "model.pt", fmt.Appendf(nil, "refused %d", n))
+			time.Sleep(time.Second)
+		}
+		if e := next[replicator.Refused](t, r); e.Reason != "disk" || e.Path != "model.pt" {
+			t.Errorf("refused: %+v", e)
+		}
+		c.disks["a"].Set(nil, 1<<40)
+		renamed(t, c.dirs["a"], "model.pt", []byte("taken"))
+		next[replicator.Committed](t, r)
+		l.Close()
+		next[replicator.Closed](t, r)
+	})
+}
+
+// A file that cannot be read keeps every save from being taken: that is said once a minute for as
+// long as it is so.
+func TestFileThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		r := newReports()
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
+		l := c.line(t, k, stampOf(1), alive, nil)
+		renamed(t, c.dirs["a"], "model.pt", []byte("before"))
+		next[replicator.Committed](t, r)
+		c.dirs["a"].Set(func(op, name string) error {
+			if op == "open" && name == "other.bin" {
+				return &fs.PathError{Op: "openat", Path: name, Err: syscall.EACCES}
+			}
+			return nil
+		}, 1<<40)
+		memfs.WriteFile(t, c.dirs["a"], "other.bin", []byte("of another user"), 0o600)
+		for n := range 100 {
+			renamed(t, c.dirs["a"], "model.pt", fmt.Appendf(nil, "refused %d", n))
+			time.Sleep(time.Second)
+		}
+		for range 2 {
+			if e := next[replicator.Refused](t, r); e.Reason != "unreadable" {
+				t.Errorf("refused: %+v", e)
+			}
+		}
+		c.dirs["a"].Set(nil, 1<<40)
+		next[replicator.Committed](t, r)
 		l.Close()
 		next[replicator.Closed](t, r)
 	})

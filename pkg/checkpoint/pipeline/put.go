@@ -44,7 +44,7 @@ func reason(err error) capture.Reason {
 		{manifest.ErrBadPath, capture.BadPath},
 		{manifest.ErrBadManifest, capture.BadPath},
 		{dirfs.ErrNoSpace, capture.NoSpace},
-		{dirfs.ErrQuarantined, capture.NoSpace},
+		{dirfs.ErrQuarantined, capture.Disk},
 	} {
 		if errors.Is(err, r.err) {
 			return r.reason

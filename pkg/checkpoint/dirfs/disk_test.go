@@ -1,0 +1,28 @@
+package dirfs_test
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+	"testing"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+)
+
+// A disk that failed to sync twice takes nothing more. A full disk, a directory that may not be
+// opened and a process without free descriptors are no failures of the disk.
+func TestWhatCountsAsAFailureOfTheDisk(t *testing.T) {
+	for err, want := range map[error]bool{syscall.ENOSPC: false, syscall.EACCES: false, syscall.EMFILE: false,
+		syscall.EIO: true} {
+		d := dirfs.NewDisk(memfs.New(), "")
+		for range 3 {
+			if got := d.CountFailure(&fs.PathError{Op: "openat", Err: err}); !errors.Is(got, err) {
+				t.Errorf("%v: %v is returned", err, got)
+			}
+		}
+		if got := d.WriteFile(".", "file", nil); errors.Is(got, dirfs.ErrQuarantined) != want {
+			t.Errorf("after three times %v: %v", err, got)
+		}
+	}
+}
