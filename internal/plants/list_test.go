@@ -408,6 +408,8 @@ var plants = []plant{
 	{"what was saved later stays when retention dropped its checkpoint", capture + "/aside.go", `counts && same && n > last ||`, `counts && same && n > last && false ||`, capture, "TestSetAside"},
 	{"the last checkpoint with two copies is dropped", checkpoint + "/retention.go", `i >= r.Keep && i != safe && `, `i >= r.Keep && i != safe+1000 && `,
 		checkpoint, "TestSurplusSparesTheLastCopies"},
+	{"a read of the own registration is one of all", runtime + "/run.go", `l.nodes = append(others, s.Nodes...)`, `l.nodes = append(others[:0], s.Nodes...)`,
+		runtime, "TestAgentThatStoodStillKeepsTheOthersInView"},
 	{"a node that is not registered gets no copy", pipeline + "/carry.go", `if head.Copies < l.replicator.Replicas {`, `if head.Copies < l.replicator.Replicas && false {`,
 		pipeline, "TestCopyForANodeThatIsNotRegistered"},
 	{"the directory is not synced", checkpoint + "/dirfs/disk.go", `return d.SyncDir(dir)

@@ -106,7 +106,7 @@ type Disk interface {
 // Saves captures, commits and fetches checkpoints.
 type Saves interface {
 	joining.Saves
-	// Nodes are those that are registered, as far as this agent follows them, and the newest
+	// Nodes are those that were registered when this agent read all of them last, and the newest
 	// commit.
 	Nodes(nodes []membership.Node, head checkpoint.Head)
 	// Open begins to capture what the workers of w write. rank is that of this node.

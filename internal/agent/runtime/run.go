@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/recovery"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/store"
@@ -35,7 +37,8 @@ type loop struct {
 	updates  chan follow.Update // updates do not queue: a newer one replaces the last
 	wake     *time.Timer
 	hello    action.Hello
-	met      bool // Peers knows the job
+	met      bool              // Peers knows the job
+	nodes    []membership.Node // as registered tells
 
 	effects sync.WaitGroup
 	follow  context.CancelFunc
@@ -113,10 +116,10 @@ func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan s
 func (l *loop) decide(ctx context.Context, m *machine.Machine, e event.Event) *event.Result {
 	switch e := e.(type) {
 	case event.Entered:
-		l.met = true
+		l.met, l.nodes = true, nil
 	case event.StoreRead:
 		if e.Err == nil && l.met {
-			l.Saves.Nodes(e.Nodes, e.Head)
+			l.Saves.Nodes(l.registered(&e.Snapshot), e.Head)
 		}
 	}
 	for _, a := range m.Decide(e, time.Now()) {
@@ -129,6 +132,19 @@ func (l *loop) decide(ctx context.Context, m *machine.Machine, e event.Event) *e
 		l.Peers.Tell(l.hello) // also the proof that this loop is alive
 	}
 	return nil
+}
+
+// registered are the nodes of the last read of all of them, this one as it was read last: a read of its
+// own registration alone says nothing of the others.
+func (l *loop) registered(s *rendezvous.Snapshot) []membership.Node {
+	if s.Whole {
+		l.nodes = s.Nodes
+		return l.nodes
+	}
+	self := l.joining.NodeName()
+	others := slices.DeleteFunc(slices.Clone(l.nodes), func(n membership.Node) bool { return n.Node == self })
+	l.nodes = append(others, s.Nodes...)
+	return l.nodes
 }
 
 // send hands an event to the owner of the state, unless the agent ends.

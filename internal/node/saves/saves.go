@@ -135,7 +135,7 @@ func (s *Saves) rules() rendezvous.Rules {
 // Behind says that the store shows less than the commits on this disk.
 func (s *Saves) Behind() <-chan struct{} { return s.behind }
 
-// Nodes are those that are registered, as far as this one follows them.
+// Nodes are those that were registered when all of them were read last.
 func (s *Saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
