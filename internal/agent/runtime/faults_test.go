@@ -110,8 +110,9 @@ type faulty struct {
 
 // committed is a head that was seen in the store.
 type committed struct {
-	head checkpoint.Head
-	at   time.Time
+	head  checkpoint.Head
+	at    time.Time
+	nodes int // that were registered then
 }
 
 func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
@@ -225,13 +226,13 @@ func (s *faulty) look() {
 	case snap.Job.Follows(s.known.UID):
 		s.tracef("job %s succeeds %s, fence %d, head %d of step %d", snap.Job.UID, s.known.UID, snap.Fence,
 			snap.Head.Number, s.stepOf(snap.Head))
+		s.forgetWorlds(&snap)
 		s.known, s.behind = snap.Job, false
-		s.forgetWorlds()
 	case slices.ContainsFunc(s.known.Predecessors(), snap.Job.Follows):
 		// The store was lost again before nodes heard of the job that was made: they made another one.
+		s.forgetWorlds(&snap)
 		s.replaced(snap.Job)
 		s.behind = false
-		s.forgetWorlds()
 	default:
 		s.tracef("job %s was made from scratch", snap.Job.UID)
 		if s.head.Number > 0 && s.reachable() {

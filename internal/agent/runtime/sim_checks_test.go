@@ -1,12 +1,14 @@
 package runtime
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -17,7 +19,7 @@ func (s *faulty) noteCommit(snap *rendezvous.Snapshot) {
 	if n := len(s.commits); n > 0 && s.commits[n-1].head.Number == h.Number || h.Number == 0 {
 		return
 	}
-	s.commits = append(s.commits, committed{h, time.Now()})
+	s.commits = append(s.commits, committed{h, time.Now(), len(snap.Nodes)})
 	s.stepOf(h)
 	if h.Copies >= 2 || s.safe.Number > h.Number {
 		s.safe = h
@@ -142,12 +144,30 @@ func (s *faulty) noteWorld(w *rendezvous.World) {
 	s.proposals[w.Generation] = w.Proposal
 }
 
-// forgetWorlds forgets generations where one of the nodes is away when a job is made again: the number of
-// one that only it knew may be given once more, to a world of another job. mu is held.
-func (s *faulty) forgetWorlds() {
+// forgetWorlds forgets generations that no node claimed when a job was made again, where a node is away
+// or came a moment ago: the numbers of those that only it knew may be given once more, to worlds of
+// another job. mu is held.
+func (s *faulty) forgetWorlds(snap *rendezvous.Snapshot) {
+	claimed := snap.Fence
+	if snap.World != nil {
+		claimed = snap.World.Generation - 1
+	}
+	unheard := false
 	for _, name := range s.names {
-		if a := s.at[name]; a != nil && (a.isDead() || a.frozen != nil) {
-			clear(s.proposals)
+		if a := s.at[name]; a != nil {
+			unheard = unheard || a.isDead() || a.frozen != nil || time.Since(a.upSince) < untilClaimed
+			known := max(a.host.memory[a.node].Generation, a.host.seen[a.node])
+			if a.undisturbed() && a.host.memory[a.node].Job.UID == s.known.UID && known > claimed {
+				s.wrongf("the job was made again above generation %d, and %s is here, which knows of %d", claimed,
+					a.label(), known)
+			}
 		}
 	}
+	if unheard {
+		maps.DeleteFunc(s.proposals, func(g schema.Generation, _ string) bool { return g > claimed })
+	}
 }
+
+// untilClaimed is the time in which an agent that is alive claims a job that the store lost: a lease and a
+// second.
+const untilClaimed = 4 * time.Second
