@@ -137,8 +137,10 @@ var plants = []plant{
 	{"section 10: a job that was made again has no nodes until it has a World", reclaim + "/reclaim.go", `if last.World == 0 { // they`, `if last.Count < 0 { // they`, runtime, "TestWipedAndOneKnowsNoWorld"},
 	{"section 10: a commit that a node knows of counts only when it has looked at its disk", reclaim + "/reclaim.go", `	known := newestKnown(mine) //`, `	known := newestKnown(nil) //`, reclaim, "TestDecide"},
 	{"section 10: a node that comes late claims what the job went on without", joining + "/lost.go", `if j.state.late, err = j.comesLate(ctx, s, name); j`, `if _, err = j.comesLate(ctx, s, name); j`, runtime, "TestNodeThatComesLateOffersWhatItKnows"},
-	{"section 10: a member that is cut from the store goes on from what it shows", joining + "/lost.go", `if n != nil && n.Same(r) {`, `if n == nil || n.Same(r) {`, runtime, "TestMemberThatIsCutFromTheStoreDoesNotGoOn"},
-	{"section 10: the registrations that a store shows when it was set back are those of now", joining + "/lost.go", `> j.LeaseTTL+time.Second {`, `>= 0 {`, runtime, "TestMemberThatIsCutFromTheStoreDoesNotGoOn"},
+	{"section 10: a member that is cut from the store goes on from what it shows", joining + "/late.go", `if n != nil && n.Same(r) {`, `if n == nil || n.Same(r) {`, runtime, "TestMemberThatIsCutFromTheStoreDoesNotGoOn"},
+	{"section 10: the registrations that a store shows when it was set back are those of now", joining + "/late.go", `> j.LeaseTTL+time.Second {`, `>= 0 {`, runtime, "TestMemberThatIsCutFromTheStoreDoesNotGoOn"},
+	{"section 10: a job whose head is on no disk goes on", joining + "/late.go", `whole.HeadIsHere(), err`, `(true || whole.HeadIsHere()), err`, runtime, "TestNodeThatComesToAJobThatCannotGoOn"},
+	{"section 10: an inventory of before the store was set back counts", rendezvous + "/snapshot.go", `s.Held[n.Node].Rev) > n.Rev`, `s.Held[n.Node].Rev) > 0`, rendezvous, "TestHeadIsHere"},
 	{"section 10: what came late counts under its number", chunkstore + "/late/late.go", `json.Marshal(heads[:above])`, `json.Marshal(heads)`, checkpoint, "TestComeLate"},
 	{"section 10: a capture hides the commit before it", reclaim + "/family.go", `if read != nil && c.Newest == nil && len(c.Heads) > 0 {`, `if false {`, reclaim, "TestDecideAfterTwoLosses"},
 	{"section 10: spares are not written down", machine + "/lost.go", `		c.Spares = append(c.Spares, r.Node)

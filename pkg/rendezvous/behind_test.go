@@ -49,6 +49,34 @@ func TestAhead(t *testing.T) {
 	}
 }
 
+// The head is on a node that is here if that said so, or the head was committed, since it registered.
+func TestHeadIsHere(t *testing.T) {
+	a := membership.Node{Ref: membership.Ref{Node: "a"}, Rev: 20}
+	head := func(rev int64) checkpoint.Head {
+		return checkpoint.Head{Number: 4, Rev: rev, Holders: []membership.Ref{{Node: "a"}}}
+	}
+	held := func(rev int64, n checkpoint.Number) map[string]rendezvous.Held {
+		return map[string]rendezvous.Held{"a": {Numbers: []checkpoint.Number{n}, Rev: rev}}
+	}
+	for _, c := range []struct {
+		what string
+		s    rendezvous.Snapshot
+		want bool
+	}{
+		{"no checkpoint", rendezvous.Snapshot{Nodes: []membership.Node{a}}, true},
+		{"committed since", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(21)}, true},
+		{"committed before", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(10)}, false},
+		{"said since", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(10), Held: held(21, 4)}, true},
+		{"said before", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(10), Held: held(11, 4)}, false},
+		{"has another", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(10), Held: held(21, 5)}, false},
+		{"not here", rendezvous.Snapshot{Head: head(10), Held: held(11, 4)}, false},
+	} {
+		if got := c.s.HeadIsHere(); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
+
 // A store that still holds an older state of the job: while a node claims it nothing is proposed
 // there. The job is made again over it in one transaction, unless anything moved since it was seen;
 // the records of its checkpoints stay.

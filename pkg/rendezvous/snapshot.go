@@ -107,6 +107,15 @@ func (s *Snapshot) Holds(node string) bool {
 	return s.Head.HeldBy(node)
 }
 
+// HeadIsHere reports whether a registered node has the head, or parts of it, by what it said or by a
+// commit since it registered: before that it may have removed it on the word of a store that was set
+// back since.
+func (s *Snapshot) HeadIsHere() bool {
+	return s.Head.Number == 0 || slices.ContainsFunc(s.Nodes, func(n membership.Node) bool {
+		return s.Holds(n.Node) && max(s.Head.Rev, s.Held[n.Node].Rev) > n.Rev
+	})
+}
+
 // HoldsAll says whether a node has all of the head on its disk.
 func (s *Snapshot) HoldsAll(node string) bool {
 	if s.Head.Parts == nil {

@@ -9,11 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/detection"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/internal/recovery"
-	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -41,9 +39,9 @@ func (storeBehind) Error() string { return "the store is behind what nodes have 
 // nodes claim that it does.
 //
 // A node that comes late is not believed against the others: while members of the world that the
-// store shows answer, are registered and do not claim, the job goes on without what this node alone
-// remembers. It is above the generation that the node registers with, and the node's checkpoint is
-// offered.
+// store shows answer, are registered and do not claim, and can go on without what this node alone
+// remembers, the job does. It is above the generation that the node registers with, and the node's
+// checkpoint is offered.
 func (j *Joiner) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 	if s.Job == nil || s.Claimed(s.Job) {
 		return storeBehind{*s}
@@ -72,55 +70,6 @@ func (j *Joiner) openPeers(ctx context.Context, s *rendezvous.Snapshot) error {
 		j.Peers.Open(secret, j.Job.Name, s.Job.UID)
 	}
 	return err
-}
-
-// comesLate reports whether the job goes on from s, which shows less than node remembers. A member
-// may answer and not be heard of in the store: one that was set back shows its registration for as
-// long as a lease, and then it finds the store behind when it reaches it.
-func (j *Joiner) comesLate(ctx context.Context, s *rendezvous.Snapshot, node string) (bool, error) {
-	on, err := j.goesOn(ctx, s, node)
-	switch {
-	case err != nil:
-		return false, err
-	case !on:
-		j.state.goesOnSince = time.Time{}
-		return false, nil
-	case j.state.goesOnSince.IsZero():
-		j.state.goesOnSince = time.Now()
-	}
-	if time.Since(j.state.goesOnSince) > j.LeaseTTL+time.Second {
-		return true, nil
-	}
-	return false, hindrance{errors.New("the job goes on from an older state than this node remembers")}
-}
-
-// goesOn reports whether a member of the world that the store shows, other than node, answers and is
-// registered.
-func (j *Joiner) goesOn(ctx context.Context, s *rendezvous.Snapshot, node string) (bool, error) {
-	if s.World == nil {
-		return false, nil
-	}
-	if err := j.openPeers(ctx, s); err != nil {
-		return false, err
-	}
-	asked := 0
-	for _, r := range s.World.Members {
-		if r.Node == node || asked == detection.MaxWitnesses {
-			continue
-		}
-		asked++
-		if j.Peers.Probe(ctx, r).Kind != membership.Same {
-			continue
-		}
-		n, err := j.registered(ctx, r.Node)
-		if err != nil {
-			return false, err
-		}
-		if n != nil && n.Same(r) {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // lost is joining a job for which the store is behind. A node that was in it claims it. A node that

@@ -126,9 +126,7 @@ func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 		over: make(chan struct{}), last: lastSaves{}}
 	s.settle, s.real, s.begins = schema.SettleTime, true, s.train
 	s.clocks, s.exits = r.IntN(4) == 0, m.rare
-	if m.rare {
-		s.job.Rules.MaxRestarts = 1000 // faults end workers more often than a job may; the budget has tests of its own
-	}
+	s.job.Rules.MaxRestarts = 1000 // faults end workers more often than a job may; the budget has tests of its own
 	switch k := r.IntN(40); {
 	case k < 1:
 		s.often = true
@@ -439,6 +437,7 @@ func (s *faulty) lose(how string, change func()) {
 		is.Job != nil && was.Job != nil && is.Job.UID != was.Job.UID
 	s.older = is.Fence
 	s.knew = s.knowMore(&is)
+	s.tracef("it shows generation %d, checkpoint %d %.4v", is.Fence, is.Head.Number, is.Head.Manifest)
 	s.mu.Unlock()
 	s.base = rendezvous.World{}
 	if w := s.snapshot().World; w != nil {

@@ -74,6 +74,45 @@ func TestMemberThatIsCutFromTheStoreDoesNotGoOn(t *testing.T) {
 	}
 }
 
+// New nodes are to go on from a checkpoint that is on no disk any more: the store is set back to before
+// its removal. The nodes that know newer ones are what the job lacks, and do not come late: it is made
+// again from the newest.
+func TestNodeThatComesToAJobThatCannotGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFaulty(t, seedOf(2), someFaults())
+		s.up("a")
+		s.up("b")
+		s.runs(time.Minute)
+		s.until("a save is committed", time.Minute, func(x rendezvous.Snapshot) bool { return x.Head.Number > 0 })
+		old, uid := s.etcd.Backup(), s.snapshot().Job.UID
+		s.until("its record is removed", time.Minute, func(x rendezvous.Snapshot) bool {
+			return !slices.ContainsFunc(x.History, func(h checkpoint.Head) bool { return h.Number == 1 })
+		})
+		time.Sleep(time.Second) // and it is removed from the disks
+		newest := checkpoint.Head{}
+		s.lose("set back", func() {
+			newest = s.snapshot().Head
+			s.at["a"].kill()
+			s.at["b"].kill()
+			s.restore(old, true)
+		})
+		s.up("c")
+		s.up("d")
+		s.until("nodes without a checkpoint are to begin", time.Minute, func(x rendezvous.Snapshot) bool {
+			return x.World != nil && x.World.Phase == rendezvous.Forming && len(x.Nodes) == 2
+		})
+		s.up("a")
+		s.up("b")
+		s.runs(25 * time.Second)
+		if now := s.snapshot(); !now.Job.Follows(uid) || now.Head.Step == nil || *now.Head.Step < *newest.Step {
+			t.Errorf("%+v goes on from %+v, the newest was %+v\n%s", now.Job, now.Head, newest, s.story())
+		}
+		s.stop()
+		s.finish()
+		s.workers.Wait()
+	})
+}
+
 // seedOf is a seed of a simulation of n nodes.
 func seedOf(n int) (seed uint64) {
 	for rand.New(rand.NewPCG(seed, 13)).IntN(5) != n-2 {

@@ -50,7 +50,8 @@ func (s *faulty) elsewhere(h checkpoint.Head, than string) bool {
 }
 
 // hasCopies checks a node that only the store did not reach for a while: it was given copies of what
-// was committed, if no other node was there to take them.
+// was committed, if no other node was there to take them, and the one that commits knows its address. In
+// a store that was set back the registration of the node may never have been.
 func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +62,7 @@ func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 		return // the job was made again meanwhile, and no node of it knows of a
 	}
 	for _, b := range s.at {
-		if b != a && (b.isDead() || time.Since(b.upSince) < span) {
+		if b != a && (b.isDead() || time.Since(b.upSince) < span || !b.kept.knew(a.hello.Incarnation)) {
 			return
 		}
 	}

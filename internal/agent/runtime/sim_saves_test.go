@@ -15,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/pipeline"
@@ -57,6 +58,21 @@ func (d *keptDisk) adopt(job rendezvous.Job) error {
 	return nil
 }
 
+// knows is what the disk of a host knows of a job: the generation, and the numbers of the commits.
+func (h *simHost) knows() string {
+	c, ok := h.memory[h.node]
+	if !ok {
+		return ""
+	}
+	heads, _ := readonly.New(h.kept.chunks).Heads()
+	var numbers []checkpoint.Number
+	for _, x := range heads {
+		numbers = append(numbers, x.Number)
+	}
+	return fmt.Sprintf("; its disk knows generation %d, world %d, commit %d and has %v", c.Generation, c.World, c.Known.Number,
+		numbers)
+}
+
 // keptSaves is the Saves of an agent with the real replicator, pipeline, retention and removal, over a
 // disk in memory.
 type keptSaves struct {
@@ -76,6 +92,7 @@ type keptSaves struct {
 	resume     *manifest.Manifest
 	head       checkpoint.Head
 	nodes      []membership.Node
+	met        map[membership.Incarnation]bool // that were registered while this agent was
 	spread     context.CancelFunc
 }
 
@@ -86,7 +103,8 @@ type keptLine struct {
 }
 
 func newKeptSaves(a *simAgent) *keptSaves {
-	x := &keptSaves{a: a, behind: make(chan struct{}, 1), lines: map[schema.Generation]*keptLine{}}
+	x := &keptSaves{a: a, behind: make(chan struct{}, 1), lines: map[schema.Generation]*keptLine{},
+		met: map[membership.Incarnation]bool{}}
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	return x
 }
@@ -162,6 +180,9 @@ func (x *keptSaves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	if x.replicator == nil {
 		return
 	}
+	for _, n := range nodes {
+		x.met[n.Incarnation] = true
+	}
 	same := slices.EqualFunc(x.nodes, nodes, func(a, b membership.Node) bool { return a.Same(b.Ref) && a.Rev == b.Rev })
 	if same && x.head.Number >= head.Number {
 		return
@@ -172,6 +193,13 @@ func (x *keptSaves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	}
 	x.replicator.Nodes(nodes)
 	x.protect()
+}
+
+// knew reports whether a node was registered while this agent was.
+func (x *keptSaves) knew(i membership.Incarnation) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.met[i]
 }
 
 // protect gives the head the copies that it lacks, on the node that captures. mu is held.

@@ -208,7 +208,7 @@ func (s *sim) run(a *simAgent) {
 	s.agents = append(s.agents, a)
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
-	s.tracef("%s starts", a.name)
+	s.tracef("%s starts%s", a.name, a.host.knows())
 	go func() {
 		defer close(a.done)
 		r := a.loop.run(ctx, a.signals)
