@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,12 +18,16 @@ import (
 // skewed is the store as an agent sees it whose wall clock is ahead of the others'. All agents of a
 // simulation have the same clock, so the times that it writes are moved ahead, and those that it
 // reads back: its own are right for it, those of the others an hour off. A clock that is set later
-// moves what was written before, too.
+// moves what was written before, too, but for what the agent compares: it knows the bytes that it wrote.
 type skewed struct {
 	store.Store
 	ahead  time.Duration
 	jumped *atomic.Int64
+	wrote  *sync.Map // by key: written
 }
+
+// written is a value that the agent wrote, and as it is in the store.
+type written struct{ value, moved string }
 
 // by is how far the clock is ahead now.
 func (s skewed) by() time.Duration { return s.ahead + time.Duration(s.jumped.Load()) }
@@ -35,7 +41,7 @@ func skew(st store.Store, ahead time.Duration, jumped *atomic.Int64) store.Store
 	if jumped == nil {
 		jumped = new(atomic.Int64)
 	}
-	return skewed{st, ahead, jumped}
+	return skewed{st, ahead, jumped, new(sync.Map)}
 }
 
 var stamp = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"`)
@@ -77,15 +83,19 @@ func (s skewed) GetRanges(ctx context.Context, ranges ...store.Range) (store.Rea
 }
 
 func (s skewed) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
-	if s.by() == 0 {
-		return s.Store.Txn(ctx, t)
+	t.If, t.Then = slices.Clone(t.If), slices.Clone(t.Then)
+	for i := range t.If {
+		g := &t.If[i]
+		if v, ok := s.wrote.Load(g.Key); ok && g.What == store.ValueIs && v.(written).value == g.Value {
+			g.Value = v.(written).moved
+		}
 	}
-	then := make([]store.Write, len(t.Then))
-	for i, w := range t.Then {
+	for i := range t.Then {
+		w := &t.Then[i]
+		own := string(w.Value)
 		w.Value = moved(w.Value, s.by())
-		then[i] = w
+		s.wrote.Store(w.Key, written{own, string(w.Value)})
 	}
-	t.Then = then
 	r, err := s.Store.Txn(ctx, t)
 	if r.Else != nil {
 		own := *r.Else
@@ -135,6 +145,16 @@ func TestSkewed(t *testing.T) {
 	}
 	if _, err := store.Send(t.Context(), right, once); !errors.Is(err, store.ErrMoved) {
 		t.Errorf("the other takes it for its own: %v", err)
+	}
+	jumped := new(atomic.Int64)
+	set := skew(c.Client("c"), time.Hour, jumped)
+	if _, err := set.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put("/l", noon)}}); err != nil {
+		t.Fatal(err)
+	}
+	jumped.Add(int64(time.Hour))
+	same := []store.Guard{{Key: "/l", What: store.ValueIs, Value: string(noon)}}
+	if r, err := set.Txn(t.Context(), store.Txn{If: same}); err != nil || !r.OK {
+		t.Errorf("its clock was set, and it does not know the value that it wrote: %+v, %v", r, err)
 	}
 	for want, s := range map[string]store.Store{string(noon): ahead, `{"time":"2026-11-21T13:00:00.5Z"}`: right} {
 		r, err := s.Get(t.Context(), "/k", "")
