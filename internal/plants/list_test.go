@@ -406,6 +406,8 @@ var plants = []plant{
 `, `		case false:
 `, capture, "TestExcludedDirectories"},
 	{"what a dead generation left stays", capture + "/aside.go", `(was.Prints[name] != e.print() || later(e))`, `later(e)`, capture, "TestSetAside"},
+	{"one file that killed workers wrote is a save beside files of the one before", capture + "/judge/belong.go", `len(wrote) == 1 && stays == "":`, `len(wrote) == 1:`,
+		capture + "/judge", "TestSavesThatFail"},
 	{"what was saved later stays when the job goes back", capture + "/aside.go", `(was.Prints[name] != e.print() || later(e))`, `(was.Prints[name] != e.print() || later(e) && false)`, capture, "TestSetAside"},
 	{"what was saved later stays when retention dropped its checkpoint", capture + "/aside.go", `counts && same && n > last ||`, `counts && same && n > last && false ||`, capture, "TestSetAside"},
 	{"the last checkpoint with two copies is dropped", checkpoint + "/retention.go", `i >= r.Keep && i != safe && `, `i >= r.Keep && i != safe+1000 && `,

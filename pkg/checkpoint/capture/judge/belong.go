@@ -41,15 +41,18 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 		}
 		passes[u.Passes], text = true, text || u.Text
 	}
+	stays := m.stays(l.Units, wrote)
 	switch {
 	case l.Workers == Exited:
 		return Decision{}
-	case l.Workers == Killed && len(wrote) == 1:
+	case l.Workers == Killed && len(wrote) == 1 && stays == "":
 		return Decision{Guess: true} // one file or directory that its writer was through with
 	case len(m.passes) == 0 && !passes[1] && (len(passes) == 1 || finished(wrote)) && !text:
 		return Decision{} // they were all written, and all written again
 	case l.Temporary != "":
 		return Decision{Path: l.Temporary, Why: "a temporary name beside the first save: it may become a part of it"}
+	case stays != "" && passes[1]:
+		return Decision{Path: stays, Why: "the checkpoint that the workers began from has it, and it was not written again"}
 	}
 	for _, u := range wrote {
 		if quiet := m.quiet(l, u.Since); l.Now.Sub(u.Since) < quiet {
@@ -58,6 +61,22 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 		}
 	}
 	return Decision{Guess: true}
+}
+
+// stays is a unit of the checkpoint that the workers began from which was not written again, while no
+// save of theirs was seen: the next file that they write may be that one. "" is none. A counted one
+// is not written again beside a file without a number.
+func (m *Memory) stays(units, wrote []Unit) string {
+	if len(m.passes) > 0 {
+		return ""
+	}
+	counted := slices.ContainsFunc(wrote, func(w Unit) bool { return w.Counted })
+	for _, u := range m.beside(units, wrote) {
+		if !m.apart[u.Key] && (counted || !u.Counted) {
+			return u.Path
+		}
+	}
+	return ""
 }
 
 const (

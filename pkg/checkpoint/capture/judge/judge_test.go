@@ -72,7 +72,8 @@ func (d *folder) look() (taken []string) {
 }
 
 // play plays a story: a letter and a number is a file that is written for a step, and is looked at if
-// no minus follows; a second passes at each dot. "exit" ends the workers. It returns what was taken, in order.
+// no minus follows; a second passes at each dot. "exit" and "kill" end the workers, "next" starts those
+// of the next generation from the last save. It returns what was taken, in order.
 func (d *folder) play(story string) (saves []string) {
 	for _, word := range strings.Fields(story) {
 		switch word {
@@ -80,6 +81,12 @@ func (d *folder) play(story string) (saves []string) {
 			d.now = d.now.Add(time.Second)
 		case "exit":
 			d.state = Exited
+		case "kill":
+			d.state = Killed
+		case "next":
+			keys := d.m.Keys()
+			d.m, d.state = Memory{}, Running
+			d.m.Remember(keys)
 		default:
 			d.now = d.now.Add(100 * time.Millisecond)
 			var name string
@@ -115,6 +122,10 @@ func TestSavesThatFail(t *testing.T) {
 		{"a file comes late, and stays", "m1 . m2 b2 m3 m4 m5 m6 b6 m7", "m1 m2 m3 m4 m5 b2+m6 b6+m6 b6+m7"},
 		{"a file comes before the last save", "m1 . m2 b3 m3 exit", "m1 m2 m3"},
 		{"a file comes after the last save", "m1 . m2 m3 b3 exit", "m1 m2 m3 b3+m3"},
+		{"the next workers are killed between two files", "m1 o1 . next m5 kill . .", "m1+o1"},
+		{"the next workers are killed after one file", "m1 . next m5 kill", "m1 m5"},
+		{"the next workers pause between two files", "m1 o1 . next m5 . . o5 .", "m1+o1 m5+o5"},
+		{"the next workers write one of two files", "m1 o1 . next m5 . m6", "m1+o1 m6+o1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := strings.Join(newFolder().play(c.story), " "); got != c.want {
