@@ -180,11 +180,11 @@ func (b *bed) freeze(pids []int) {
 
 // note is what a worker wrote down: that it started, or made its first step.
 type note struct {
-	what, who string
-	at        time.Time
+	what, worker string // worker is the name of its file
+	at           time.Time
 }
 
-// notes are the notes of all workers. who is the name of a worker's file.
+// notes are the notes of all workers.
 func (b *bed) notes() []note {
 	var all []note
 	files, _ := filepath.Glob(filepath.Join(b.dir, "starts", "*"))

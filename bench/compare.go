@@ -277,14 +277,14 @@ func (b *bed) since(ctx context.Context, at time.Time, what string, n int) (time
 		first := map[string]time.Time{} // of each worker after the moment
 		all := b.notes()
 		for _, x := range all {
-			fresh[x.who] = fresh[x.who] || x.what == "started" && x.at.After(at)
+			fresh[x.worker] = fresh[x.worker] || x.what == "started" && x.at.After(at)
 		}
 		for _, x := range all {
-			if before, ok := first[x.who]; ok && !x.at.Before(before) {
+			if before, ok := first[x.worker]; ok && !x.at.Before(before) {
 				continue
 			}
-			if fresh[x.who] && x.what == what && x.at.After(at) && alive(x.who) {
-				first[x.who] = x.at
+			if fresh[x.worker] && x.what == what && x.at.After(at) && alive(x.worker) {
+				first[x.worker] = x.at
 			}
 		}
 		if len(first) >= n {

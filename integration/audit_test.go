@@ -166,7 +166,7 @@ func (l *audit) commit(h checkpoint.Head, fallback bool) {
 	l.head = h
 }
 
-// ready: G4. Who reported Ready has no worker of an older generation, now or ever again.
+// ready: G4. A node that reported Ready has no worker of an older generation, now or ever again.
 func (l *audit) ready(node string, g schema.Generation) {
 	for _, x := range l.stale(node, g) {
 		l.breach("G4: %s is ready for generation %d, and %s runs (generation %d)", node, g, x, generation(x))
@@ -174,7 +174,7 @@ func (l *audit) ready(node string, g schema.Generation) {
 }
 
 // turn: G1 and the resume of each generation; and of G4, that beside a world that runs older
-// workers live only where nobody is registered.
+// workers live only where no agent is registered.
 func (l *audit) turn(w *rendezvous.World) {
 	old := l.world
 	l.world = w

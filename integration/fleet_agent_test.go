@@ -23,7 +23,7 @@ import (
 type fleetAgent struct {
 	h    *fleet
 	name string
-	dead chan struct{} // closed when nothing that it does reaches anybody any more
+	dead chan struct{} // closed when no request of it arrives any more
 	quit chan os.Signal
 	kill func()
 

@@ -185,7 +185,7 @@ func (h *fleet) start(name string) {
 	h.run.Go(func() { runtime.Run(context.Background(), c, d, b.quit) })
 }
 
-// kill ends agents as SIGKILL does, all in one moment: nothing that they do reaches anybody.
+// kill ends agents as SIGKILL does, all in one moment: no request of theirs arrives after it.
 func (h *fleet) kill(names ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -22,7 +22,7 @@ func cluster(t *testing.T) (*testbed, *audit) {
 
 // A machine stands still for a minute: the spare has its place in seconds, and
 // when it goes on it finds that out before it does anything else. So it is when
-// the agent alone stands still; its worker, which is nobody's any more, ends then.
+// the agent alone stands still; its worker, which no world has any more, ends then.
 func TestFrozenMachineIsReplaced(t *testing.T) {
 	for name, whom := range map[string]func(*testbed, string) []process{"agent and worker": (*testbed).on,
 		"agent": (*testbed).agent} {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// nobody is the other user of this machine.
+// nobody is the number of the system user "nobody": the other user of this machine.
 const nobody = 65534
 
 // asNobody runs a program as another user of this machine, and returns what it said.

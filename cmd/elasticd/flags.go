@@ -35,12 +35,12 @@ func app(stdout, stderr io.Writer) *cli.App {
 		&cli.IntFlag{Name: "election-timeout", DefaultText: "10 heartbeats", Usage: "`MS` without heartbeat until an election"},
 		&cli.Int64Flag{Name: "quota-backend-bytes", DefaultText: "2 GiB", Usage: "`BYTES` at which the store is full"},
 	}
-	for _, side := range []struct{ flag, who string }{{"", "clients"}, {"peer-", "the other members"}} {
+	for _, side := range []struct{ flag, peers string }{{"", "clients"}, {"peer-", "the other members"}} {
 		flags = append(flags,
-			text(side.flag+"cert-file", "", "certificate `FILE` for "+side.who),
-			text(side.flag+"key-file", "", "key `FILE` for "+side.who),
-			text(side.flag+"trusted-ca-file", "", "CA `FILE` that certifies "+side.who),
-			yes(side.flag+"client-cert-auth", "ask "+side.who+" for certificates"))
+			text(side.flag+"cert-file", "", "certificate `FILE` for "+side.peers),
+			text(side.flag+"key-file", "", "key `FILE` for "+side.peers),
+			text(side.flag+"trusted-ca-file", "", "CA `FILE` that certifies "+side.peers),
+			yes(side.flag+"client-cert-auth", "ask "+side.peers+" for certificates"))
 	}
 	flags = append(flags,
 		text("http", ownSocket, "`ADDRESS` of /healthz, /readyz and /metrics: HOST:PORT, unix:/PATH, a socket in DIR, or empty for none"),

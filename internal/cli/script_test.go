@@ -97,7 +97,7 @@ func show(_ context.Context, o node.Options) event.Result {
 //	                         cluster: one of three, the others are down
 //	                         roles JOB: trainer, reader and operator of that job, with password "secret"
 //	denied USER KEY          etcd does not let the user read the key, nor what lies below it
-//	http                     a server that is no etcd, at $HTTP, port $PORT; nobody listens at $CLOSED
+//	http                     a server that is no etcd, at $HTTP, port $PORT; no process listens at $CLOSED
 //	job NAME NP NODE…        a job, played by a cast that follows the protocol without workers
 //	abandoned NAME NP        a job that was made an hour ago, and that no node is in
 //	leave NAME NODE          a node of it goes, without a word

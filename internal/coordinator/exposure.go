@@ -122,7 +122,7 @@ func (c Config) exposed(t TLS, flag string, u url.URL) error {
 func open(address, can, fix string) error {
 	return &Problem{Kind: ErrListen, Text: address + " is open to every client",
 		Why: "without certificates of clients, every user of every machine that reaches it " + can,
-		Fix: fix + " (elastic certs makes them); or --insecure, where every user who reaches it may"}
+		Fix: fix + " (elastic certs makes them); or --insecure, where every user that reaches it may"}
 }
 
 // checkSocket refuses paths that the kernel does not take or that permissions do not protect.

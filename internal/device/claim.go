@@ -12,10 +12,10 @@ import (
 // Claims are the marks of one agent on the devices that it uses. They end with the process.
 type Claims struct{ files []*os.File }
 
-// Claim marks the devices of c as used by the job who, in a directory that the agents of this
+// Claim marks the devices of c as used by a job, in a directory that the agents of this
 // machine share. Others are the jobs that use one of them already. A directory that cannot be used
 // marks nothing: the mark is a help, and no reason not to train.
-func (c Choice) Claim(dir, who string) (held *Claims, others []string) {
+func (c Choice) Claim(dir, job string) (held *Claims, others []string) {
 	held = &Claims{}
 	if !c.Found || os.MkdirAll(dir, 0o700) != nil {
 		return held, nil
@@ -37,7 +37,7 @@ func (c Choice) Claim(dir, who string) (held *Claims, others []string) {
 			continue
 		}
 		if err := f.Truncate(0); err == nil {
-			fmt.Fprintln(f, who)
+			fmt.Fprintln(f, job)
 		}
 		held.files = append(held.files, f)
 	}

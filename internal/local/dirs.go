@@ -108,7 +108,7 @@ func private(dir string) error {
 	err := unix.Lstat(dir, &st)
 	bad := func(format string, args ...any) error {
 		return &Problem{Kind: ErrOwner, Text: "runtime directory " + dir + " " + fmt.Sprintf(format, args...),
-			Why: "who can write there could pose as your server",
+			Why: "a user who can write there could pose as your server",
 			Fix: "remove it, or set XDG_RUNTIME_DIR to a directory of yours with mode 0700"}
 	}
 	switch {

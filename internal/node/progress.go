@@ -55,7 +55,7 @@ func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rend
 			w.o.Progress(p)
 		}
 		job := w.o.Job.Name
-		// An error says nothing that anybody waits for.
+		// No part of the agent waits for the result, or for its error.
 		_, _ = w.store.Txn(ctx, store.Txn{
 			If:   []store.Guard{schema.FenceIs(job, world.UID, world.Generation)},
 			Then: []store.Write{store.Put(job.Progress(), schema.Encode(p))},

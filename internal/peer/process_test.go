@@ -125,7 +125,7 @@ func TestKilledProcessIsRefused(t *testing.T) {
 	}
 }
 
-// until waits for a signal. Others may come before it: on a busy machine anybody is silent for a
+// until waits for a signal. Others may come before it: on a busy machine any agent is silent for a
 // second.
 func until(t *testing.T, w *membership.Watcher, ref membership.Ref, sign membership.Sign) membership.Signal {
 	t.Helper()

@@ -45,7 +45,7 @@ func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []m
 		return ErrNoNumber
 	}
 	h.Holders, h.Copies, h.Offered = []membership.Ref{{Node: r.Self}}, 1, true
-	if h.Parts != nil { // who held which part is known from its commit, and not who comes with it
+	if h.Parts != nil { // the commit names the holders of each part; which of them come back is not known
 		h.Copies = h.CopiesAt(nil, h.HeldBy)
 	}
 	key := r.Job.Checkpoint(uint64(h.Number))

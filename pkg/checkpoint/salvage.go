@@ -31,7 +31,7 @@ type FoundParts struct {
 // Salvage reads from which checkpoints of a disk a job that lost its store could start.
 //
 // Captured counts more than committed, if it is a later capture of generation g, in which the
-// newest World that this node knows trained: nobody can have asked for an older one since. Its
+// newest World that this node knows trained: no operator can have asked for an older one since. Its
 // number is the one that it would have got, and it has no copies.
 func Salvage(ctx context.Context, s *readonly.Store, g schema.Generation) (found Salvaged,
 	err error) {

@@ -396,7 +396,7 @@ func (s *faulty) settled() {
 	})
 }
 
-// calm waits until one world has run for ten seconds, and nobody is suspected.
+// calm waits until one world has run for ten seconds, and no node is suspected.
 func (s *faulty) calm() (was rendezvous.World) {
 	s.t.Helper()
 	since := time.Now()
@@ -427,7 +427,7 @@ func (s *faulty) lose(how string, change func()) {
 	s.forgot, s.missed = true, true
 	s.behind, s.older = true, math.MaxUint64 // while it changes
 	s.mu.Unlock()
-	if behind { // claims go with the store: for a moment no node hears of those who know more
+	if behind { // claims go with the store: for a moment no node hears of those that know more
 		s.disturbed(s.names...)
 	}
 	change()

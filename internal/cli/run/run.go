@@ -189,8 +189,8 @@ func connect(ctx context.Context, c *command.Call, limit time.Duration,
 // claim marks the devices of this node as used, and names the other jobs that use them.
 func claim(c *command.Call, o *node.Options) *device.Claims {
 	used := o.Launcher.Devices.Used(o.Job.Slots)
-	who := "job " + string(o.Job.Name) + " (pid " + strconv.Itoa(os.Getpid()) + ")"
-	held, others := used.Claim(filepath.Join(o.StateDir, "devices"), who)
+	job := "job " + string(o.Job.Name) + " (pid " + strconv.Itoa(os.Getpid()) + ")"
+	held, others := used.Claim(filepath.Join(o.StateDir, "devices"), job)
 	for _, text := range others {
 		c.Out.Say("elastic: %s", text)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// The local server that is missed is found where whoever started it again has it.
+// A local server that another agent started again elsewhere is found there.
 func TestTheLocalServerIsFoundWhereItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -30,7 +30,7 @@ const (
 // Workers are the worker processes of one generation.
 type Workers struct {
 	State func() WorkerState
-	// PIDs are the processes from which the others descend; nil where nobody's open files can be
+	// PIDs are the processes from which the others descend; nil where no process's open files can be
 	// seen.
 	PIDs func() []int
 	// Share says which part of each save they write.
@@ -189,7 +189,7 @@ const (
 // Pause is how long to wait before the next Look when there is a notice, Rest when there is none.
 func (c *Watcher) Pause() time.Duration { return c.pause }
 
-// Rest is Pause where nobody would give notice, and while there is something to wait for.
+// Rest is Pause where the kernel gives no notice, and while there is something to wait for.
 func (c *Watcher) Rest() time.Duration { return c.rest }
 
 // Notice tells of the first thing that happened since the last Look, or that one must not count on
@@ -214,7 +214,7 @@ func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 		c.pause = min(max(pauseBusy, busyShare*cost), pauseMax)
 	}
 	c.rest = c.pause
-	if !busy && err == nil && c.notices.All() { // nobody looks for nothing
+	if !busy && err == nil && c.notices.All() { // the next change gives notice
 		c.rest, c.pause = pauseMax, min(max(pauseMin, toldShare*cost), pauseMax)
 	}
 	return p, refused, err

@@ -21,7 +21,7 @@ type Head struct {
 	Step       *int64            `json:"step"`    // null: nothing told it
 	Samples    *int64            `json:"samples"` // likewise
 	Bytes      int64             `json:"bytes"`
-	// at Commit, of all or of a part; held/ lists who holds all of it now
+	// at Commit, of all or of a part; held/ lists the nodes that hold all of it now
 	Holders []membership.Ref `json:"holders"`
 	Copies  int              `json:"copies"` // of its weakest part
 	// Parts say which of Holders had which part; nil: each of them had all.

@@ -205,7 +205,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// A record comes from the store of the job, where anybody may have written.
+// A record comes from the store of the job, where any user of the store may have written.
 func TestHostileReports(t *testing.T) {
 	for _, change := range []func(*Report){
 		func(r *Report) { r.Node.Node = "../x" },

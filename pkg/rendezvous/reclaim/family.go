@@ -36,7 +36,7 @@ func newestJob(claims []rendezvous.Claim) schema.UID {
 
 // family are the claims to the job uid, and those of nodes that were away when it was made again
 // before: they knew it under the uid that it had then. Their numbers are of that time: where the
-// job has checkpoints of its own, what they have counts under the number that somebody knows it by
+// job has checkpoints of its own, what they have counts under the number that a claim gives it
 // now: the largest of those that an older checkpoint got because the job went back to it. Whose word
 // on the job, the wish and the World counts comes last.
 func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim) {

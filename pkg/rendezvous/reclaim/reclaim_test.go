@@ -205,7 +205,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// The newest wish that anybody heard of holds.
+// The newest wish that any claim has holds.
 func TestDecideTakesTheNewestWish(t *testing.T) {
 	claims := []claim{says("a", 3, "a b").later(func(c *claim) { c.Wish.NP, c.WishRev = 5, 9 }), says("b", 3, "a b")}
 	if r := decide(claims, "u", ForAll).Remake; r == nil || r.Wish.NP != 5 {
@@ -238,7 +238,7 @@ func TestDecideAfterTwoLosses(t *testing.T) {
 	}
 }
 
-// The operator goes on without who is missing, from what the others have.
+// The operator goes on without the missing nodes, from what the others have.
 func TestWithout(t *testing.T) {
 	claims := []claim{says("c", 3, "a b c", saved(1, 1), saved(2, 2)).knows(saved(3, 3, "a", "b"))}
 	if got := told(decide(claims, "u", ForEnough)); got != "wait for a b with 3" {

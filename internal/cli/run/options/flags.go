@@ -41,7 +41,7 @@ func Flags() []command.Flag {
 		{Name: "on-nan", Arg: "RULE", Usage: "a loss that is not a number: ignore, fail or rollback[:K] (ignore)"},
 		{Name: "save-from", Arg: "rank0|all", Usage: "whose workers write a save (all for shards, else rank0)",
 			Values: []string{"rank0", "all"}},
-		{Name: "load", Arg: "all|own|rank0", Usage: "who loads a checkpoint; own: each node what its ranks read (all)",
+		{Name: "load", Arg: "all|own|rank0", Usage: "nodes that load a checkpoint; own: each node what its ranks read (all)",
 			Values: []string{"all", "own", "rank0"}},
 		{Name: "expand", Kind: command.Boolean,
 			Usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},

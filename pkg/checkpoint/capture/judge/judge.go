@@ -4,7 +4,7 @@
 // its name, or a mark says so; the caller collects that. Units belong together by experience:
 // those that were written in the last save are all written again before the next one is taken,
 // each as often as then. Nothing is complete because some time passed, but for the first save:
-// nobody knows yet what belongs to it.
+// which files belong to it is not known yet.
 package judge
 
 import (
