@@ -1,4 +1,5 @@
-// Package plants_test plants bugs, one line each, and expects a test to notice. A bug that survives is a missing test.
+// Package plants_test plants bugs, one line each, and expects a test to notice. A bug that survives is a
+// missing test.
 //
 // Nothing is edited: the go command sees the changed file through -overlay.
 package plants_test

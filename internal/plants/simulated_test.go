@@ -21,7 +21,7 @@ var simulated = []struct {
 		"has files of the steps"},
 	{"the last checkpoint with two copies is dropped", saved, 270,
 		"nothing that the record names is readable"},
-	{"section 10: a store that is set back is believed", saved, 68,
+	{"section 10: a store that was set back counts as current", saved, 68,
 		"all of its nodes knew more"},
 	{"section 10: agents that are alive do not notice a store that is set back", "TestWipes", 6,
 		"a world runs again (G6)"},
@@ -31,7 +31,7 @@ var simulated = []struct {
 		"events are in the store"},
 	{"section 10: a copy on a spare is not waited for", saved, 17,
 		"was acknowledged, and the job goes on from"},
-	{"section 10: spares are not written down", saved, 17,
+	{"section 10: spares are not kept on disk", saved, 17,
 		"was acknowledged, and the job goes on from"},
 	{"section 10: the number of a generation is noted after it was asked for", saved, 10,
 		"was proposed twice"},
@@ -39,7 +39,7 @@ var simulated = []struct {
 		"and its directory has step"},
 	{"the agent's own state is a save", saved, 2,
 		"a file of the agent is in the checkpoint"},
-	{"a save that waits is not told", saved, 21,
+	{"a save that waits is not reported", saved, 21,
 		"a newer save is committed"},
 }
 
