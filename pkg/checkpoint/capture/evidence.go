@@ -22,6 +22,7 @@ type evidence struct {
 	share   Share
 	closed  map[string]dirfs.FileState // as each file was when it was seen closed, its writers alive
 	renamed map[string]bool            // names whose last notice is a rename to them
+	written map[string]bool            // names that were written since they were closed last
 	passes  map[string]notices.Passes  // by name, since the last save, by the notices
 	newest  uint64                     // the newest pass
 	settled uint64                     // the newest pass before the last look
@@ -31,11 +32,14 @@ type evidence struct {
 	mapped  map[string]bool            // files that were mapped for writing when they were last looked at
 	unsure  map[string]bool            // entries that were written since the last save, and look as they did in it
 	blind   string                     // why open files cannot be seen
-	sound   map[dirfs.Found]format.Completeness
+	// forWriting is openfiles.ForWriting, but for workers that a test plays.
+	forWriting func(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]string, blind string)
+	sound      map[dirfs.Found]format.Completeness
 }
 
 func newEvidence(t dirfs.Reader) *evidence {
-	return &evidence{tree: t, closed: map[string]dirfs.FileState{}, renamed: map[string]bool{},
+	return &evidence{tree: t, forWriting: openfiles.ForWriting,
+		closed: map[string]dirfs.FileState{}, renamed: map[string]bool{}, written: map[string]bool{},
 		passes: map[string]notices.Passes{}, void: map[string]int{},
 		mapped: map[string]bool{}, unsure: map[string]bool{}, sound: map[dirfs.Found]format.Completeness{}}
 }
@@ -44,8 +48,10 @@ func newEvidence(t dirfs.Reader) *evidence {
 func (v *evidence) note(c *notices.Changes) {
 	v.settled, v.newest = v.newest, c.Newest
 	for name, p := range c.Passes {
+		p.Bare = p.Bare && (p.Times > 1 || !v.written[name])
 		v.passes[name] = v.passes[name].And(p)
 	}
+	maps.Copy(v.written, c.Written)
 	maps.Copy(v.renamed, c.Renamed)
 	if c.Lost {
 		clear(v.passes)
@@ -57,7 +63,7 @@ func (v *evidence) note(c *notices.Changes) {
 func (v *evidence) taken(taken map[string]notices.Passes) {
 	for name, was := range taken {
 		if is := v.passes[name]; is.Times > was.Times {
-			v.passes[name] = notices.Passes{Times: is.Times - was.Times, First: is.Last, Last: is.Last}
+			v.passes[name] = notices.Passes{Times: is.Times - was.Times, First: is.Last, Last: is.Last, Bare: is.Bare}
 		} else {
 			delete(v.passes, name)
 		}
@@ -66,8 +72,15 @@ func (v *evidence) taken(taken map[string]notices.Passes) {
 	}
 }
 
-// passesOf is how often an entry was completed since the last save.
-func (v *evidence) passesOf(name string) int { return max(1, v.passes[name].Times-v.void[name]) }
+// passesOf is how often an entry was completed since the last save. When a signal ends its writer, the
+// kernel closes what that has open: it is no pass if nothing was written before.
+func (v *evidence) passesOf(name string, state WorkerState) int {
+	p := v.passes[name]
+	if state == Killed && p.Bare {
+		p.Times--
+	}
+	return max(1, p.Times-v.void[name])
+}
 
 // scan finds the processes that have files of the fresh entries open for writing.
 func (v *evidence) scan(fresh []*entry, w Workers, state WorkerState) {
@@ -82,7 +95,7 @@ func (v *evidence) scan(fresh []*entry, w Workers, state WorkerState) {
 				want[f.State.ID()] = true
 			}
 		}
-		v.writers, v.blind = openfiles.ForWriting(w.PIDs(), want)
+		v.writers, v.blind = v.forWriting(w.PIDs(), want)
 	}
 	for _, e := range fresh {
 		for _, f := range e.files {

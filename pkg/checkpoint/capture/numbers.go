@@ -96,6 +96,7 @@ func (c *Watcher) forget() {
 	deleteNames(v.closed, gone)
 	deleteNames(v.renamed, gone)
 	deleteNames(v.void, gone)
+	deleteNames(v.written, gone)
 	deleteNames(v.passes, gone) // last: gone reads it
 }
 

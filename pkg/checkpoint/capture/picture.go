@@ -46,7 +46,7 @@ func (c *Watcher) decide(
 func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState) (judge.Unit, error) {
 	fresh := slices.Contains(all, e)
 	u := judge.Unit{Path: e.name, Key: e.name, Dir: e.dir, Fresh: fresh, InLast: c.in[e.name],
-		Status: judge.Done, Passes: c.evidence.passesOf(e.name),
+		Status: judge.Done, Passes: c.evidence.passesOf(e.name, state),
 		First: c.evidence.passes[e.name].First, Last: c.evidence.passes[e.name].Last}
 	if n, counted := c.number(e); counted && (e.ordered() || !c.several(e)) {
 		u.Key, u.Number, u.Counted = e.family(), n, true

@@ -28,6 +28,7 @@ type script struct {
 	t     *testing.T
 	step  int
 	calls []call
+	files map[string]string // what they contain then, by path
 }
 
 // content is what a file of a step consists of. Each kind of file has its format.
@@ -86,9 +87,19 @@ func (s *script) mapped(name string) {
 	s.do(call{Op: "unmap", Name: name})
 }
 
+// worker is the process that saves, and the directory that it saves into.
+type worker interface {
+	make(c call)
+	kill()
+	end()
+	tick() // returns when the clock of the files moved on: two writes within its grain look like one
+	read(path string) (string, error)
+}
+
 // writer is a process that makes the system calls that it is sent, one after the other.
 type writer struct {
 	t   *testing.T
+	dir string
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	to  *gob.Encoder
@@ -107,7 +118,7 @@ func TestMain(m *testing.M) {
 
 func startWriter(t *testing.T, dir string) *writer {
 	t.Helper()
-	w := &writer{t: t, cmd: exec.Command("/proc/self/exe")}
+	w := &writer{t: t, dir: dir, cmd: exec.Command("/proc/self/exe")}
 	w.cmd.Env = append(os.Environ(), writerVariable+"="+dir)
 	w.cmd.Stderr = os.Stderr
 	var err error
@@ -142,6 +153,36 @@ func (w *writer) kill() {
 func (w *writer) end() {
 	must(w.t, w.in.Close())
 	must(w.t, w.cmd.Wait())
+}
+
+func (w *writer) tick() {
+	probe := filepath.Join(w.t.TempDir(), "probe")
+	must(w.t, os.WriteFile(probe, nil, 0o600))
+	b := &bench{t: w.t}
+	b.afterWrite(probe)
+}
+
+func (w *writer) read(path string) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(w.dir, filepath.FromSlash(path)))
+	return string(raw), err
+}
+
+// playedWorker is a worker of a played disk.
+type playedWorker struct {
+	t    *testing.T
+	disk *playedDisk
+}
+
+func (w *playedWorker) make(c call) { must(w.t, w.disk.call(c)) }
+func (w *playedWorker) kill()       { w.disk.kill() }
+func (w *playedWorker) end()        { w.disk.kill() }
+func (w *playedWorker) tick()       { w.disk.tick() }
+func (w *playedWorker) read(path string) (string, error) {
+	n, err := w.disk.there(path)
+	if err != nil {
+		return "", err
+	}
+	return string(n.of.data), nil
 }
 
 // obey is the writer process: it ends with its input.
@@ -199,4 +240,33 @@ func (c call) make(dir string, open map[string]*os.File, maps map[string][]byte)
 		err = fmt.Errorf("no such call")
 	}
 	return err
+}
+
+// result is what the files of the save contain, by path.
+func (s *script) result() map[string]string {
+	files := map[string]string{}
+	for _, c := range s.calls {
+		switch c.Op {
+		case "write":
+			files[c.Name] += string(c.Data)
+		case "store":
+			files[c.Name] = files[c.Name][:c.At] + string(c.Data)
+		case "rename":
+			for name, content := range files {
+				if rest, ok := cutPath(name, c.Name); ok {
+					files[c.To+rest] = content
+					delete(files, name)
+				}
+			}
+		}
+	}
+	return files
+}
+
+// cutPath cuts a file or directory off the path of what is in it.
+func cutPath(name, from string) (rest string, ok bool) {
+	if len(name) < len(from) || name[:len(from)] != from || len(name) > len(from) && name[len(from)] != '/' {
+		return "", false
+	}
+	return name[len(from):], true
 }

@@ -49,6 +49,9 @@ type Unit struct {
 // Name is the file to name when the unit is not complete.
 func (u Unit) Name() string { return cmp.Or(u.At, u.Path) }
 
+// begun reports whether the unit was not completed since the last save.
+func (u Unit) begun() bool { return u.Status == Busy && u.Last == 0 }
+
 // Obsolete reports whether one of the units counts more than this one of the same kind.
 func (u Unit) Obsolete(wrote []Unit) bool {
 	return u.Counted && slices.ContainsFunc(wrote, func(w Unit) bool {
@@ -230,7 +233,7 @@ func (m *Memory) separate(units []Unit) {
 	steps := map[string]int{} // by key: numbers that are fresh
 	for _, u := range units {
 		switch {
-		case !u.Fresh || u.Log || m.apart[u.Key] || m.newcomer(u):
+		case !u.Fresh || u.Log || m.apart[u.Key] || m.newcomer(u) && !u.Counted:
 		case u.Counted:
 			steps[u.Key]++
 			most = max(most, steps[u.Key])

@@ -1,45 +1,55 @@
 package judge
 
+import "maps"
+
 // owe finds out how many passes of each newcomer, a unit that no save had, belong to saves before the
 // one that is under way: those that came before any unit of that was written.
 func (m *Memory) owe(units []Unit) {
 	if len(m.passes) == 0 {
 		return
 	}
-	most, newest := 0, uint64(0)
+	most, newest, under := 0, uint64(0), false
 	for _, u := range units {
-		if u.Fresh && m.passes[u.Key] > 0 {
+		if !u.Fresh || m.passes[u.Key] == 0 {
+			continue
+		}
+		if under = true; !u.begun() {
 			most, newest = max(most, u.Passes/m.passes[u.Key]), max(newest, u.Last)
 		}
 	}
+	before := m.debt
+	m.debt = map[string]int{}
+	maps.Copy(m.debt, before)
 	for _, u := range units {
-		_, seen := m.debt[u.Key]
-		if !u.Fresh || !m.newcomer(u) || u.Status != Done || seen && most > 0 {
+		_, seen := before[u.Key]
+		if !u.Fresh || !m.newcomer(u) || u.Status != Done || seen && under {
 			continue
 		}
-		if m.debt == nil {
-			m.debt = map[string]int{}
-		}
-		m.debt[u.Key] = 0
+		n := 0
 		switch {
 		case most == 0:
-			m.debt[u.Key] = u.Passes
+			n = u.Passes
 		case u.Passes > most || u.Passes == most && u.Last < newest:
-			m.debt[u.Key] = 1
+			n = 1
 		}
+		m.debt[u.Key] = max(m.debt[u.Key], n)
 	}
 }
 
 // newcomer reports whether no save had the unit, and a save may have it.
 func (m *Memory) newcomer(u Unit) bool {
-	return len(m.passes) > 0 && !u.Counted && !u.Log && !m.belongs(u) && !m.apart[u.Key]
+	return len(m.passes) > 0 && !u.Log && !m.belongs(u) && !m.apart[u.Key]
 }
 
 // placed reports whether a newcomer was written in the same save as the others: as often as they, or
-// less often and after all of them, because some saves failed before they came to it.
+// less often and after all of them, because some saves failed before they came to it. Names that count
+// steps are of one save when they count the same.
 func (m *Memory) placed(u Unit, required []Unit) bool {
 	rounds, newest := 0, uint64(0)
 	for _, r := range required {
+		if r.Counted && u.Counted && u.Status == Done {
+			return r.Number == u.Number
+		}
 		rounds, newest = max(rounds, r.Passes/m.passes[r.Key]), max(newest, r.Last)
 	}
 	n := u.Passes - m.debt[u.Key]

@@ -6,6 +6,9 @@ import "github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 type Passes struct {
 	Times       int
 	First, Last uint64 // in the order of all
+	// Bare says that no write came before the last one: the file was open, and perhaps mapped. It is
+	// a pass of a writer that unmapped it, and none of a writer that was killed there.
+	Bare bool
 }
 
 // And adds passes that came later.
@@ -13,7 +16,7 @@ func (p Passes) And(later Passes) Passes {
 	if p.Times == 0 {
 		return later
 	}
-	return Passes{p.Times + later.Times, p.First, later.Last}
+	return Passes{p.Times + later.Times, p.First, later.Last, later.Bare}
 }
 
 // Or is the first and the last of both.
@@ -24,30 +27,36 @@ func (p Passes) Or(o Passes) Passes {
 	case o.Times == 0:
 		return p
 	}
-	return Passes{p.Times + o.Times, min(p.First, o.First), max(p.Last, o.Last)}
+	return Passes{p.Times + o.Times, min(p.First, o.First), max(p.Last, o.Last),
+		p.Last > o.Last && p.Bare || p.Last < o.Last && o.Bare}
 }
 
 // Changes are what was done to names since the last Take.
 type Changes struct {
 	Passes  map[string]Passes // by name
 	Renamed map[string]bool   // by name: whether the last change gave the name by a rename
+	Written map[string]bool   // by name: whether it was written since it was closed last
 	Newest  uint64            // the newest pass of all times
 	Lost    bool              // some changes are not known
 }
 
-func noChanges() Changes { return Changes{Passes: map[string]Passes{}, Renamed: map[string]bool{}} }
+func noChanges() Changes {
+	return Changes{Passes: map[string]Passes{}, Renamed: map[string]bool{}, Written: map[string]bool{}}
+}
 
 // note adds one change.
 func (c *Changes) note(name string, did dirfs.Did) {
 	if did == dirfs.Wrote {
-		c.Renamed[name] = false
+		c.Renamed[name], c.Written[name] = false, true
 		return
 	}
 	if did == dirfs.Named {
 		c.Renamed[name] = true
 	}
 	c.Newest++
-	c.Passes[name] = c.Passes[name].And(Passes{1, c.Newest, c.Newest})
+	bare := did == dirfs.Closed && !c.Written[name]
+	c.Passes[name] = c.Passes[name].And(Passes{1, c.Newest, c.Newest, bare})
+	c.Written[name] = false
 }
 
 // take returns the changes and begins anew.

@@ -1,0 +1,220 @@
+package capture
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// life is a worker and the capture that looks at its directory.
+type life struct {
+	t       *testing.T
+	w       worker
+	c       *Watcher
+	now     time.Time
+	state   WorkerState
+	s       scenario
+	steps   []*script // the saves of the layout; 0 is none
+	step    int
+	newest  int // step of the newest save that was taken
+	refused []Refusal
+	wrongs  map[scenario][]string
+	taken   []string // what was taken, and when
+	deaths  []point  // at which a copy of it is killed
+	died    []string // what was taken of the last copy
+}
+
+func (l *life) wrong(format string, args ...any) {
+	l.wrongs[l.s] = append(l.wrongs[l.s], fmt.Sprintf(format, args...))
+}
+
+// books has the saves of each layout in each directory.
+type books map[string][]*script
+
+func (b books) of(t *testing.T, s scenario) []*script {
+	key := fmt.Sprint(s.layout, s.in)
+	if b[key] == nil {
+		b[key] = []*script{nil}
+		for step := 1; step <= saves; step++ {
+			sc := &script{t: t, step: step}
+			layouts[s.layout].save(sc, s.in)
+			sc.files = sc.result()
+			b[key] = append(b[key], sc)
+		}
+	}
+	return b[key]
+}
+
+// begin begins the life of a played worker.
+func (b books) begin(t *testing.T, s scenario) *life {
+	l := &life{t: t, s: s, steps: b.of(t, s), now: time.Unix(1e9, 0), wrongs: map[scenario][]string{}}
+	disk := newPlayedDisk(&l.now)
+	c, err := watch(tree{Dir{}, disk}, manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2}, Workers{
+		State: func() WorkerState { return l.state },
+		PIDs:  func() []int { return []int{1} },
+	}, nil)
+	must(t, err)
+	c.evidence.forWriting = disk.forWriting
+	l.w, l.c = &playedWorker{t, disk}, c
+	return l
+}
+
+// beginReal begins the life of a process that saves into a directory of this machine.
+func (b books) beginReal(t *testing.T, s scenario) *life {
+	l := &life{t: t, s: s, steps: b.of(t, s), now: time.Now(), wrongs: map[scenario][]string{}}
+	dir := t.TempDir()
+	w := startWriter(t, dir)
+	c, err := Watch(Dir{Path: dir}, manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2}, Workers{
+		State: func() WorkerState { return l.state },
+		PIDs:  func() []int { return []int{w.cmd.Process.Pid} },
+	}, nil)
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	l.w, l.c = w, c
+	return l
+}
+
+// play finds what is wrong with what was taken.
+func (l *life) play() {
+	for l.step = 1; l.step <= saves; l.step++ {
+		if !l.save() {
+			l.die()
+			return
+		}
+		l.passes(l.s.gap)
+		if whole := l.step > 1 && l.s.gap > time.Second; whole && l.newest != l.step {
+			l.wrong("save %d is whole, and %d is the newest that was taken", l.step, l.newest)
+		}
+	}
+	l.step = saves
+	l.w.end()
+	l.state = Exited
+	l.looks(0, true)
+	if l.newest != saves {
+		l.wrong("the worker ended, and save %d is the newest that was taken: %v", l.newest, l.refused)
+	}
+}
+
+func (l *life) die() {
+	l.w.kill()
+	l.state = Killed
+	l.looks(0, true)
+}
+
+// dieHere has a copy of a played worker killed, and looks with a copy of the capture.
+func (l *life) dieHere(at point) {
+	was := *l
+	l.taken = slices.Clip(l.taken)
+	disk := l.w.(*playedWorker).disk.copy()
+	c := *l.c
+	c.tree, c.log = disk, notices.LogOf(disk) // it has read what the capture has
+	disk.notes = slices.Clip(l.w.(*playedWorker).disk.notes)
+	c.in, c.since, c.shards = maps.Clone(c.in), maps.Clone(c.since), maps.Clone(c.shards)
+	c.growth, c.refused, c.memory = maps.Clone(c.growth), maps.Clone(c.refused), *c.memory.Clone()
+	v := *c.evidence
+	v.tree, v.forWriting = disk, disk.forWriting
+	v.closed, v.renamed, v.written = maps.Clone(v.closed), maps.Clone(v.renamed), maps.Clone(v.written)
+	v.passes, v.void, v.mapped = maps.Clone(v.passes), maps.Clone(v.void), maps.Clone(v.mapped)
+	v.unsure, v.sound = maps.Clone(v.unsure), maps.Clone(v.sound)
+	c.evidence = &v
+	l.w, l.c = &playedWorker{l.t, disk}, &c
+	l.s.killed = at
+	l.die()
+	was.died = slices.Clone(l.taken)
+	*l = was
+}
+
+// save makes the calls of one save. false: the worker is to be killed.
+func (l *life) save() bool {
+	l.w.tick()
+	for i, c := range l.steps[l.step].calls {
+		at := point{l.step, i}
+		if at == l.s.paused {
+			l.passes(l.s.pause)
+		}
+		if at == l.s.killed {
+			return false
+		}
+		if slices.Contains(l.deaths, at) {
+			l.dieHere(at)
+		}
+		l.w.make(c)
+		if l.s.steady || i == 0 {
+			l.looks(60*time.Millisecond, false)
+		}
+	}
+	return true
+}
+
+// passes lets time pass, with looks as often as the agent looks.
+func (l *life) passes(d time.Duration) {
+	for end := l.now.Add(d); l.now.Before(end); {
+		step := 100 * time.Millisecond
+		if end.Sub(l.now) > 4*time.Second {
+			step = time.Second
+		}
+		l.looks(step, false)
+	}
+}
+
+func (l *life) looks(after time.Duration, last bool) {
+	l.now = l.now.Add(after)
+	look := l.c.Look
+	if last {
+		look = l.c.Last
+	}
+	p, refused, err := look(l.now)
+	must(l.t, err)
+	if d, ok := l.w.(*playedWorker); ok {
+		d.disk.read = len(d.disk.notes)
+	}
+	l.refused = append(l.refused, refused...)
+	if p != nil {
+		l.c.Taken(p)
+		l.check(p)
+	}
+}
+
+// check reads the files of a save: all of one step, all that the step has, and each whole.
+func (l *life) check(p *Picture) {
+	steps, files := map[int]bool{}, 0
+	for _, f := range p.Save.Files {
+		raw, err := l.w.read(f.Path)
+		must(l.t, err)
+		step := l.stepOf(f.Path, raw)
+		if step == 0 {
+			l.wrong("%s is not whole: %.40q", f.Path, raw)
+		}
+		if step > 0 {
+			steps[step] = true
+			l.newest = max(l.newest, step)
+		}
+		files++
+	}
+	if len(steps) > 1 {
+		l.wrong("a save of the steps %v: %s", steps, paths(p))
+	}
+	if files != layouts[l.s.layout].files && len(steps) > 0 && !steps[1] {
+		l.wrong("%d of %d files: %s", files, layouts[l.s.layout].files, paths(p))
+	}
+	l.taken = append(l.taken, fmt.Sprintf("during save %d: %s of %v", l.step, paths(p), steps))
+}
+
+// stepOf is the step whose file has these bytes; 0 if none has, -1 if each has.
+func (l *life) stepOf(path, raw string) int {
+	for step := 1; step <= l.step; step++ {
+		if content, ok := l.steps[step].files[path]; ok && content == raw {
+			if filepath.Base(path) == staticFile {
+				return -1
+			}
+			return step
+		}
+	}
+	return 0
+}
