@@ -59,6 +59,15 @@ var processPlants = []plant{
 		`return p.Before(at) }`, `return false }`, chunkstore, "TestLaterDraftReplacesTheOneBefore"},
 	{"a save that was given up stays on the disk", chunkstore + "/put.go",
 		`errors.Join(err, s.sweep())`, `err`, chunkstore, "TestTornIsNeverTaken"},
+	{"a damaged manifest ends the way to the next generation", replicator + "/prepare.go",
+		`chunkstore.ErrDamaged) && !try.again {
+			continue // its manifest`, `chunkstore.ErrDamaged) && try.again {
+			continue // its manifest`, pipeline, "TestPrepareMendsEveryDamage"},
+	{"a damaged manifest is not written anew", chunkstore + "/store.go",
+		`if _, err := s.RawManifest(e.hash); err == nil {`, `if _, err := s.RawManifest(e.hash); err == nil || held {`,
+		pipeline, "TestPrepareMendsEveryDamage"},
+	{"what a disk fails to read is not fetched", chunkstore + "/layout/layout.go",
+		`io.ErrUnexpectedEOF, syscall.EIO,`, `io.ErrUnexpectedEOF,`, pipeline, "TestPrepareMendsEveryDamage"},
 	{"a failing disk is told with each save", pipeline + "/overtaken.go",
 		`capture.NoSpace, capture.Disk,`, `capture.NoSpace,`, pipeline, "TestDiskThatRefuses"},
 	{"a directory that may not be opened counts as a failed sync", checkpoint + "/dirfs/disk.go",

@@ -14,6 +14,8 @@ var (
 	ErrNoStore = errors.New("the server does not answer")
 	// ErrRemoved: the job of this agent was removed.
 	ErrRemoved = errors.New("the job was removed")
+	// ErrDisk: what this machine keeps of the job cannot be read or written.
+	ErrDisk = errors.New("the checkpoints on this machine cannot be used")
 )
 
 // NameTaken: the name that was given is alive elsewhere.

@@ -147,6 +147,10 @@ func nodeErrors(err error) []row {
 		{refusal.ErrRemoved, func() *Error {
 			return New(JobNone, "the job of this node was removed").Because("elastic rm, while it was out of it")
 		}},
+		{refusal.ErrDisk, func() *Error {
+			return New(StateDir, "%v", err).Cure("make all of it readable and writable for the user of this agent (chown -R), or " +
+				"--state-dir=DIR on another disk: another node that has a checkpoint gives it a copy")
+		}},
 		{syscall.EADDRINUSE, func() *Error {
 			return New(Ports, "%v", err).
 				Cure("another --port, or none: any free one")

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/peers"
 	"github.com/elasticd/elastic/internal/scope"
@@ -95,9 +96,10 @@ func New(c Config) *Saves {
 // Join opens the store of checkpoints, once the node has its name and the job its id.
 func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.node = node
-	chunks, err := chunkstore.Open(filepath.Join(s.node.Dir, disk.StoreDir))
+	dir := filepath.Join(s.node.Dir, disk.StoreDir)
+	chunks, err := chunkstore.Open(dir)
 	if err != nil {
-		return fmt.Errorf("open the store of checkpoints: %w", err)
+		return fmt.Errorf("%w: %s: %w", refusal.ErrDisk, dir, err)
 	}
 	name := s.c.Job
 	k := &replicator.Replicator{Store: chunks, Self: node.Name, Replicas: job.Rules.Replicas,

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"golang.org/x/sync/errgroup"
 
@@ -77,14 +76,23 @@ func (s *Store) ensure(h manifest.Hash) (bool, error) {
 
 // VerifyChunk reads the chunk from disk, whatever is believed of it.
 func (s *Store) VerifyChunk(h manifest.Hash) (bool, error) {
+	p := s.pins() // no sweep takes it meanwhile
+	defer p.release()
+	p.add(h)
+	s.mu.Lock()
+	before := *s.chunk(h)
+	s.mu.Unlock()
 	sum, err := s.disk.Sum(layout.ChunkPath(h))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !layout.Lost(err) {
 		return false, fmt.Errorf("verify chunk: %w", err)
 	}
 	good := err == nil && sum == h
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.chunk(h)
+	if c.verified && !before.verified {
+		return true, nil // it was written meanwhile
+	}
 	c.present, c.verified = good, good
 	return good, nil
 }

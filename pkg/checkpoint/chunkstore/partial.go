@@ -44,7 +44,9 @@ func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 		}
 	}
 	if _, there := s.partial[h]; there {
-		return nil
+		if _, err := s.RawManifest(h); err == nil {
+			return nil
+		}
 	}
 	if err := s.disk.WriteFile(layout.Partial, h.String(), x.Manifest); err != nil {
 		return fmt.Errorf("keep the manifest: %w", err)

@@ -2,10 +2,8 @@ package chunkstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
@@ -61,11 +59,10 @@ func (s *Store) ReadChunk(h manifest.Hash, dst []byte) error {
 		defer f.Close()
 		_, err = io.ReadFull(f, dst)
 	}
-	gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-	if err != nil && !gone {
+	if err != nil && !layout.Lost(err) {
 		return err
 	}
-	if gone || manifest.Sum(dst) != h {
+	if err != nil || manifest.Sum(dst) != h {
 		s.mu.Lock()
 		c := s.chunk(h)
 		c.present, c.verified = false, false

@@ -225,7 +225,11 @@ func (s *Store) Manifest(h manifest.Hash) (*manifest.Manifest, error) {
 	if !s.Has(h) {
 		return nil, fmt.Errorf("manifest %v: %w", h, ErrNotHeld)
 	}
-	return s.readManifest(h)
+	m, err := s.readManifest(h)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return m, err
 }
 
 func (s *Store) readManifest(h manifest.Hash) (*manifest.Manifest, error) {
@@ -303,11 +307,17 @@ func (s *Store) publish(ctx context.Context, g schema.Generation, e encoded) err
 	if !s.whole(e.manifest) {
 		return fmt.Errorf("a chunk was lost to another transfer's failed sync: %w", ErrDamaged)
 	}
-	if _, ok := s.held[e.hash]; ok {
-		return nil
+	_, held := s.held[e.hash]
+	if held {
+		if _, err := s.RawManifest(e.hash); err == nil {
+			return nil
+		}
 	}
 	if err := s.disk.WriteFile(layout.Manifests, e.hash.String(), e.raw); err != nil {
 		return err
+	}
+	if held { // its file had gone bad
+		return nil
 	}
 	s.add(e.hash, e.manifest)
 	s.tell()

@@ -55,6 +55,9 @@ func (r *Replicator) prepareTree(
 	r.mu.Unlock()
 	for try := (attempt{from: from}); ; try.again = true {
 		found, err := r.bring(ctx, try)
+		if errors.Is(err, chunkstore.ErrDamaged) && !try.again {
+			continue // its manifest is damaged here: a fetch brings that
+		}
 		if err != nil {
 			return "", nil, err
 		}

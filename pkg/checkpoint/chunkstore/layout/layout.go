@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
+	"syscall"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -36,6 +38,18 @@ var (
 	ErrDamaged = errors.New("damaged")
 )
 
+// Lost reports whether err says that bytes cannot be had back from their disk: the file is gone or
+// short, or the disk fails to read it. A file that this process may not read is not lost.
+func Lost(err error) bool {
+	for _, lost := range []error{fs.ErrNotExist, io.EOF, io.ErrUnexpectedEOF, syscall.EIO, syscall.EBADMSG,
+		syscall.EUCLEAN} {
+		if errors.Is(err, lost) {
+			return true
+		}
+	}
+	return false
+}
+
 // ChunkPath puts all chunks into one directory, so that a checkpoint needs one sync of names.
 func ChunkPath(h manifest.Hash) string { return path.Join(Chunks, h.String()) }
 
@@ -46,10 +60,14 @@ func ReadManifest(disk *dirfs.Disk, h manifest.Hash) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		b, err = disk.ReadFile(path.Join(Partial, h.String()), manifest.MaxSize)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, err
-	}
-	if manifest.Sum(b) != h {
+	case Lost(err):
+		return nil, fmt.Errorf("manifest %v: %w: %w", h, ErrDamaged, err)
+	case err != nil:
+		return nil, err
+	case manifest.Sum(b) != h:
 		return nil, fmt.Errorf("manifest %v: %w", h, ErrDamaged)
 	}
 	return b, nil

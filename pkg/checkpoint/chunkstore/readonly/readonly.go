@@ -60,18 +60,15 @@ func (s *Store) Chunk(_ context.Context, h manifest.Hash, dst []byte) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("chunk %v: %w", h, layout.ErrNotHeld)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		defer f.Close()
+		_, err = io.ReadFull(f, dst)
 	}
-	defer f.Close()
-	_, err = io.ReadFull(f, dst)
-	if short(err) || err == nil && manifest.Sum(dst) != h {
+	if layout.Lost(err) || err == nil && manifest.Sum(dst) != h {
 		return fmt.Errorf("chunk %v: %w", h, layout.ErrDamaged)
 	}
 	return err
 }
-
-func short(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 // readers is how many chunks are read at once.
 const readers = 4
@@ -131,7 +128,7 @@ func (s *Store) readChunks(ctx context.Context, m *manifest.Manifest) error {
 				return err
 			}
 			got, err := s.disk.Sum(layout.ChunkPath(c))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err != nil && !layout.Lost(err) {
 				return fmt.Errorf("verify chunk %v: %w", c, err)
 			}
 			s.mu.Lock()

@@ -1,0 +1,77 @@
+package pipeline
+
+import (
+	"io/fs"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+)
+
+// sector is a file that its disk fails to read, until another one has its name.
+func sector(t *testing.T, disk *memfs.FS, bad string) {
+	var written atomic.Bool
+	disk.Set(func(op, name string) error {
+		switch {
+		case name != bad || written.Load():
+		case op == "open":
+			return &fs.PathError{Op: "read", Path: name, Err: syscall.EIO}
+		case op == "rename":
+			written.Store(true)
+		}
+		return nil
+	}, 1<<40)
+}
+
+// damages are the ways in which a file of a store goes bad.
+var damages = map[string]func(t *testing.T, disk *memfs.FS, name string){
+	"other bytes": func(t *testing.T, disk *memfs.FS, name string) {
+		must(t, disk.Overwrite(name, []byte("other bytes")))
+	},
+	"gone":    func(t *testing.T, disk *memfs.FS, name string) { must(t, disk.Remove(name)) },
+	"sectors": sector,
+}
+
+// committedOnBoth is a checkpoint on the disks of a and b.
+func committedOnBoth(t *testing.T, c *cluster, report func(replicator.Event)) (*replicator.Replicator,
+	*manifest.Manifest, manifest.Head) {
+	t.Helper()
+	memfs.Model(t, c.dirs["a"])
+	m, h := checkpointtest.Put(t, c.peers.Stores["a"], c.dirs["a"], 1, 1)
+	k := c.replicator("a", c.etcd.Client("a"), report)
+	must(t, k.Spread(t.Context(), 1, h, 1))
+	head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, c.nodes)
+	must(t, err)
+	return k, m, head
+}
+
+// However a file of a store goes bad while its agent lives, what a node resumes from is mended from
+// another holder: the manifest, and a chunk. It is whole again also for the next agent.
+func TestPrepareMendsEveryDamage(t *testing.T) {
+	for how, damage := range damages {
+		for _, what := range []string{"manifest", "chunk"} {
+			t.Run(what+" "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newCluster(t, "a", "b")
+					k, m, head := committedOnBoth(t, c, func(replicator.Event) {})
+					name := "manifests/" + head.Manifest.String()
+					if what == "chunk" {
+						name = "chunks/" + m.Files[len(m.Files)-1].Chunks[0].String()
+					}
+					damage(t, c.disks["a"], name)
+					from := replicator.Resume{Generation: 2, Number: head.Number, Manifest: head.Manifest}
+					_, _, err := k.Prepare(t.Context(), from, capture.Dir{FS: memfs.New()})
+					must(t, err)
+					must(t, c.peers.Stores["a"].Verify(t.Context(), head.Manifest))
+					must(t, reopen(t, c.disks["a"], names(true)).Verify(t.Context(), head.Manifest))
+				})
+			})
+		}
+	}
+}
