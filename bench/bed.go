@@ -48,8 +48,8 @@ func newBed(ctx context.Context, bin string) (*bed, error) {
 			return nil, err
 		}
 	}
-	b.env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir+"/run", "XDG_STATE_HOME="+dir+"/state", "BENCH_DIR="+dir,
-		"ELASTICD_IDLE=1s")
+	b.env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir+"/run", "XDG_STATE_HOME="+dir+"/state", "BENCH_DIR="+
+		dir, "ELASTICD_IDLE=1s")
 	return b, nil
 }
 
@@ -225,7 +225,8 @@ func (b *bed) running(ctx context.Context, g, n int) (int, time.Time, error) {
 		}
 	}
 	events, _ := b.elastic(ctx, "events", "b")
-	return 0, time.Time{}, fmt.Errorf("no generation after %d started %d workers within a minute:\n%s", g, n, events)
+	return 0, time.Time{}, fmt.Errorf("no generation after %d started %d workers within a minute:\n%s", g, n,
+		events)
 }
 
 // elastic runs a command to its end.
@@ -275,5 +276,6 @@ func (b *bed) event(ctx context.Context, what string, want func(event) bool) (ev
 
 // after waits for the first event of a kind after a moment.
 func (b *bed) after(ctx context.Context, kind string, at time.Time) (event, error) {
-	return b.event(ctx, kind, func(e event) bool { return e.Kind == kind && !e.Time.Before(at.Truncate(time.Millisecond)) })
+	return b.event(ctx, kind,
+		func(e event) bool { return e.Kind == kind && !e.Time.Before(at.Truncate(time.Millisecond)) })
 }

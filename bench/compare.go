@@ -80,8 +80,10 @@ func (o options) compare(ctx context.Context) error {
 		{"torchrun", torchrunAgent(python, torch), 3 * time.Second},
 		{"cold", elasticAgent(python, "--warm=off"), 3 * time.Second},
 		{"in place", elasticAgent(python, "in-place"), 3 * time.Second}}
-	fmt.Printf("\nElastic (restarted warm, restarted cold, in place) beside torchrun, torch %s, c10d rendezvous: the "+
-		"same worker, an all-reduce over\ngloo on CPU; %d trials each. Seconds until all needed new workers started, "+
+	fmt.Printf("\nElastic (restarted warm, restarted cold, in place) beside torchrun, torch %s, c10d "+
+		"rendezvous: the "+
+		"same worker, an all-reduce over\ngloo on CPU; %d trials each. Seconds until all needed new "+
+		"workers started, "+
 		"until each made a step, and the longest time without a\nstep of any worker; lost: not within %s\n",
 		torch, o.peer, patience)
 	fmt.Printf("%-48s %-9s %9s %9s %9s %9s %9s %9s %6s\n", "", "", "started", "max", "step", "max",
@@ -157,7 +159,8 @@ func (o options) torch() (string, error) {
 		python = "/usr/bin/python3"
 	}
 	if out, err := exec.Command(python, "-c", "import torch").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s has no torch (TORCHRUN=VENV names another, with `pip install torch numpy`): %s",
+		return "", fmt.Errorf(
+			"%s has no torch (TORCHRUN=VENV names another, with `pip install torch numpy`): %s",
 			python, lastLine(string(out)))
 	}
 	return python, nil
@@ -203,7 +206,8 @@ func torchrunAgent(python, version string) func(*bed, string, string) error {
 		if strings.HasPrefix(version, "1.13") { // with Python 3.11 it starts nothing without these two
 			args = append(args, "-r", "1", "-t", "1")
 		}
-		return b.start(node, append(args, filepath.Join(b.dir, "step.py")), append(b.env, "OMP_NUM_THREADS=1"))
+		return b.start(node, append(args, filepath.Join(b.dir, "step.py")),
+			append(b.env, "OMP_NUM_THREADS=1"))
 	}
 }
 

@@ -33,7 +33,10 @@ func (o options) logging(ctx context.Context) error {
 		logs  string // below the directory of the bed
 	}{
 		{"plain files", plainWriters, "plain/*"},
-		{"elastic run", func(b *bed) error { return b.agent("a", "1", "--nproc-per-node="+strconv.Itoa(worker.LogWriters)) },
+		{"elastic run", func(b *bed) error {
+			return b.agent("a", "1", "--nproc-per-node="+
+				strconv.Itoa(worker.LogWriters))
+		},
 			"a/log/workerlog.*"},
 	} {
 		b, err := newBed(ctx, o.bin)

@@ -39,7 +39,8 @@ func main() {
 	var o options
 	flag.StringVar(&o.bin, "bin", "bin", "directory of elastic and elasticd")
 	flag.IntVar(&o.trials, "trials", 20, "trials of each scenario")
-	flag.IntVar(&o.peer, "peer", 3, "trials of each scenario with torchrun, and with Elastic beside it; 0: none")
+	flag.IntVar(&o.peer, "peer", 3,
+		"trials of each scenario with torchrun, and with Elastic beside it; 0: none")
 	flag.StringVar(&o.python, "python", "",
 		"interpreter with torch; default: $TORCHRUN/bin/python, else /usr/bin/python3")
 	flag.StringVar(&o.only, "only", "", "only scenarios whose name contains this")
@@ -124,8 +125,8 @@ scenarios:
 			if row.goal > 0 && d.at(0.99) > row.goal {
 				mark = "  missed"
 			}
-			fmt.Printf("%-66s %-14s %7.3fs %7.3fs %7.3fs %7.3fs%s\n", row.what, row.goals(), d.at(0).Seconds(),
-				d.at(0.5).Seconds(),
+			fmt.Printf("%-66s %-14s %7.3fs %7.3fs %7.3fs %7.3fs%s\n", row.what, row.goals(),
+				d.at(0).Seconds(), d.at(0.5).Seconds(),
 				d.at(0.99).Seconds(), d.at(1).Seconds(), mark)
 		}
 		if len(went) > 0 {
@@ -133,7 +134,8 @@ scenarios:
 		}
 	}
 	if len(falls) > 0 {
-		fmt.Printf("\nWhere it went, from the waterfall of each start: milliseconds from what happened, p50 and p99\n%-34s", "")
+		fmt.Printf("\nWhere it went, from the waterfall of each start: milliseconds from what happened, "+
+			"p50 and p99\n%-34s", "")
 		for _, s := range stageNames {
 			fmt.Printf(" %12s", s)
 		}

@@ -56,7 +56,8 @@ func (o options) rest(ctx context.Context) error {
 	}
 	share := func(cpu time.Duration) float64 { return 100 * cpu.Seconds() / took.Seconds() }
 	daemon := share(now.cpu - theirs.cpu)
-	fmt.Printf("\nAt rest for %.0fs, the costliest of three agents with its guardians: %.2f %% of a core (goal <= 0.3 "+
+	fmt.Printf("\nAt rest for %.0fs, the costliest of three agents with its guardians: %.2f %% of a core "+
+		"(goal <= 0.3 "+
 		"%%%s), %.0f MB (goal <= 24%s); the local server: %.2f %% of a core (goal <= 1 %%%s), %.0f MB\n",
 		took.Seconds(), share(most.cpu), missed(share(most.cpu), 0.3), mb(most.pss), missed(mb(most.pss), 24),
 		daemon, missed(daemon, 1), mb(now.pss))

@@ -49,7 +49,8 @@ func saving(ctx context.Context, bin string, trials int, size int64) error {
 	b.env = append(b.env, fmt.Sprint("BENCH_SIZE=", size))
 	b.program[1] = "saver"
 	for _, n := range []string{"a", "b"} {
-		if err := b.agent(n, "2", "--keep=1", "--checkpoint-dir="+filepath.Join(b.dir, "work-"+n)); err != nil {
+		if err := b.agent(n, "2", "--keep=1", "--checkpoint-dir="+
+			filepath.Join(b.dir, "work-"+n)); err != nil {
 			return err
 		}
 	}
@@ -84,8 +85,8 @@ func saving(ctx context.Context, bin string, trials int, size int64) error {
 		}
 		r.copyTimes, before = between(before, after), after
 		all = append(all, r)
-		fmt.Printf("%8d %10.3f %12.3f %14.3f %10.3f %8s\n", i+1, r.cp.Seconds(), r.tls.Seconds(), r.save.Seconds(),
-			r.allowed(), load())
+		fmt.Printf("%8d %10.3f %12.3f %14.3f %10.3f %8s\n", i+1, r.cp.Seconds(), r.tls.Seconds(),
+			r.save.Seconds(), r.allowed(), load())
 	}
 	fmt.Println()
 	report(all, size)
@@ -94,7 +95,8 @@ func saving(ctx context.Context, bin string, trials int, size int64) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%-62s %-14s %7.0f MB\n", "memory of the agent of "+n+" at most", "<= 100 MB", float64(peak)/1e6)
+		fmt.Printf("%-62s %-14s %7.0f MB\n", "memory of the agent of "+n+" at most", "<= 100 MB",
+			float64(peak)/1e6)
 	}
 	return nil
 }
@@ -214,7 +216,8 @@ func (b *bed) tell(what string) error { return os.WriteFile(filepath.Join(b.dir,
 
 func (b *bed) answer(ctx context.Context, what string, to ...any) error {
 	name := filepath.Join(b.dir, what)
-	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end) && b.pause(ctx, 5*time.Millisecond) == nil; {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end) &&
+		b.pause(ctx, 5*time.Millisecond) == nil; {
 		raw, err := os.ReadFile(name)
 		if errors.Is(err, os.ErrNotExist) {
 			continue

@@ -45,18 +45,27 @@ var (
 )
 
 var scenarios = []scenario{
-	{name: "agent killed", trial: lose(func(ctx context.Context, b *bed) error { b.kill("c", b.processes("c")[:1]); return nil }),
+	{name: "agent killed",
+		trial: lose(func(ctx context.Context,
+			b *bed) error {
+			b.kill("c", b.processes("c")[:1])
+			return nil
+		}),
 		rows: []row{{"agent killed, its workers with it -> decided", 0},
 			{"  … -> survivors' new workers started", second}}},
-	{name: "agent and workers killed", trial: lose(func(ctx context.Context, b *bed) error { b.kill("c", b.processes("c")); return nil }),
+	{name: "agent and workers killed",
+		trial: lose(func(ctx context.Context, b *bed) error { b.kill("c", b.processes("c")); return nil }),
 		rows: []row{{"agent and workers killed at once -> decided", 0},
 			{"  … -> survivors' new workers started", second}}},
-	{name: "node frozen", trial: lose(func(ctx context.Context, b *bed) error { b.freeze(b.processes("c")); return nil }),
-		rows: []row{{"node silent (SIGSTOP of agent and workers) -> decided", second}, started}},
-	{name: "agent frozen", trial: lose(func(ctx context.Context, b *bed) error { b.freeze(b.processes("c")[:1]); return nil }),
-		rows: []row{{"agent silent (SIGSTOP), its workers go on -> decided", second}, started}},
-	{name: "network cut", cut: true, trial: lose(func(ctx context.Context, b *bed) error { return b.net.cut(ctx, "c") }),
-		rows: []row{{"node cut off from server and nodes -> decided", second}, started}},
+	{name: "node frozen",
+		trial: lose(func(ctx context.Context, b *bed) error { b.freeze(b.processes("c")); return nil }),
+		rows:  []row{{"node silent (SIGSTOP of agent and workers) -> decided", second}, started}},
+	{name: "agent frozen",
+		trial: lose(func(ctx context.Context, b *bed) error { b.freeze(b.processes("c")[:1]); return nil }),
+		rows:  []row{{"agent silent (SIGSTOP), its workers go on -> decided", second}, started}},
+	{name: "network cut", cut: true,
+		trial: lose(func(ctx context.Context, b *bed) error { return b.net.cut(ctx, "c") }),
+		rows:  []row{{"node cut off from server and nodes -> decided", second}, started}},
 	{name: "worker crash", trial: crashed,
 		rows: []row{{"worker crash -> all workers started again", 300 * time.Millisecond}}},
 	{name: "last needed node", trial: joined,
@@ -81,7 +90,8 @@ func (b *bed) three(ctx context.Context, np string, want int) (int, error) {
 // waterfallOf describes the start of generation g after a fault that began at `at` and ended at
 // `last`.
 func (b *bed) waterfallOf(ctx context.Context, g int, at, last time.Time) (*waterfall, error) {
-	e, err := b.event(ctx, "workers_started", func(e event) bool { return e.Kind == "workers_started" && e.Generation == g })
+	e, err := b.event(ctx, "workers_started",
+		func(e event) bool { return e.Kind == "workers_started" && e.Generation == g })
 	return e.went(at, last), err
 }
 

@@ -18,7 +18,7 @@ const (
 	maxPackage  = 1600 // lines of code of one package, without tests, comments and empty lines
 	maxFile     = 400  // lines of one file without tests
 	maxFunction = 60   // lines of one function
-	maxColumns  = 150  // of one line, a tab is four
+	maxColumns  = 120  // of one line, a tab is four
 )
 
 // size is how large one thing is.

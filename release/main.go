@@ -107,8 +107,8 @@ func (b build) make() error {
 // compile links the programs so that nothing of this machine is in them.
 func (b build) compile(arch, bin string) error {
 	flags := "-s -w -buildid= -X github.com/elasticd/elastic/internal/version.release=v" + b.version
-	env := append(b.env, "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=",
-		"GOWORK=off", "GOEXPERIMENT=")
+	env := append(b.env, "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0",
+		"GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=")
 	if b.cache != "" {
 		env = append(env, "GOCACHE="+b.cache)
 	}

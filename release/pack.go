@@ -63,7 +63,8 @@ func (b build) pack(arch, bin string) error {
 	for _, kind := range []string{"deb", "rpm"} {
 		target := filepath.Join(b.out, top+"."+kind)
 		env := append(b.env, "GOFLAGS=", fmt.Sprint("SOURCE_DATE_EPOCH=", b.at.Unix()))
-		if err := here.tool(env, "go", "run", nfpm, "package", "-f", config, "-p", kind, "-t", target); err != nil {
+		if err := here.tool(env, "go", "run", nfpm, "package", "-f", config, "-p", kind, "-t",
+			target); err != nil {
 			return err
 		}
 	}
@@ -87,8 +88,8 @@ func archive(to string, files []file, at time.Time) error {
 		if err != nil {
 			return err
 		}
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: x.name, Mode: x.mode, Size: int64(len(content)), ModTime: at,
-			Format: tar.FormatUSTAR}
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: x.name, Mode: x.mode, Size: int64(len(content)),
+			ModTime: at, Format: tar.FormatUSTAR}
 		if err := w.WriteHeader(h); err != nil {
 			return err
 		}

@@ -33,8 +33,8 @@ func Work() error {
 	}
 	for {
 		if os.Getenv("ELASTIC_RANK") == "1" && os.Remove(filepath.Join(dir, "crash")) == nil {
-			if err := os.WriteFile(filepath.Join(dir, "crashed"), []byte(strconv.FormatInt(time.Now().UnixNano(), 10)),
-				0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "crashed"),
+				[]byte(strconv.FormatInt(time.Now().UnixNano(), 10)), 0o600); err != nil {
 				return err
 			}
 			return ErrCrash

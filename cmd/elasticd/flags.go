@@ -32,7 +32,8 @@ func app(stdout, stderr io.Writer) *cli.App {
 		text("initial-cluster-state", "new", "`STATE` of the cluster: existing for a member that joins one"),
 		text("initial-cluster-token", "", "`TEXT` that tells this cluster from others"),
 		&cli.IntFlag{Name: "heartbeat-interval", Value: 100, Usage: "`MS` between heartbeats of the leader"},
-		&cli.IntFlag{Name: "election-timeout", DefaultText: "10 heartbeats", Usage: "`MS` without heartbeat until an election"},
+		&cli.IntFlag{Name: "election-timeout", DefaultText: "10 heartbeats",
+			Usage: "`MS` without heartbeat until an election"},
 		&cli.Int64Flag{Name: "quota-backend-bytes", DefaultText: "2 GiB", Usage: "`BYTES` at which the store is full"},
 	}
 	for _, side := range []struct{ flag, peers string }{{"", "clients"}, {"peer-", "the other members"}} {
@@ -43,7 +44,8 @@ func app(stdout, stderr io.Writer) *cli.App {
 			yes(side.flag+"client-cert-auth", "ask "+side.peers+" for certificates"))
 	}
 	flags = append(flags,
-		text("http", ownSocket, "`ADDRESS` of /healthz, /readyz and /metrics: HOST:PORT, unix:/PATH, a socket in DIR, or empty for none"),
+		text("http", ownSocket,
+			"`ADDRESS` of /healthz, /readyz and /metrics: HOST:PORT, unix:/PATH, a socket in DIR, or empty for none"),
 		yes("insecure", "serve every client that reaches a TCP address"),
 		&cli.BoolFlag{Name: strings.TrimLeft(local.LocalFlag, "-"), Hidden: true},
 		&cli.BoolFlag{Name: "ensured", Hidden: true},
@@ -62,7 +64,8 @@ func app(stdout, stderr io.Writer) *cli.App {
 				return usage("%q: only flags are understood", c.Args().First())
 			}
 			if c.Bool("local") {
-				r := local.Runtime{Dir: c.String("runtime-dir"), Data: c.String("data-dir"), Idle: c.Duration("idle"), Listen: c.String("listen")}
+				r := local.Runtime{Dir: c.String("runtime-dir"), Data: c.String("data-dir"), Idle: c.Duration("idle"),
+					Listen: c.String("listen")}
 				return serveLocal(c.Context, localServer{Runtime: r, ensured: c.Bool("ensured")}, stderr)
 			}
 			cfg, err := config(c)
@@ -75,7 +78,8 @@ func app(stdout, stderr io.Writer) *cli.App {
 }
 
 func usage(format string, args ...any) error {
-	return &coordinator.Problem{Kind: coordinator.ErrUsage, Text: fmt.Sprintf(format, args...), Fix: "elasticd -h lists the flags"}
+	return &coordinator.Problem{Kind: coordinator.ErrUsage, Text: fmt.Sprintf(format, args...),
+		Fix: "elasticd -h lists the flags"}
 }
 
 // normalize makes --data_dir the same as --data-dir.

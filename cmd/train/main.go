@@ -60,14 +60,16 @@ func run(ctx context.Context, args []string, getenv func(string) string, to cons
 	f.IntVar(&c.samples, "samples", 12_000, "samples in an epoch")
 	f.IntVar(&c.epochs, "epochs", 10, "epochs to train")
 	f.IntVar(&c.steps, "steps", 0, "steps to train, instead of --epochs")
-	f.IntVar(&c.baseBatch, "batch-size", 32, "samples a worker takes in a step, if elastic run has no --batch-size")
+	f.IntVar(&c.baseBatch, "batch-size", 32,
+		"samples a worker takes in a step, if elastic run has no --batch-size")
 	f.Float64Var(&c.baseLR, "lr", 0.2, "learning rate at the base world, if elastic run has no --lr")
 	f.IntVar(&c.hidden, "hidden", 24, "hidden units of the network")
 	f.Uint64Var(&c.seed, "seed", 1, "seed of data, order and first weights")
 	f.Float64Var(&c.pace, "pace", 500, "samples a second that a worker pretends to manage; 0 = full speed")
 	f.DurationVar(&c.stepSleep, "step-sleep", 0, "pause after each step, instead of --pace")
 	f.DurationVar(&c.saveEvery, "save-every", 2*time.Second, "time between saves; 0 = after each step")
-	f.StringVar(&c.losses, "losses", "", "file that gets the loss of each step, as lines of JSON; empty = none")
+	f.StringVar(&c.losses, "losses", "",
+		"file that gets the loss of each step, as lines of JSON; empty = none")
 	f.StringVar(&c.dir, "checkpoint-dir", getenv("ELASTIC_CHECKPOINT_DIR"), "where to save; empty = nowhere")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0

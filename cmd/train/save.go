@@ -75,7 +75,8 @@ func retain(dir string, step int) error {
 		if n > step {
 			continue
 		}
-		if _, torn := os.Stat(filepath.Join(savePath(dir, n), commitFile)); torn != nil || whole == keepSaves {
+		if _, torn := os.Stat(filepath.Join(savePath(dir, n), commitFile)); torn != nil ||
+			whole == keepSaves {
 			err = errors.Join(err, os.RemoveAll(savePath(dir, n)))
 		} else {
 			whole++

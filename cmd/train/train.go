@@ -60,7 +60,8 @@ func resume(g *group, c config, w world) (*state, error) {
 		s, unreadable = newest(c.dir)
 	}
 	if s == nil {
-		s = &state{Identity: c.identity(), Weights: newWeights(c.hidden, c.seed), Seed: c.seed, Dataset: c.samples}
+		s = &state{Identity: c.identity(), Weights: newWeights(c.hidden, c.seed), Seed: c.seed,
+			Dataset: c.samples}
 	}
 	if err := g.newest(s); err != nil {
 		return nil, err
@@ -84,8 +85,10 @@ func (t *trainer) loop(ctx context.Context) error {
 		}
 		t.tell(t.losses)
 		if since := time.Since(shownAt); t.rank == 0 && since >= time.Second {
-			fmt.Fprintf(t.out, "step %d  epoch %.2f  loss %.4f  %.0f samples/s  world %d  batch %d  lr %.4g\n", t.Step,
-				float64(t.Samples)/float64(t.samples), t.mean, float64(t.Samples-shown)/since.Seconds(), t.size,
+			fmt.Fprintf(t.out,
+				"step %d  epoch %.2f  loss %.4f  %.0f samples/s  world %d  batch %d  lr %.4g\n", t.Step,
+				float64(t.Samples)/float64(t.samples), t.mean, float64(t.Samples-shown)/since.Seconds(),
+				t.size,
 				t.global, t.rate(t.Samples))
 			t.tell(t.progress)
 			shown, shownAt = t.Samples, time.Now()
@@ -220,8 +223,8 @@ func (t *trainer) tell(file string) {
 	}
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = fmt.Fprintf(f, "{\"step\":%d,\"loss\":%g,\"samples\":%d,\"generation\":%d,%s}\n", t.Step, t.mean,
-			t.Samples, t.generation, t.total())
+		_, err = fmt.Fprintf(f, "{\"step\":%d,\"loss\":%g,\"samples\":%d,\"generation\":%d,%s}\n", t.Step,
+			t.mean, t.Samples, t.generation, t.total())
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
@@ -266,7 +269,8 @@ func (t *trainer) prove() error {
 		history = append(history, fmt.Sprintf("generation %d: %d steps at world %d", h.Generation,
 			h.Steps, h.World))
 	}
-	fmt.Fprintf(t.out, "done: %d steps, %d samples = %.4g epochs, every sample once an epoch; %s; loss %.6f, accuracy %.1f %%\n",
+	fmt.Fprintf(t.out, "done: %d steps, %d samples = %.4g epochs, every sample once an epoch; %s; loss "+
+		"%.6f, accuracy %.1f %%\n",
 		t.Step, t.Samples, float64(t.Samples)/n, strings.Join(history, ", "), t.mean, 100*float64(right)/n)
 	return nil
 }

@@ -84,7 +84,8 @@ func (m *Member) tell() (full bool) {
 	case !full && m.care.reported:
 		m.log.Warn("the store has space again")
 	case full && !m.care.reported:
-		m.log.Error("the store is full: no node can join and no checkpoint can be committed until it has space again",
+		m.log.Error("the store is full: no node can join and no checkpoint can be committed until it has "+
+			"space again",
 			zap.Int64("quota", m.cfg.Quota))
 	}
 	m.care.reported = full

@@ -66,7 +66,8 @@ func (c Config) complete() (Config, error) {
 		c.Name = hostname()
 	}
 	if c.Name == embed.DefaultName {
-		return c, usage("--name=default: members of that name are taken for one another", "another --name, or none: the host name")
+		return c, usage("--name=default: members of that name are taken for one another",
+			"another --name, or none: the host name")
 	}
 	if c.Dir == "" {
 		c.Dir = c.Name + ".etcd"
@@ -110,16 +111,27 @@ func (c Config) complete() (Config, error) {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	if c.InitialCluster != "" {
-		members, err := types.NewURLsMap(c.InitialCluster)
-		if err != nil {
-			return c, usage(fmt.Sprintf("--initial-cluster=%s: %v", c.InitialCluster, err), "--initial-cluster=a=http://HOST:2380,b=…")
-		}
-		if members[c.Name] == nil {
-			return c, usage(fmt.Sprintf("--initial-cluster does not name this member, %s", c.Name), "--name as it is written there")
-		}
+	if err := c.checkCluster(); err != nil {
+		return c, err
 	}
 	return c, c.secure()
+}
+
+// checkCluster refuses an initial cluster that cannot be read, or that lacks this member.
+func (c Config) checkCluster() error {
+	if c.InitialCluster == "" {
+		return nil
+	}
+	members, err := types.NewURLsMap(c.InitialCluster)
+	if err != nil {
+		return usage(fmt.Sprintf("--initial-cluster=%s: %v", c.InitialCluster, err),
+			"--initial-cluster=a=http://HOST:2380,b=…")
+	}
+	if members[c.Name] == nil {
+		return usage(fmt.Sprintf("--initial-cluster does not name this member, %s", c.Name),
+			"--name as it is written there")
+	}
+	return nil
 }
 
 // single reports whether the member starts a cluster of its own.

@@ -134,14 +134,16 @@ func (d *directory) identify(c Config, given string) (id identity, fresh bool, e
 	}
 	if given != "" && given != found.Name {
 		return id, false, &Problem{Kind: ErrOtherMember,
-			Text: fmt.Sprintf("data directory %s belongs to member %s, this is %s", d.path, found.Name, given),
-			Why:  "a member that starts on the data of another one votes twice",
-			Fix:  fmt.Sprintf("--name=%s, or another --data-dir", found.Name)}
+			Text: fmt.Sprintf("data directory %s belongs to member %s, this is %s", d.path, found.Name,
+				given),
+			Why: "a member that starts on the data of another one votes twice",
+			Fix: fmt.Sprintf("--name=%s, or another --data-dir", found.Name)}
 	}
 	if c.Token != "" && c.Token != found.Token {
 		return id, false, &Problem{Kind: ErrOtherMember,
-			Text: fmt.Sprintf("data directory %s belongs to another cluster (its token is %s)", d.path, found.Token),
-			Why:  "etcd would go on with the old cluster and not say so", Fix: "another --data-dir"}
+			Text: fmt.Sprintf("data directory %s belongs to another cluster (its token is %s)", d.path,
+				found.Token),
+			Why: "etcd would go on with the old cluster and not say so", Fix: "another --data-dir"}
 	}
 	if err := d.whole(c); err != nil {
 		return id, false, err
@@ -168,7 +170,9 @@ func (d *directory) whole(c Config) error {
 	if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".wal") }) {
 		return nil
 	}
-	gone := fmt.Sprintf("move %s away: the server begins empty, and nodes of its jobs make them again out of what they have", member)
+	gone := fmt.Sprintf(
+		"move %s away: the server begins empty, and nodes of its jobs make them again out of what they have",
+		member)
 	if !c.single() {
 		gone = fmt.Sprintf("remove this member from its cluster, move %s away, and add it again", d.path)
 	}

@@ -67,7 +67,8 @@ func (t TLS) check(flag string) error {
 // info makes etcd require a certificate of every client if there is an authority to check it with.
 // With ClientAuth the name in the certificate is the user of etcd.
 func (t TLS) info() transport.TLSInfo {
-	return transport.TLSInfo{CertFile: t.Cert, KeyFile: t.Key, TrustedCAFile: t.CA, ClientCertAuth: t.ClientAuth}
+	return transport.TLSInfo{CertFile: t.Cert, KeyFile: t.Key, TrustedCAFile: t.CA,
+		ClientCertAuth: t.ClientAuth}
 }
 
 // secure refuses settings without effect, and addresses that admit every client without --insecure.
@@ -100,7 +101,8 @@ func (t TLS) fits(flag string, listen []url.URL) error {
 			"https:// in the URL")
 	}
 	if t.Cert == "" && slices.ContainsFunc(listen, encrypted) {
-		return usage(fmt.Sprintf("an https URL needs --%scert-file and --%[1]skey-file", flag), "both, or http://")
+		return usage(fmt.Sprintf("an https URL needs --%scert-file and --%[1]skey-file", flag),
+			"both, or http://")
 	}
 	return nil
 }
@@ -131,10 +133,11 @@ func checkSocket(path string) error {
 		return usage(fmt.Sprintf("%q is not the absolute path of a socket", path), "unix:///DIR/NAME")
 	}
 	if len(path) > socketMax {
-		return &Problem{Kind: ErrListen, Text: fmt.Sprintf("the path of the socket %s has %d characters", path,
-			len(path)),
-			Why: fmt.Sprintf("the kernel takes %d", socketMax),
-			Fix: "a shorter --data-dir, or --listen-client-urls=unix:///SHORT/PATH and --http=unix:/SHORT/PATH"}
+		return &Problem{Kind: ErrListen,
+			Text: fmt.Sprintf("the path of the socket %s has %d characters", path, len(path)),
+			Why:  fmt.Sprintf("the kernel takes %d", socketMax),
+			Fix: "a shorter --data-dir, or --listen-client-urls=unix:///SHORT/PATH and " +
+				"--http=unix:/SHORT/PATH"}
 	}
 	return nil
 }

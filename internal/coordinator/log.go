@@ -16,7 +16,8 @@ func Logger(w io.Writer) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.TimeEncoderOfLayout(time.RFC3339)
 	enc.CallerKey, enc.StacktraceKey = "", ""
-	core := zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(w)), zapcore.WarnLevel)
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(w)),
+		zapcore.WarnLevel)
 	return zap.New(quiet{core})
 }
 

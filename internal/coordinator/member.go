@@ -67,7 +67,8 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 
 	conns, streams, closing := new(conns), NewStreams(), new(atomic.Bool)
 	log := c.Log
-	c.Log = log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return muted{core, closing} }))
+	c.Log = log.WithOptions(
+		zap.WrapCore(func(core zapcore.Core) zapcore.Core { return muted{core, closing} }))
 	e, err := c.etcd(id.Token, dir.pages(), conns, streams)
 	if err != nil {
 		return nil, fmt.Errorf("configure etcd: %w", err)
@@ -80,8 +81,8 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 		etcd.Close()
 		return nil, unusable("unlink a socket in the data directory", err)
 	}
-	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), conns: conns, streams: streams, dir: dir,
-		log: log, closing: closing}
+	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), conns: conns, streams: streams,
+		dir: dir, log: log, closing: closing}
 	if fresh {
 		if err := dir.remember(id); err != nil {
 			m.stop()
@@ -102,7 +103,8 @@ func starting(err error) error {
 	}
 	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("start etcd: %v", err),
 		Why: "etcd refuses what it found in the data directory, or its settings",
-		Fix: "compare the flags with those of the first start; a damaged data directory: another --data-dir, or a copy of it from before"}
+		Fix: "compare the flags with those of the first start; a damaged data directory: another " +
+			"--data-dir, or a copy of it from before"}
 }
 
 func listening(address string, err error) error {
@@ -159,7 +161,8 @@ func (m *Member) Run(ctx context.Context) error {
 
 func (m *Member) failed(err error) error {
 	p := &Problem{Kind: ErrStopped, Text: "etcd stopped", Why: "see the lines above",
-		Fix: fmt.Sprintf("start again; if this member was removed from its cluster, delete %s first", m.cfg.Dir)}
+		Fix: fmt.Sprintf("start again; if this member was removed from its cluster, delete %s first",
+			m.cfg.Dir)}
 	if err != nil {
 		p.Why = err.Error()
 	}

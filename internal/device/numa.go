@@ -42,8 +42,8 @@ func (c Choice) CPUs(h Host, a Affinity, workers int, allowed []int) ([][]int, e
 		return make([][]int, workers), nil
 	}
 	if !c.Found || len(c.Devices) < workers {
-		return nil, bad("--numa-binding=%s needs a device for each worker; found for %d workers: %d", a, workers,
-			len(c.Devices))
+		return nil, bad("--numa-binding=%s needs a device for each worker; found for %d workers: %d", a,
+			workers, len(c.Devices))
 	}
 	t := topology{h, allowed, c}
 	var out [][]int
@@ -51,7 +51,8 @@ func (c Choice) CPUs(h Host, a Affinity, workers int, allowed []int) ([][]int, e
 		i := c.share(local, workers)[0]
 		cpus := t.bind(a, i)
 		if len(cpus) == 0 {
-			return nil, bad("--numa-binding=%s leaves no processor for %s %s", a, c.Vendor.name(), c.Devices[i].Label)
+			return nil, bad("--numa-binding=%s leaves no processor for %s %s", a, c.Vendor.name(),
+				c.Devices[i].Label)
 		}
 		out = append(out, cpus)
 	}

@@ -33,8 +33,10 @@ func vendors() []Vendor {
 	return []Vendor{
 		{Kind: GPU, Variables: []string{"CUDA_VISIBLE_DEVICES"},
 			Order: "CUDA_DEVICE_ORDER=PCI_BUS_ID", Paddle: "gpus", find: nvidia},
-		{Kind: GPU, Variables: []string{"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}, Paddle: "gpus", find: amd},
-		{Kind: XPU, Variables: []string{"XPU_VISIBLE_DEVICES", "XPULINK_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"},
+		{Kind: GPU, Variables: []string{"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}, Paddle: "gpus",
+			find: amd},
+		{Kind: XPU, Variables: []string{"XPU_VISIBLE_DEVICES", "XPULINK_VISIBLE_DEVICES",
+			"CUDA_VISIBLE_DEVICES"},
 			Paddle: "xpus", find: numbered("dev", `^xpu([0-9]+)$`)},
 		{Kind: XPU, Variables: []string{"ZE_AFFINITY_MASK"}, Paddle: "xpus", find: intel},
 		{Kind: NPU, Variables: []string{"ASCEND_RT_VISIBLE_DEVICES", "NPU_VISIBLE_DEVICES"}, Paddle: "npus",

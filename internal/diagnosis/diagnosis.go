@@ -181,7 +181,8 @@ func rowsOf(output []byte) []string {
 // tellsLeaks reports whether a row is one of those in which nanobind, with which modules of Python are
 // built, lists the objects that are left when a process ends. Each exception leaves some.
 func tellsLeaks(row string) bool {
-	return slices.ContainsFunc([]string{"nanobind: ", " - leaked ", " - ... skipped ", "See https://nanobind."},
+	return slices.ContainsFunc(
+		[]string{"nanobind: ", " - leaked ", " - ... skipped ", "See https://nanobind."},
 		func(prefix string) bool { return strings.HasPrefix(row, prefix) })
 }
 

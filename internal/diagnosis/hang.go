@@ -67,7 +67,8 @@ func inKernel(ranks []Standstill) (int, string) {
 	if i < 0 {
 		return i, ""
 	}
-	return i, fmt.Sprintf("the kernel holds it in %s: a disk, a network file system or a device does not answer",
+	return i, fmt.Sprintf(
+		"the kernel holds it in %s: a disk, a network file system or a device does not answer",
 		cmp.Or(ranks[i].WChan, "a system call"))
 }
 

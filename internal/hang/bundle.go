@@ -70,7 +70,8 @@ func (b *Bundle) Write(logs string, generation uint64) (dir string, err error) {
 func (b *Bundle) text(e Evidence) string {
 	return fmt.Sprintf("rank %d, node %s, local rank %d, pid %d\nstate %s\nwaits in %s\nsystem call "+
 		"%s\nprogress %s\n\nkernel:\n%s\n\nthreads:\n%s\nPython:\n%s\n",
-		e.Rank, b.NodeOf(e.Rank), e.LocalRank, e.PID, e.State, e.WChan, e.Syscall, e.Progress, e.Kernel, e.Threads,
+		e.Rank, b.NodeOf(e.Rank), e.LocalRank, e.PID, e.State, e.WChan, e.Syscall, e.Progress, e.Kernel,
+		e.Threads,
 		e.Stack)
 }
 

@@ -165,7 +165,8 @@ func readFile(path string, most int64) []byte {
 // lookAt reads what /proc says of a process.
 func lookAt(pid int) Evidence {
 	dir := "/proc/" + strconv.Itoa(pid)
-	e := Evidence{PID: pid, WChan: word(dir, "wchan"), Syscall: word(dir, "syscall"), Kernel: word(dir, "stack")}
+	e := Evidence{PID: pid, WChan: word(dir, "wchan"), Syscall: word(dir, "syscall"),
+		Kernel: word(dir, "stack")}
 	e.Kernel = e.Kernel[:min(len(e.Kernel), kernelBytes)]
 	if state := stateOf(word(dir, "stat")); state != 0 {
 		e.State = string(rune(state))
@@ -181,7 +182,8 @@ func lookAt(pid int) Evidence {
 		if s := stateOf(word(at, "stat")); s != 0 {
 			state = string(rune(s))
 		}
-		threads.WriteString(strings.Join([]string{tid, word(at, "comm"), state, word(at, "wchan")}, " ") + "\n")
+		threads.WriteString(strings.Join([]string{tid, word(at, "comm"), state, word(at, "wchan")}, " ") +
+			"\n")
 	}
 	e.Threads = threads.String()
 	return e

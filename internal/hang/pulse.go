@@ -11,8 +11,9 @@ import (
 // Pulse is how much one worker, with all that it started, has done since it began. Only the
 // difference of two of them says something.
 type Pulse struct {
-	CPU     time.Duration
-	IO      int64            // bytes that were read and written, as far as the kernel counts them for a process
+	CPU time.Duration
+	// bytes that were read and written, as far as the kernel counts them for a process
+	IO      int64
 	Output  int64            // bytes of its logs and of its progress file
 	Threads map[int]Thread   // what the scheduler says, by thread id
 	Sockets map[uint32]int64 // bytes that passed each TCP connection, by its inode

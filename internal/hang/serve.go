@@ -34,7 +34,8 @@ func Handlers(current func() *Watch) map[string]http.Handler {
 		})
 	}
 	return map[string]http.Handler{
-		"GET " + SilencePath: answer(func(_ *http.Request, w *Watch) any { return silence{w.silent().Milliseconds()} }),
+		"GET " + SilencePath: answer(
+			func(_ *http.Request, w *Watch) any { return silence{w.silent().Milliseconds()} }),
 		"POST " + InspectPath: answer(func(r *http.Request, w *Watch) any {
 			if w.silent() < w.Timeout/2 {
 				return nil // they go on: none is held for a stack
@@ -45,7 +46,8 @@ func Handlers(current func() *Watch) map[string]http.Handler {
 			}
 			return w.inspect(r.Context(), min(room, w.room()))
 		}),
-		"POST " + StacksPath: answer(func(r *http.Request, w *Watch) any { return w.Workers.Stacks(r.Context()) }),
+		"POST " + StacksPath: answer(
+			func(r *http.Request, w *Watch) any { return w.Workers.Stacks(r.Context()) }),
 	}
 }
 

@@ -270,8 +270,9 @@ func (w *Watch) ask(ctx context.Context, method, path string, take func(seat int
 func standstills(all []Evidence) []diagnosis.Standstill {
 	var ranks []diagnosis.Standstill
 	for _, e := range all {
-		ranks = append(ranks, diagnosis.Standstill{Rank: e.Rank, State: e.State, WChan: e.WChan, Syscall: e.Syscall,
-			Stack: e.Stack, Progress: e.Progress, Collective: e.Collective})
+		ranks = append(ranks,
+			diagnosis.Standstill{Rank: e.Rank, State: e.State, WChan: e.WChan, Syscall: e.Syscall,
+				Stack: e.Stack, Progress: e.Progress, Collective: e.Collective})
 	}
 	return ranks
 }

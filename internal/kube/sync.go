@@ -91,13 +91,15 @@ func (s *Sync) look(ctx context.Context) error {
 	for i := range sets {
 		set := &sets[i]
 		if name := objectName(set.Job()); !validObject.MatchString(name) {
-			all = append(all, s.warn(ctx, set, fmt.Sprintf("%s=%s is not kept equal: %q cannot name a ConfigMap; "+
-				"name the job in lower-case letters, digits and '-'", Label, set.Job(), name)))
+			all = append(all, s.warn(ctx, set,
+				fmt.Sprintf("%s=%s is not kept equal: %q cannot name a ConfigMap; "+
+					"name the job in lower-case letters, digits and '-'", Label, set.Job(), name)))
 			continue
 		}
 		if first, taken := owner[set.Job()]; taken {
 			all = append(all, s.warn(ctx, set, fmt.Sprintf(
-				"%s=%s is on StatefulSet %s too: only that one is kept equal with the job", Label, set.Job(), first)))
+				"%s=%s is on StatefulSet %s too: only that one is kept equal with the job", Label, set.Job(),
+				first)))
 			continue
 		}
 		owner[set.Job()] = set.Metadata.Name
@@ -157,8 +159,9 @@ func (s *Sync) publish(ctx context.Context, set *StatefulSet, job Job) error {
 		m.status = text
 	}
 	for _, e := range job.Events {
-		err := s.API.Tell(ctx, set, Event{Name: fmt.Sprintf("%s-%d", objectName(set.Job()), e.Rev), Reason: e.Kind,
-			Message: e.Text, Warning: e.Bad, Time: e.Time})
+		err := s.API.Tell(ctx, set,
+			Event{Name: fmt.Sprintf("%s-%d", objectName(set.Job()), e.Rev), Reason: e.Kind,
+				Message: e.Text, Warning: e.Bad, Time: e.Time})
 		if err != nil && !errors.Is(err, ErrForbidden) {
 			return err
 		}
@@ -175,8 +178,9 @@ func (s *Sync) warn(ctx context.Context, set *StatefulSet, note string) error {
 	}
 	s.Say(set.Metadata.Name + ": " + note)
 	now := time.Now()
-	err := s.API.Tell(ctx, set, Event{Name: fmt.Sprintf("elastic-%s-note-%d", set.Metadata.Name, now.UnixNano()),
-		Reason: "ElasticSize", Message: note, Warning: true, Time: now})
+	err := s.API.Tell(ctx, set,
+		Event{Name: fmt.Sprintf("elastic-%s-note-%d", set.Metadata.Name, now.UnixNano()),
+			Reason: "ElasticSize", Message: note, Warning: true, Time: now})
 	if err == nil || errors.Is(err, ErrForbidden) {
 		m.note = note
 		return nil

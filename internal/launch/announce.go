@@ -33,7 +33,8 @@ func (a Arguments) String() string {
 	for _, row := range [][2]string{
 		{"gpus", none(a.GPUs)}, {"heter_worker_num", none(a.HeterNum)}, {"heter_workers", a.Heters},
 		{"http_port", none(a.HTTPPort)},
-		{"ips", a.IPs}, {"log_dir", a.LogDir}, {"nproc_per_node", none(a.NProc)}, {"server_num", none(a.ServerNum)},
+		{"ips", a.IPs}, {"log_dir", a.LogDir}, {"nproc_per_node", none(a.NProc)},
+		{"server_num", none(a.ServerNum)},
 		{"servers", a.Servers}, {"training_script", a.Script},
 		{"training_script_args", "[" + strings.Join(quoted, ", ") + "]"},
 		{"worker_num", none(a.WorkerNum)}, {"workers", a.Workers},

@@ -26,8 +26,8 @@ func AnnounceTasks(in Inputs, logs string, now time.Time) string {
 		role roles.Role
 		word string
 		line int
-	}{{roles.Server, "server", 973}, {roles.Coordinator, "coordinator", 1110}, {roles.Trainer, "worker", 1041},
-		{roles.Heter, "heter_worker", 1110}} {
+	}{{roles.Server, "server", 973}, {roles.Coordinator, "coordinator", 1110},
+		{roles.Trainer, "worker", 1041}, {roles.Heter, "heter_worker", 1110}} {
 		first, count := -1, 0
 		for local, t := range in.Tasks {
 			if t.Role != kind.role {
@@ -51,7 +51,8 @@ func AnnounceTasks(in Inputs, logs string, now time.Time) string {
 		table(&b, shownOfTask, told)
 	}
 	at := func(stem string) string { return filepath.Join(logs, stem+".*") }
-	fmt.Fprintf(&b, "INFO %s launch_utils.py:903] Please check servers, workers and heter_worker logs in %s, %s and %s",
+	fmt.Fprintf(&b, "INFO %s launch_utils.py:903] Please check servers, workers and heter_worker logs in "+
+		"%s, %s and %s",
 		stamped(now), at("workerlog"), at("serverlog"), at("heterlog"))
 	return b.String()
 }
@@ -77,6 +78,7 @@ func AnnounceEnd(tasks []roles.Task, now time.Time) []string {
 
 // AnnounceMode is what it says first: the flags by which the mode was found.
 func AnnounceMode(flags []string, devices int, now time.Time) string {
-	return fmt.Sprintf("INFO %s launch.py:298] Run parameter-sever mode. pserver arguments:['%s'], cuda count:%d",
+	return fmt.Sprintf(
+		"INFO %s launch.py:298] Run parameter-sever mode. pserver arguments:['%s'], cuda count:%d",
 		stamped(now), strings.Join(flags, "', '"), devices)
 }

@@ -52,7 +52,8 @@ func (in *Inputs) paddle(e *env, local int) {
 func (in *Inputs) gloo(e *env) {
 	e.unlessSet("PADDLE_WITH_GLOO", "0")
 	e.unlessSet("PADDLE_GLOO_RENDEZVOUS", "3")
-	e.unlessSet("PADDLE_GLOO_FS_PATH", filepath.Join(in.RunDir, strconv.FormatUint(in.Generation, 10), "gloo"))
+	e.unlessSet("PADDLE_GLOO_FS_PATH",
+		filepath.Join(in.RunDir, strconv.FormatUint(in.Generation, 10), "gloo"))
 	if len(in.Devices) == 0 || len(slices.Concat(in.Devices...)) == 0 {
 		e.unlessSet("PADDLE_DISTRI_BACKEND", "gloo")
 	}

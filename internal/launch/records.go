@@ -58,7 +58,8 @@ func taskRecords(in Inputs) []Record {
 	for local, given := range Given(in) {
 		sorted := slices.Sorted(slices.Values(given))
 		all = append(all, Record{Name: fmt.Sprintf("envlog.%d", local),
-			Content: []byte("# " + in.Tasks[local].String() + "\n" + strings.Join(sorted, "\n") + "\n"), Append: true})
+			Content: []byte("# " + in.Tasks[local].String() + "\n" + strings.Join(sorted, "\n") + "\n"),
+			Append:  true})
 	}
 	return all
 }

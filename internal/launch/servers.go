@@ -49,7 +49,8 @@ func (in *Inputs) task(e *env, local int) {
 	e.set("PADDLE_GLOO_HTTP_ENDPOINT", team.HTTP)
 	e.unlessSet("PADDLE_WITH_GLOO", "0")
 	e.unlessSet("PADDLE_GLOO_RENDEZVOUS", "3")
-	e.unlessSet("PADDLE_GLOO_FS_PATH", filepath.Join(in.RunDir, strconv.FormatUint(in.Generation, 10), "gloo"))
+	e.unlessSet("PADDLE_GLOO_FS_PATH",
+		filepath.Join(in.RunDir, strconv.FormatUint(in.Generation, 10), "gloo"))
 	if in.LogDir != "" {
 		e.set("PADDLE_LOG_DIR", in.LogDir)
 	}

@@ -129,10 +129,10 @@ func private(dir string) error {
 // prepare makes the directories. Errors: ErrOwner, ErrState, ErrStart.
 func (r Runtime) prepare() error {
 	if n := len(r.Socket()); n > socketMax {
-		return &Problem{Kind: ErrStart, Text: fmt.Sprintf("the path of the socket, %s, has %d characters", r.Socket(),
-			n),
-			Why: fmt.Sprintf("the kernel takes %d", socketMax),
-			Fix: "set XDG_RUNTIME_DIR to a directory with a shorter path"}
+		return &Problem{Kind: ErrStart,
+			Text: fmt.Sprintf("the path of the socket, %s, has %d characters", r.Socket(), n),
+			Why:  fmt.Sprintf("the kernel takes %d", socketMax),
+			Fix:  "set XDG_RUNTIME_DIR to a directory with a shorter path"}
 	}
 	if err := os.MkdirAll(filepath.Dir(r.Dir), 0o700); err == nil {
 		if err := os.Mkdir(r.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -162,8 +162,9 @@ func (r Runtime) lock(ctx context.Context) ([]*os.File, error) {
 		}
 		if err != nil {
 			closeAll(held)
-			return nil, &Problem{Kind: ErrStart, Text: fmt.Sprintf("start the local server: lock %s: %v", path, err),
-				Why: "another command is starting it, or the disk is full", Fix: "try again"}
+			return nil, &Problem{Kind: ErrStart,
+				Text: fmt.Sprintf("start the local server: lock %s: %v", path, err),
+				Why:  "another command is starting it, or the disk is full", Fix: "try again"}
 		}
 	}
 	return held, nil

@@ -159,7 +159,8 @@ func (r Runtime) WaitLost(ctx context.Context) {
 
 // forget removes what leads to the server.
 func (r Runtime) forget() {
-	for _, path := range []string{r.Socket(), filepath.Join(r.Data, socketFile), filepath.Join(r.Dir, hintFile)} {
+	for _, path := range []string{r.Socket(), filepath.Join(r.Data, socketFile),
+		filepath.Join(r.Dir, hintFile)} {
 		os.Remove(path)
 	}
 }

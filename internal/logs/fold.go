@@ -60,7 +60,8 @@ func shared(rest map[int][]string, rank, n int) bool {
 			continue
 		}
 		ahead := lines[:min(lookahead, len(lines))]
-		if slices.ContainsFunc(rest[rank][:n], func(text string) bool { return slices.Contains(ahead, text) }) {
+		if slices.ContainsFunc(rest[rank][:n],
+			func(text string) bool { return slices.Contains(ahead, text) }) {
 			return true
 		}
 	}

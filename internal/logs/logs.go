@@ -132,7 +132,8 @@ func workerLogs(dir string) ([]string, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.stem, b.stem), cmp.Compare(a.rank, b.rank), strings.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.stem, b.stem), cmp.Compare(a.rank, b.rank),
+			strings.Compare(a.name, b.name))
 	})
 	var paths []string
 	for _, f := range all {

@@ -67,7 +67,8 @@ func (g *group) begin(s action.Start) error {
 	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over)
 	if s.Rank == 0 {
 		ended := either(g.g.Done(), over)
-		tail := g.w.tail(launch.WorkerDir(g.runDir, uint64(g.began), 0)) // before a step of this generation ends
+		// before a step of this generation ends
+		tail := g.w.tail(launch.WorkerDir(g.runDir, uint64(g.began), 0))
 		g.w.effects.Go(func(ctx context.Context) { g.w.progress(ctx, ended, world, tail) })
 	}
 	return nil
@@ -116,8 +117,9 @@ func (g *group) translate() {
 		g.events <- event.Exited{Generation: generation, WorkerExit: event.WorkerExit{Step: step, NaN: nan,
 			Process:   process,
 			LocalRank: x.LocalRank,
-			Code:      x.Code, Signal: x.Signal, Ours: x.Ours, Message: c.Message, Detail: c.Detail, Victim: c.Victim,
-			Hang: x.Aborted}}
+			Code:      x.Code, Signal: x.Signal, Ours: x.Ours, Message: c.Message, Detail: c.Detail,
+			Victim: c.Victim,
+			Hang:   x.Aborted}}
 	}
 	g.w.saves.WorkersEnded(g.Generation(), how)
 	g.mu.Lock()

@@ -20,8 +20,8 @@ func (w *workers) watchHangs(world rendezvous.World, g processes,
 	}
 	watch := &hang.Watch{Node: w.node, Logs: w.logs.Dir(), Timeout: w.o.HangTimeout, Workers: group,
 		To: w.peers.To, Over: over,
-		World: hang.World{Job: string(w.o.Job.Name), Generation: uint64(world.Generation), Members: world.Members,
-			Slots: world.Slots}}
+		World: hang.World{Job: string(w.o.Job.Name), Generation: uint64(world.Generation),
+			Members: world.Members, Slots: world.Slots}}
 	w.hangs.Store(watch)
 	w.effects.Go(func(ctx context.Context) {
 		defer close(found)

@@ -255,7 +255,8 @@ func (w *workers) readied(in launch.Inputs) (worker.Spec, error) {
 // team is the processes of one generation in a job with servers.
 func (w *workers) team(in launch.Inputs) (ensemble.Config, error) {
 	spec, err := w.readied(in)
-	return ensemble.Config{Life: w.effects, Spec: spec, Tasks: in.Tasks, Team: in.Team, Restarts: in.MaxRestarts,
+	return ensemble.Config{Life: w.effects, Spec: spec, Tasks: in.Tasks, Team: in.Team,
+		Restarts:    in.MaxRestarts,
 		RefillAfter: rendezvous.RefillAfter, Notice: w.notice, Through: w.through}, err
 }
 
@@ -281,7 +282,8 @@ func (w *workers) through(tasks []roles.Task) {
 		}
 		return
 	}
-	servers := len(slices.DeleteFunc(slices.Clone(tasks), func(t roles.Task) bool { return t.Role != roles.Server }))
+	servers := len(slices.DeleteFunc(slices.Clone(tasks),
+		func(t roles.Task) bool { return t.Role != roles.Server }))
 	if servers > 0 {
 		w.notice("the trainers are through; ended " + phrase.Count(servers, "server"))
 	}

@@ -69,8 +69,8 @@ func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) er
 	if g == 0 {
 		why = "joining"
 	}
-	env := append(append([]string{}, h.Env...), "ELASTIC_JOB_ID="+string(w.o.Job.Name), "ELASTIC_NODE="+w.node,
-		fmt.Sprintf("ELASTIC_GENERATION=%d", g), fmt.Sprintf("ELASTIC_WORLD_SIZE=%d", size),
+	env := append(append([]string{}, h.Env...), "ELASTIC_JOB_ID="+string(w.o.Job.Name), "ELASTIC_NODE="+
+		w.node, fmt.Sprintf("ELASTIC_GENERATION=%d", g), fmt.Sprintf("ELASTIC_WORLD_SIZE=%d", size),
 		"ELASTIC_CHECKPOINT_DIR="+
 			w.checkpoints())
 	if w.o.PortsHi > 0 {
@@ -106,7 +106,8 @@ func (w *workers) tellChecking(g schema.Generation) (stop func()) {
 				w.doing.Nothing()
 				return
 			case <-tick.C:
-				w.doing.Moving("checking", int64(time.Since(began).Seconds()), int64(w.o.PreHook.Limit.Seconds()))
+				w.doing.Moving("checking", int64(time.Since(began).Seconds()),
+					int64(w.o.PreHook.Limit.Seconds()))
 			}
 		}
 	})

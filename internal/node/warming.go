@@ -94,7 +94,8 @@ func (w *workers) warm(spec worker.Spec, how worker.Warming) *worker.Prepared {
 	defer w.preparing.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.prepared == nil || w.prepared.Warm(spec, how) != nil { // the next workers start as they would without
+	// the next workers start as they would without
+	if w.prepared == nil || w.prepared.Warm(spec, how) != nil {
 		return nil
 	}
 	return w.prepared
@@ -109,7 +110,8 @@ func (w *workers) tellWarm(p *worker.Prepared) {
 	}
 	if n, bytes := p.Waiting(); n > 0 {
 		w.toldWarm = true
-		w.notice(fmt.Sprintf("warm workers: %d waiting for the next start, %d MiB of memory; --warm=off does without",
+		w.notice(fmt.Sprintf("warm workers: %d waiting for the next start, %d MiB of memory; --warm=off "+
+			"does without",
 			n, bytes>>20))
 	}
 }

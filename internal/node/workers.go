@@ -76,8 +76,8 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	}
 	w.disk.Close() // later reads open it again
 	if aside != "" {
-		w.notice(fmt.Sprintf("another job %s was here before: what this node kept of it is in %s now", w.o.Job.Name,
-			aside))
+		w.notice(fmt.Sprintf("another job %s was here before: what this node kept of it is in %s now",
+			w.o.Job.Name, aside))
 	}
 	if err := os.MkdirAll(w.checkpoints(), 0o700); err != nil {
 		return "", err

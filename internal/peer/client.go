@@ -277,7 +277,8 @@ func newTransport(config *tls.Config) *http.Transport {
 		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, lineLimit)
 			defer cancel()
-			raw, err := (&net.Dialer{Timeout: joinLimit, KeepAliveConfig: asks}).DialContext(ctx, network, addr)
+			raw, err := (&net.Dialer{Timeout: joinLimit, KeepAliveConfig: asks}).
+				DialContext(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}

@@ -16,8 +16,8 @@ type limits struct {
 }
 
 func defaultLimits() limits {
-	return limits{pending: 256, pendingFrom: 64, streams: 1024, streamsFrom: 512, chunks: 512, chunksFrom: 256,
-		prove: 10 * time.Second}
+	return limits{pending: 256, pendingFrom: 64, streams: 1024, streamsFrom: 512, chunks: 512,
+		chunksFrom: 256, prove: 10 * time.Second}
 }
 
 type use int

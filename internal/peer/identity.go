@@ -59,7 +59,8 @@ func (id identity) config(protos ...string) *tls.Config {
 }
 
 func (id identity) verify(s tls.ConnectionState) error {
-	if len(s.PeerCertificates) == 0 || s.NegotiatedProtocol == "" || !id.key.Equal(s.PeerCertificates[0].PublicKey) {
+	if len(s.PeerCertificates) == 0 || s.NegotiatedProtocol == "" ||
+		!id.key.Equal(s.PeerCertificates[0].PublicKey) {
 		return ErrStranger
 	}
 	return nil

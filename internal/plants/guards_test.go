@@ -65,7 +65,8 @@ var guards = []plant{
 	{"a certificate of another name is mended by a user", "internal/cli/problem/known.go",
 		`{etcd.ErrCertName, func`, `{etcd.ErrNotEtcd, func`, "internal/cli/problem", "TestFixesOfTLS"},
 	{"a peer without the secret is accepted", "internal/peer/identity.go",
-		`|| !id.key.Equal(s.PeerCertificates[0].PublicKey)`, ``,
+		`||
+		!id.key.Equal(s.PeerCertificates[0].PublicKey)`, ``,
 		"internal/peer", "TestWrongSecretIsAStrangerOnBothEnds"},
 	{"strangers of one host have no limit", "internal/peer/gate.go",
 		`if g.from[pending][c.remote] >= g.limits.pendingFrom {`, `if false {`,

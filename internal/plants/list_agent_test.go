@@ -62,7 +62,8 @@ var agentPlants = []plant{
 		`return d.By != x && d.About != x`, `return d.By != x && d.About != x && d.By == d.About`,
 		verdict, "TestCrowd"},
 	{"a watcher that accuses later is not asked", detection + "/judge.go",
-		`if len(late) > 0 && out`, `if len(late) > 9 && out`,
+		`if len(late) > 0 &&
+			out`, `if len(late) > 9 && out`,
 		detection, "TestAWatcherThatAccusesLaterIsAsked"},
 	{"a slow answer is forgotten with the next one", membership + "/patience.go",
 		`g.longest = max(g.longest, gap)`, `g.longest = gap`, membership, "TestLimit"},
@@ -96,7 +97,8 @@ var agentPlants = []plant{
 		`if r, ok := s.Ready[m.Node]; !ok || r.Incarnation != m.Incarnation {`,
 		`if _, ok := s.Ready[m.Node]; !ok {`, rendezvous, "TestPlan"},
 	{"C14: done by the exit record of another incarnation", plan + "/ends.go",
-		`if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != workers || !x.Zero() {`,
+		`if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != workers ||
+			!x.Zero() {`,
 		`if x, ok := p.s.Exits[m.Node]; !ok || len(x.Codes) != workers || !x.Zero() {`,
 		rendezvous, "TestPlan"},
 	{"a worker that was stopped with 0 is through", rendezvous + "/reports.go",
@@ -110,7 +112,8 @@ var agentPlants = []plant{
 	{"a job that was to grow when its nodes are here never does", rendezvous + "/snapshot.go",
 		`if s.Growing() && present < s.Wish.NP {`, `if s.Growing() {`, rendezvous, "TestPlan"},
 	{"a job that has grown falls back to its old size", rendezvous + "/snapshot.go",
-		` && w.NP < s.Wish.NP`, ``, rendezvous, "TestPlan"},
+		` &&
+		w.NP < s.Wish.NP`, ``, rendezvous, "TestPlan"},
 	{"a node is gone as a cause and alive in the plan", plan + "/assign.go",
 		`(seen.State == verdict.Gone ||`, `(false ||`, rendezvous, "TestWorldsAreSound"},
 	{"a failure is handled before a stop", plan + "/plan.go",
@@ -168,7 +171,8 @@ var agentPlants = []plant{
 	}
 	return broke`, rendezvous, "TestLedger"},
 	{"a Hold ends the quarantine", plan + "/waiting.go",
-		`, Quarantine: p.w.Quarantine}`, `}`, rendezvous, "TestPlan"},
+		`,
+		Quarantine: p.w.Quarantine}`, `}`, rendezvous, "TestPlan"},
 	{"a node that left is reported missing", plan + "/observed.go",
 		`return l.Node == x.Node && l.Incarnation == x.Incarnation })`, `return false })`,
 		rendezvous, "TestMissingNodesAreTold"},
@@ -203,7 +207,8 @@ var agentPlants = []plant{
 		`w.ready >= world.Generation || !w.Quiet() ||`, `w.ready >= world.Generation ||`,
 		machine, "TestStories"},
 	{"a node that was reported lost registers again", machine + "/registration.go",
-		` || slices.Contains(w.ReportedLost, m.self.node.Incarnation) {`,
+		` ||
+		slices.Contains(w.ReportedLost, m.self.node.Incarnation) {`,
 		` || slices.Contains(w.ReportedLost, "") {`, machine, "TestStories"},
 	{"a node that left is suspected", detection + "/watch.go",
 		`|| removed || len(news)`, `|| removed && false || len(news)`, machine, "TestStories"},
@@ -227,7 +232,8 @@ var agentPlants = []plant{
 		`	}
 	o.away`, machine, "TestStories"},
 	{"C12: finishing before all have started", workers + "/start.go",
-		`world.Generation <= w.floor || world.Phase != rendezvous.Running && world.Phase != rendezvous.Finishing {`,
+		`world.Generation <= w.floor || world.Phase != rendezvous.Running &&
+		world.Phase != rendezvous.Finishing {`,
 		`world.Generation <= w.floor || world.Phase != rendezvous.Running {`, machine, "TestStories"},
 	{"a member leaves without its workers", machine + "/leave.go",
 		`case rendezvous.Forming, rendezvous.Running, rendezvous.Finishing:`, `case rendezvous.Forming:`,

@@ -46,7 +46,8 @@ func NewKubeflow(getenv func(string) string, notice func(string)) *Kubeflow {
 			continue
 		}
 		if !strings.HasPrefix(url, "https://") {
-			notice(prefix + "URL is no https:// address: progress is not reported to Kubeflow, whose token would be readable")
+			notice(prefix + "URL is no https:// address: progress is not reported to Kubeflow, whose token " +
+				"would be readable")
 			return nil
 		}
 		return &Kubeflow{url: url, ca: getenv(prefix + "CA_CERT"), token: getenv(prefix + "TOKEN"),

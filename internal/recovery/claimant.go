@@ -280,7 +280,9 @@ func (k *claimant) wait(v reclaim.Verdict) {
 	text := ""
 	switch {
 	case v.Newer != "":
-		text = fmt.Sprintf("the server lost job %s; others claim a newer job of that name, and this node waits for them", k.r.Job.Name)
+		text = fmt.Sprintf(
+			"the server lost job %s; others claim a newer job of that name, and this node waits for them",
+			k.r.Job.Name)
 	case len(v.Missing) == 0:
 		text = fmt.Sprintf("the server lost job %s; waiting for nodes that know more of it", k.r.Job.Name)
 	case v.Holds != nil:

@@ -60,14 +60,15 @@ func (k *claimant) hold(ctx context.Context, lease store.Lease, ttl time.Duratio
 	k.lease = lease
 	ctx, k.keep = context.WithCancel(ctx)
 	k.r.Go(func() {
-		membership.Keep(ctx, k.r.Store, membership.Leased{Lease: lease, TTL: ttl}, func(_ time.Time, err error) {
-			if errors.Is(err, store.ErrLeaseLost) {
-				select {
-				case k.lapsed <- lease:
-				case <-ctx.Done():
+		membership.Keep(ctx, k.r.Store, membership.Leased{Lease: lease, TTL: ttl},
+			func(_ time.Time, err error) {
+				if errors.Is(err, store.ErrLeaseLost) {
+					select {
+					case k.lapsed <- lease:
+					case <-ctx.Done():
+					}
 				}
-			}
-		})
+			})
 	})
 }
 

@@ -72,8 +72,8 @@ func (g *Group) follow() {
 	}
 	for i := range g.workers {
 		if g.pending[i] { // it could not be waited for
-			g.tell(Exit{LocalRank: i, Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL", Ours: ours, At: time.Now(),
-				Note: "its guardian was killed"})
+			g.tell(Exit{LocalRank: i, Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL", Ours: ours,
+				At: time.Now(), Note: "its guardian was killed"})
 		}
 	}
 	if up != nil {
@@ -166,7 +166,8 @@ func (g *Group) endedLine(e Exit, now time.Time) string {
 	if how == "" {
 		how = fmt.Sprintf("exit code %d", e.Code)
 	}
-	return fmt.Sprintf("---- elastic: %s was ended by elastic (%s); the cause is elsewhere, %s ----\n", name, how, output.Stamp(now))
+	return fmt.Sprintf("---- elastic: %s was ended by elastic (%s); the cause is elsewhere, %s ----\n", name,
+		how, output.Stamp(now))
 }
 
 // longestError is the most that is read of an error file.

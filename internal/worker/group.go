@@ -82,11 +82,12 @@ type Group struct {
 	warm     bool          // processes were started that wait
 	streams  []streamOrder
 	began    time.Time
-	oomKills int                   // seen so far; -1 where they are not counted
-	ranks    atomic.Pointer[[]int] // by local rank, where they went on in another generation; nil: those of spec
-	moved    atomic.Int64          // how much larger their local ranks are than when they started
-	aborted  []atomic.Bool         // by local rank: it was ended for its stack
-	held     []atomic.Bool         // by local rank: it is stopped, and will be ended for its stack
+	oomKills int // seen so far; -1 where they are not counted
+	// by local rank, where they went on in another generation; nil: those of spec
+	ranks   atomic.Pointer[[]int]
+	moved   atomic.Int64  // how much larger their local ranks are than when they started
+	aborted []atomic.Bool // by local rank: it was ended for its stack
+	held    []atomic.Bool // by local rank: it is stopped, and will be ended for its stack
 
 	sending sync.Mutex   // orders
 	ending  atomic.Bool  // workers were asked or told to end

@@ -94,7 +94,8 @@ func keepOnly(s *startOrder) {
 			continue
 		}
 		// What this process opened itself is close-on-exec; what it was given is not.
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil &&
+			flags&unix.FD_CLOEXEC == 0 {
 			syscall.Close(fd)
 		}
 	}

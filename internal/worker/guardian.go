@@ -122,7 +122,8 @@ func (g *guardian) spawn(w workerOrder, files []int, cg int) (int, error) {
 		Dir:   g.spec.Dir,
 		Env:   w.Env,
 		Files: open,
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, UseCgroupFD: cg >= 0, CgroupFD: cg},
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, UseCgroupFD: cg >= 0,
+			CgroupFD: cg},
 	}
 	pid, err := syscall.ForkExec(w.Argv[0], w.Argv, attr)
 	if err != nil && cg >= 0 {
@@ -273,7 +274,8 @@ func (g *guardian) through() bool {
 		}
 		groups[w.pid] = !w.alone
 	}
-	return !slices.ContainsFunc(g.descendants(), func(p proc.Process) bool { return groups[p.Group] && !p.Gone() })
+	return !slices.ContainsFunc(g.descendants(),
+		func(p proc.Process) bool { return groups[p.Group] && !p.Gone() })
 }
 
 // kill is one round: what forks meanwhile is met in the next.

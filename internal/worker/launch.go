@@ -92,7 +92,8 @@ func (g *Group) openPipes(i int, give func(*os.File) int) (writes []*os.File, er
 		if p.Of&output.Err != 0 {
 			w.Err = fd
 		}
-		g.streams = append(g.streams, streamOrder{Staged: give(p.Staged), Read: give(p.Read), Log: p.Log.Path})
+		g.streams = append(g.streams,
+			streamOrder{Staged: give(p.Staged), Read: give(p.Read), Log: p.Log.Path})
 	}
 	g.ends = append(g.ends, w)
 	return writes, nil

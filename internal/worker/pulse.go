@@ -21,7 +21,8 @@ func (g *Group) Pulses() []hang.Pulse {
 	for i, w := range g.workers {
 		var pids []int
 		var cpu time.Duration
-		for _, x := range proc.Below(all, func(x proc.Process) bool { return x.PID == w.PID && x.Start == w.Start }) {
+		for _, x := range proc.Below(all,
+			func(x proc.Process) bool { return x.PID == w.PID && x.Start == w.Start }) {
 			pids = append(pids, x.PID)
 			cpu += x.CPU
 		}

@@ -50,8 +50,9 @@ func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []m
 	}
 	key := r.Job.Checkpoint(uint64(h.Number))
 	_, err := store.Send(ctx, r.Store, store.Request{
-		If:   []store.Guard{store.Unchanged(r.Job.Head(), head.Rev), store.Absent(key)},
-		Then: []store.Write{store.Put(key, schema.Encode(h)), history.Tell(r.Job, offeredEvent(r.Self, h, was))},
+		If: []store.Guard{store.Unchanged(r.Job.Head(), head.Rev), store.Absent(key)},
+		Then: []store.Write{store.Put(key, schema.Encode(h)),
+			history.Tell(r.Job, offeredEvent(r.Self, h, was))},
 	})
 	if err != nil {
 		return fmt.Errorf("offer checkpoint: %w", err)

@@ -102,8 +102,10 @@ func (r *Record) Commit(
 	ctx context.Context, h, seen manifest.Head, holders []membership.Node,
 ) (manifest.Head, error) {
 	h.Number, h.Copies, h.Holders = seen.Number+1, len(holders), nil
-	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev),
-		store.NoneBelow(r.Job.AllClaims())} // a claimant has told, or tells now, what its disk has: nothing newer may follow
+	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation),
+		store.Unchanged(r.Job.Head(), seen.Rev),
+		// a claimant has written what its disk has, or writes it now: nothing newer may follow
+		store.NoneBelow(r.Job.AllClaims())}
 	for _, n := range holders {
 		h.Holders = append(h.Holders, n.Ref)
 		if n.Node != r.Self {
@@ -113,7 +115,8 @@ func (r *Record) Commit(
 	if h.Parts != nil {
 		h.Copies = h.CopiesAt(nil, h.HeldBy)
 	}
-	rev, err := store.Send(ctx, r.Store, store.Request{If: guards, Then: append(r.writes(h), history.Tell(r.Job, committedEvent(h)))})
+	rev, err := store.Send(ctx, r.Store,
+		store.Request{If: guards, Then: append(r.writes(h), history.Tell(r.Job, committedEvent(h)))})
 	if errors.Is(err, store.ErrMoved) {
 		var again []membership.Node
 		if h, again, err = r.why(ctx, h, seen, holders); again != nil {
@@ -200,7 +203,8 @@ func (r *Record) Rollback(seen, to manifest.Head) (manifest.Head, []store.Guard,
 
 // Drop removes the records of checkpoints that Surplus chose, as the
 // generation g: store.ErrMoved if the head moved since seen, or a newer generation was proposed.
-func (r *Record) Drop(ctx context.Context, g schema.Generation, seen manifest.Head, drop []manifest.Head) error {
+func (r *Record) Drop(ctx context.Context, g schema.Generation, seen manifest.Head,
+	drop []manifest.Head) error {
 	const most = store.MaxOps / 2
 	for len(drop) > 0 {
 		some := drop[:min(most, len(drop))]

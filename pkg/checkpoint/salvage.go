@@ -149,8 +149,8 @@ func captured(ctx context.Context, s *readonly.Store, of onDisk) ([]manifest.Hea
 		if at := (manifest.Position{}); m != nil && m.Generation == of.generation && !m.Part {
 			at = manifest.Position{Generation: m.Generation, Sequence: m.Sequence}
 			if last.Before(at) {
-				all = append(all, capture{manifest.Head{Number: number + 1, Generation: m.Generation, Manifest: h,
-					Step:    m.Step,
+				all = append(all, capture{manifest.Head{Number: number + 1, Generation: m.Generation,
+					Manifest: h, Step: m.Step,
 					Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time}, at})
 			}
 		}

@@ -157,7 +157,8 @@ func Decode(job schema.Job, entries []store.Entry) (nodes []Node, left []Left, s
 				return nil, nil, nil, err
 			}
 			if n.Node != p[0] {
-				return nil, nil, nil, fmt.Errorf("%s: %w: it is of node %s", e.Key, schema.ErrBadRecord, n.Node)
+				return nil, nil, nil,
+					fmt.Errorf("%s: %w: it is of node %s", e.Key, schema.ErrBadRecord, n.Node)
 			}
 			n.Rev, n.Lease = e.Rev, e.Lease
 			nodes = append(nodes, n)

@@ -81,7 +81,8 @@ func (r Registry) Warmed(ctx context.Context, n Node) error {
 // registered beside the generation that replaced it.
 func (r Registry) Reregister(ctx context.Context, n Node, worldRev int64) (int64, error) {
 	rev, err := store.Send(ctx, r.Store, store.Request{
-		If:   []store.Guard{store.Unchanged(r.Job.Node(n.Node), n.Rev), store.Unchanged(r.Job.World(), worldRev)},
+		If: []store.Guard{store.Unchanged(r.Job.Node(n.Node), n.Rev),
+			store.Unchanged(r.Job.World(), worldRev)},
 		Then: []store.Write{store.PutLeased(r.Job.Node(n.Node), schema.Encode(n), n.Lease)},
 	})
 	return rev, wrap("register again", err)
@@ -133,7 +134,8 @@ func (r Registry) Suspect(ctx context.Context, watcher Node, g schema.Generation
 	req := store.Request{If: []store.Guard{store.Unchanged(r.Job.Node(watcher.Node), watcher.Rev)}}
 	var events []history.Event
 	for _, s := range all {
-		req.Then = append(req.Then, store.PutLeased(r.Job.Suspect(s.Node, s.By), schema.Encode(s), watcher.Lease))
+		req.Then = append(req.Then,
+			store.PutLeased(r.Job.Suspect(s.Node, s.By), schema.Encode(s), watcher.Lease))
 		events = append(events, history.Event{Kind: history.NodeSuspected, Node: s.Node, Generation: g,
 			Text:   fmt.Sprintf("%s suspects %s (%s)", s.By, s.Node, s.Sign),
 			Fields: history.Fields{"by": s.By, "sign": s.Sign}})

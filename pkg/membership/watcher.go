@@ -197,7 +197,8 @@ func (w *Watcher) Run(ctx context.Context) {
 // a sign.
 func (r *watchRun) clock(ctx context.Context, now time.Time) {
 	if now.Before(r.next) {
-		if late, grace := now.Sub(r.planned), r.beats.Every/8; late > grace { // what came meanwhile is read first
+		// what came meanwhile is read first
+		if late, grace := now.Sub(r.planned), r.beats.Every/8; late > grace {
 			r.all(ctx, event{kind: starved, late: late + grace}, now)
 			return
 		}

@@ -71,8 +71,10 @@ func (f Failure) With(next Failure) (merged Failure, changed bool) {
 	}
 	cause.Others = nil
 	for _, c := range append(f.Others[:len(f.Others):len(f.Others)], other.collateral()) {
-		known := slices.ContainsFunc(cause.Others, func(k CollateralEnd) bool { return k.Rank == c.Rank && k.Name == c.Name })
-		if (c.Rank != cause.Rank || c.Name != cause.Process.Name) && !known && len(cause.Others) < maxCollateral {
+		known := slices.ContainsFunc(cause.Others,
+			func(k CollateralEnd) bool { return k.Rank == c.Rank && k.Name == c.Name })
+		if (c.Rank != cause.Rank || c.Name != cause.Process.Name) && !known &&
+			len(cause.Others) < maxCollateral {
 			cause.Others = append(cause.Others, c)
 		}
 	}

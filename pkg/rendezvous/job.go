@@ -92,7 +92,8 @@ type Job struct {
 	Base     scaling.Base `json:"base"`
 	Rules    Rules        `json:"rules"`
 	Succeeds schema.UID   `json:"succeeds,omitempty"` // the uid that it had in a store that was lost
-	Lineage  []schema.UID `json:"lineage,omitempty"`  // and those before that one, if it was lost more than once
+	// and those before that one, if it was lost more than once
+	Lineage []schema.UID `json:"lineage,omitempty"`
 	// Adopted is the number that its first checkpoint had in that store; 0: none was found.
 	Adopted checkpoint.Number `json:"adopted,omitempty"`
 	// Claimants are the nodes that claimed it when it was made again, unless they are many: until it has

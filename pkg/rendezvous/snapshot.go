@@ -82,7 +82,8 @@ func (s *Snapshot) Least() int {
 // does so until a World of that size was proposed.
 func (s *Snapshot) Growing() bool {
 	w := s.World
-	return s.Job.Limits.Exact && s.Wish.Until > 0 && w != nil && w.Attempt == s.Job.Attempt && w.NP < s.Wish.NP
+	return s.Job.Limits.Exact && s.Wish.Until > 0 && w != nil && w.Attempt == s.Job.Attempt &&
+		w.NP < s.Wish.NP
 }
 
 // Target is how many nodes a World has at most, when as many as present may be in one.
@@ -170,7 +171,8 @@ func DecodePart(job schema.Job, r store.Read) (Snapshot, error) {
 		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{},
 		Missed: map[membership.Incarnation]bool{}}
 	at := map[string]*store.Entry{} // of these there is one each; of others one for each node
-	for _, key := range []string{job.Job(), job.Wish(), job.Fence(), job.Head(), job.Progress(), job.World()} {
+	for _, key := range []string{job.Job(), job.Wish(), job.Fence(), job.Head(), job.Progress(),
+		job.World()} {
 		at[key] = nil
 	}
 	for i := range r.Entries {
@@ -225,7 +227,8 @@ func (s *Snapshot) decodeJob(job schema.Job, at map[string]*store.Entry) (err er
 			return err
 		}
 		if s.Job != nil && of != s.Job.UID {
-			return fmt.Errorf("%s: %w: it is of job %s, and the job is %s", e.Key, schema.ErrBadRecord, of, s.Job.UID)
+			return fmt.Errorf("%s: %w: it is of job %s, and the job is %s", e.Key, schema.ErrBadRecord, of,
+				s.Job.UID)
 		}
 	}
 	if e := at[job.Head()]; e != nil {

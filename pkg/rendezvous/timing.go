@@ -16,8 +16,9 @@ type Timing struct {
 	By   string `json:"by"`
 	Sign string `json:"sign"`
 	// the plan first said that the old World has to end, or that there can be one
-	Decided  *int64 `json:"decided_ms"`
-	Enough   *int64 `json:"enough_ms"`   // there were too few nodes in between: the last that was needed is here
+	Decided *int64 `json:"decided_ms"`
+	// there were too few nodes in between: the last that was needed is here
+	Enough   *int64 `json:"enough_ms"`
 	Proposed *int64 `json:"proposed_ms"` // the World was seen written
 	Stopped  *int64 `json:"stopped_ms"`  // nothing of older workers is left on any node
 	Barrier  *int64 `json:"barrier_ms"`  // all are Ready
@@ -62,7 +63,8 @@ func (f Timing) String() string {
 		parts = append(parts, "last "+f.Last)
 	}
 	add("started", f.Started)
-	return fmt.Sprintf("seconds since the first sign (%s), on %s: %s", f.Sign, f.By, strings.Join(parts, ", "))
+	return fmt.Sprintf("seconds since the first sign (%s), on %s: %s", f.Sign, f.By,
+		strings.Join(parts, ", "))
 }
 
 // TimingOf is where the time of a start went, if the event tells it; else nil.

@@ -125,7 +125,8 @@ func NewTeam(s *Spec, z Size, ports []string) (*Team, error) {
 		need += len(tasks) + 1
 	}
 	if len(ports) != need {
-		return nil, fmt.Errorf("%d ports are known of %d that the processes of the job need", len(ports), need)
+		return nil, fmt.Errorf("%d ports are known of %d that the processes of the job need", len(ports),
+			need)
 	}
 	for _, tasks := range t.Nodes {
 		for i, task := range tasks {
@@ -134,7 +135,8 @@ func NewTeam(s *Spec, z Size, ports []string) (*Team, error) {
 		}
 		own := ports[len(tasks)]
 		ports = ports[len(tasks)+1:]
-		if t.HTTP == "" || slices.ContainsFunc(tasks, func(k Task) bool { return k.Role == Server && k.Index == 0 }) {
+		if t.HTTP == "" ||
+			slices.ContainsFunc(tasks, func(k Task) bool { return k.Role == Server && k.Index == 0 }) {
 			t.HTTP = own
 		}
 	}

@@ -38,7 +38,8 @@ type envelope[T any] struct {
 func Encode[T any](v T) []byte {
 	rec, err := json.Marshal(envelope[T]{format, v})
 	if err != nil {
-		panic(fmt.Sprintf("record %T cannot be written: %v", v, err)) // records are plain data: a bug, not an input
+		// records are plain data: a bug, not an input
+		panic(fmt.Sprintf("record %T cannot be written: %v", v, err))
 	}
 	return rec
 }

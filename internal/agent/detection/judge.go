@@ -38,8 +38,8 @@ func (d *Detection) Judge(f *Facts) {
 	}
 	d.evidence.Absent, d.evidence.Self = absent, f.Self.Incarnation
 	d.evidence.Isolated = d.isolated(f)
-	d.View = verdict.Judge(verdict.Records{Members: refs, Ring: ringSize(f), Nodes: snap.Nodes, Left: snap.Left,
-		Suspects: snap.Suspects}, d.evidence, d.limits, f.Now)
+	d.View = verdict.Judge(verdict.Records{Members: refs, Ring: ringSize(f), Nodes: snap.Nodes,
+		Left: snap.Left, Suspects: snap.Suspects}, d.evidence, d.limits, f.Now)
 	d.View.Rev = snap.Rev
 	d.noteCrowd(len(refs), f.Now)
 }
@@ -113,7 +113,8 @@ func (d *Detection) witnesses(f *Facts) (refs []membership.Ref) {
 	}
 	nodes := f.Snapshot.Nodes
 	for i := range nodes {
-		r := nodes[(i+int(f.Now.Unix()))%len(nodes)].Ref // not the same ones for ever: they may be lost as well
+		// not the same ones for ever: they may be lost as well
+		r := nodes[(i+int(f.Now.Unix()))%len(nodes)].Ref
 		member := d.View.Find(r)
 		alive := member == nil || member.State == verdict.Alive
 		if alive && r.Incarnation != f.Self.Incarnation && len(refs) < MaxWitnesses {
@@ -145,14 +146,17 @@ func (d *Detection) Probe(f *Facts, out *outbox.Outbox) {
 		if !ok || f.Now.Sub(last.at) >= probeEvery {
 			judged := d.View.Find(r)
 			silent := judged != nil && judged.State == verdict.Suspect
-			if out.RequestAbout(outbox.Probe, inc, action.Probe{About: r, Watchers: watchers, Silent: silent}) {
+			if out.RequestAbout(outbox.Probe, inc,
+				action.Probe{About: r, Watchers: watchers, Silent: silent}) {
 				d.probed[inc] = probe{f.Now, watchers}
 			}
 			continue
 		}
 		out.Wake(last.at.Add(probeEvery))
-		late := slices.DeleteFunc(watchers, func(w membership.Ref) bool { return slices.ContainsFunc(last.asked, w.Same) })
-		if len(late) > 0 && out.RequestAbout(outbox.Probe, inc, action.AskWatchers{About: r, Watchers: late}) {
+		late := slices.DeleteFunc(watchers,
+			func(w membership.Ref) bool { return slices.ContainsFunc(last.asked, w.Same) })
+		if len(late) > 0 &&
+			out.RequestAbout(outbox.Probe, inc, action.AskWatchers{About: r, Watchers: late}) {
 			d.probed[inc] = probe{last.at, append(slices.Clone(last.asked), late...)}
 		}
 	}

@@ -25,9 +25,10 @@ type WorkerExit struct {
 	Message   string             // why, in one line
 	Detail    string             // the traceback, or the end of its output
 	Step      *int64             // the last that it told; nil: none
-	NaN       bool               // the last loss that it told is not a number, and the job does not ignore that
-	Victim    bool               // its connection to another worker broke: another failure is the cause
-	Hang      bool               // it made no progress, and was ended for that
+	// the last loss that it told is not a number, and the job does not ignore that
+	NaN    bool
+	Victim bool // its connection to another worker broke: another failure is the cause
+	Hang   bool // it made no progress, and was ended for that
 }
 
 // Signal is what the watch over other nodes saw.

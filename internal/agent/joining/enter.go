@@ -330,7 +330,8 @@ func (j *Joiner) lockName(
 				return "", &e, nil
 			}
 			// Until its lease ends.
-			return "", nil, hindrance{fmt.Errorf("node %s is registered at %s and does not answer", name, n.Address)}
+			return "", nil, hindrance{fmt.Errorf("node %s is registered at %s and does not answer", name,
+				n.Address)}
 		}
 		logs, err := j.open(name, s)
 		if err != nil {

@@ -203,8 +203,10 @@ func (j *Joiner) elsewhere(ctx context.Context, name string) (bool, error) {
 				}
 			}
 		})
-		text := fmt.Sprintf("the server lost job %s, and node %s of this machine was in it: waiting until it claims it. "+
-			"Start it again (--node=%s), or begin anew with: elastic rm %s", j.Job.Name, c.Node, c.Node, j.Job.Name)
+		text := fmt.Sprintf(
+			"the server lost job %s, and node %s of this machine was in it: waiting until it claims it. "+
+				"Start it again (--node=%s), or begin anew with: elastic rm %s", j.Job.Name, c.Node, c.Node,
+			j.Job.Name)
 		err = j.await(wait, text, isBack)
 		if ctx.Err() == nil && wait.Err() != nil {
 			err = nil
@@ -230,7 +232,8 @@ func (j *Joiner) create(ctx context.Context) error {
 		}
 		text := fmt.Sprintf("the server lost job %s, and %s claimed it: waiting until they make it again",
 			j.Job.Name, strings.Join(names, ", "))
-		return j.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) == 0 })
+		return j.await(ctx, text,
+			func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) == 0 })
 	}
 	j.settle(ctx, &s)
 	if wait := time.Until(j.state.notBefore); wait > 0 {
@@ -334,9 +337,11 @@ func (j *Joiner) Reclaim(ctx context.Context, c rendezvous.Claim) event.Event {
 		if err != nil || job.UID == c.Job.UID || job.Replaces(&c.Job) {
 			return event.Reclaimed{Job: job, Err: err}
 		}
-		text := fmt.Sprintf("the server holds another job %s now; workers of this one go on, and nothing is saved",
+		text := fmt.Sprintf(
+			"the server holds another job %s now; workers of this one go on, and nothing is saved",
 			j.Job.Name)
-		err = j.await(ctx, text, func(s *rendezvous.Snapshot) bool { return s.Job == nil || s.Job.UID != job.UID })
+		err = j.await(ctx, text,
+			func(s *rendezvous.Snapshot) bool { return s.Job == nil || s.Job.UID != job.UID })
 		if err != nil {
 			return event.Reclaimed{Job: job, Err: err}
 		}

@@ -93,7 +93,8 @@ func (m *Machine) goodbye() plan.Step {
 // nor has ended, the fence is at its generation.
 func (m *Machine) ownSnapshot() rendezvous.Snapshot {
 	w := m.seen.world
-	return rendezvous.Snapshot{Job: m.self.job, World: w, Fence: w.Generation, Wish: rendezvous.Wish{NP: w.NP}}
+	return rendezvous.Snapshot{Job: m.self.job, World: w, Fence: w.Generation,
+		Wish: rendezvous.Wish{NP: w.NP}}
 }
 
 // stopsJob is the snapshot on which the job is stopped, or nil. A job whose name was made up is

@@ -88,7 +88,8 @@ func (m *Machine) spares() []membership.Ref {
 	}
 	if m.memory.world == o.world.Generation {
 		for _, was := range m.memory.spares {
-			left := slices.ContainsFunc(o.snap.Left, func(l membership.Left) bool { return l.Node == was.Node })
+			left := slices.ContainsFunc(o.snap.Left,
+				func(l membership.Left) bool { return l.Node == was.Node })
 			switch n := o.snap.Node(was.Node); {
 			case n != nil:
 				refs = append(refs, n.Ref)
@@ -99,7 +100,8 @@ func (m *Machine) spares() []membership.Ref {
 	}
 	for _, n := range o.snap.Nodes {
 		named := func(r membership.Ref) bool { return r.Node == n.Node }
-		if o.snap.Whole && !slices.ContainsFunc(o.world.Members, named) && !slices.ContainsFunc(refs, named) &&
+		if o.snap.Whole && !slices.ContainsFunc(o.world.Members, named) &&
+			!slices.ContainsFunc(refs, named) &&
 			len(refs) < mostSpares {
 			refs = append(refs, n.Ref)
 		}
@@ -117,7 +119,8 @@ func (m *Machine) noteWritten(err error) {
 	switch {
 	case err != nil:
 		if m.memory.backoff == 0 {
-			m.say("this node cannot note what it knows of the job (%v): it could not claim it if it died with the server", err)
+			m.say("this node cannot note what it knows of the job (%v): it could not claim it if it died "+
+				"with the server", err)
 		}
 		m.memory.backoff = min(max(2*m.memory.backoff, firstBackoff), mostBackoff)
 		m.out.Rest(outbox.Remember, m.memory.backoff)

@@ -91,7 +91,8 @@ type observation struct {
 	cluster uint64
 	rev     int64
 	revAt   time.Time
-	behind  bool // it showed less all the same: it was wiped, set back or replaced; until the job is made again
+	// it showed less all the same: it was wiped, set back or replaced; until the job is made again
+	behind  bool
 	setBack bool // and it still holds an older state of the job
 
 	awaySince time.Time // the store does not answer since then

@@ -22,7 +22,8 @@ func (m *Machine) applyRead(e event.StoreRead) {
 	switch {
 	case e.Err != nil:
 		o.readFailed = o.readFailed || unanswered
-		if schema.Unreadable(e.Err) { // what cannot be read may be anything: the workers go on as without a store
+		// what cannot be read may be anything: the workers go on as without a store
+		if schema.Unreadable(e.Err) {
 			o.unreadable = e.Err
 		}
 		m.storeSilent()
@@ -69,7 +70,8 @@ func (m *Machine) isBehind(e *event.StoreRead) bool {
 		return false
 	}
 	if w, known := s.World, o.world; w != nil && known != nil && w.UID == known.UID &&
-		(w.Generation < known.Generation || w.Generation == known.Generation && w.Proposal != known.Proposal) {
+		(w.Generation < known.Generation || w.Generation == known.Generation &&
+			w.Proposal != known.Proposal) {
 		return true
 	}
 	if s.Whole {

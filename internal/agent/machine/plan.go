@@ -65,8 +65,9 @@ func (m *Machine) turn() int {
 func (m *Machine) plan() {
 	m.follow()
 	snap := &m.seen.snap
-	if !snap.Whole || !m.self.unkeyed.IsZero() || snap.Rev < m.self.node.Rev || !m.current() || m.leave != nil &&
-		m.leave.Now {
+	if !snap.Whole || !m.self.unkeyed.IsZero() || snap.Rev < m.self.node.Rev || !m.current() ||
+		m.leave != nil &&
+			m.leave.Now {
 		return
 	}
 	turn := m.turn()
@@ -113,7 +114,8 @@ func (m *Machine) deputyWaits(turn int, next plan.Step) bool {
 
 func (m *Machine) take(next plan.Step) {
 	k := &m.keeper
-	take := action.Take{Seen: m.seen.snap, Me: m.self.node, Step: next, Fall: k.timing.Timing(m.self.node.Node)}
+	take := action.Take{Seen: m.seen.snap, Me: m.self.node, Step: next,
+		Fall: k.timing.Timing(m.self.node.Node)}
 	if w := m.seen.snap.World; w != nil && w.Previous > 0 {
 		take.Idle = k.timing.Idle(m.now)
 	}

@@ -35,7 +35,8 @@ func (m *Machine) keepRegistration() {
 		return
 	}
 	w := m.seen.world
-	if _, member := m.member(); !member || w.Phase.Ended() || slices.Contains(w.ReportedLost, m.self.node.Incarnation) {
+	if _, member := m.member(); !member || w.Phase.Ended() ||
+		slices.Contains(w.ReportedLost, m.self.node.Incarnation) {
 		m.drop()
 		return
 	}
@@ -89,6 +90,8 @@ func (m *Machine) departFromWorld() {
 // the store, now that it answers, has none. The others go on with a new incarnation of this node.
 func (m *Machine) stoppedAlone() bool {
 	g, w := m.workers.Group, m.seen.world
-	return g != nil && !g.First && g.Halt == action.HaltEnded && m.seen.peerGeneration == 0 && m.seen.awaySince.IsZero() &&
-		w.Generation == g.World.Generation && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Finishing)
+	return g != nil && !g.First && g.Halt == action.HaltEnded && m.seen.peerGeneration == 0 &&
+		m.seen.awaySince.IsZero() &&
+		w.Generation == g.World.Generation &&
+		(w.Phase == rendezvous.Running || w.Phase == rendezvous.Finishing)
 }

@@ -172,7 +172,8 @@ func (m *Machine) end() {
 	m.reclaimJob()
 	m.stay()
 	if m.leave == nil && m.workers.Idle() {
-		m.leave = &departure{Leaving: event.Leaving{Reason: membership.Finished, Status: m.seen.world.Outcome.Code}}
+		m.leave = &departure{Leaving: event.Leaving{Reason: membership.Finished,
+			Status: m.seen.world.Outcome.Code}}
 	}
 	if m.leave != nil {
 		m.leaving()

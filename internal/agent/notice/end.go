@@ -32,11 +32,12 @@ func (n *Notices) tellEnd(f *Facts) {
 				f.logOf(x.Node)+x.Process.Log)
 			n.sayFailure(x)
 		case o.Rank != nil:
-			text := fmt.Sprintf("ABORT!!! Out of all %d trainers, the trainer process with rank=[%d] was aborted. "+
-				"Please check its log.", w.Size(), *o.Rank)
+			text := fmt.Sprintf(
+				"ABORT!!! Out of all %d trainers, the trainer process with rank=[%d] was aborted. "+
+					"Please check its log.", w.Size(), *o.Rank)
 			n.lines = append(n.lines, action.Line{Raw: true, Text: text})
-			n.say("  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d", *o.Rank, *o.Node,
-				*o.LocalRank, w.Generation, o.HowEnded(), f.logOf(*o.Node), *o.LocalRank)
+			n.say("  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d", *o.Rank,
+				*o.Node, *o.LocalRank, w.Generation, o.HowEnded(), f.logOf(*o.Node), *o.LocalRank)
 			n.sayFailure(o.Failure)
 		}
 		n.say("job %s failed: %s; exit code %d", f.Job.Name, o.Message, o.Code)

@@ -104,7 +104,8 @@ func (n *Notices) tellMissing(f *Facts) {
 	switch {
 	case missing > 0:
 		s = fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
-	case !begun && lastCall > 0 && present < f.Snapshot.Target(present): // a later world may have no last call
+	// a later world may have no last call
+	case !begun && lastCall > 0 && present < f.Snapshot.Target(present):
 		s = fmt.Sprintf("%d of %d nodes are here: waiting for others, at most %s", present, wished, lastCall)
 	}
 	if s == n.missing {
@@ -137,5 +138,6 @@ func (n *Notices) tellReach(f *Facts) {
 // OutOfReach says that node by cannot reach this node at its address, and what to do.
 func OutOfReach(by, address string) string {
 	return fmt.Sprintf("this node cannot be reached at %s by %s: "+
-		"--host=ADDRESS of this machine that other nodes reach, or open the port (--port=P fixes it)", address, by)
+		"--host=ADDRESS of this machine that other nodes reach, or open the port (--port=P fixes it)",
+		address, by)
 }

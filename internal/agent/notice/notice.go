@@ -126,7 +126,8 @@ func (n *Notices) tellWorld(f *Facts) {
 			n.tellForming(f, w)
 		}
 	case rendezvous.Running, rendezvous.Finishing:
-		if f.Member && g != nil && g.Started && g.World.Generation == w.Generation && n.running < w.Generation {
+		if f.Member && g != nil && g.Started && g.World.Generation == w.Generation &&
+			n.running < w.Generation {
 			n.running, n.spare = w.Generation, false
 			n.say("generation %d running: world size %d, rank %d here, %s%s", w.Generation,
 				w.Size(), w.WorkerRank(f.Rank, 0), g.from(), idleText(w))

@@ -49,7 +49,8 @@ func (l *loop) noSignOf(ctx context.Context, a action.AwaitAnswer, i int) error 
 	if err != nil || i < awaitLease {
 		return err
 	}
-	return inTime(ctx, func(ctx context.Context) error { return membership.NotRenewed(ctx, l.Store, a.Lease) })
+	return inTime(ctx,
+		func(ctx context.Context) error { return membership.NotRenewed(ctx, l.Store, a.Lease) })
 }
 
 // inTime is a read that has to be answered within awaitEvery.

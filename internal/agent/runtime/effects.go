@@ -54,8 +54,8 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 		})
 	case action.Reclaim:
 		l.effect(ctx, func(ctx context.Context) event.Event { return l.joining.Reclaim(ctx, a.Claim) })
-	case action.GetReady, action.StartWorkers, action.ContinueWorkers, action.PauseWorkers, action.HaltWorkers,
-		action.CloseSaves, action.Remember, action.ReportExit, action.ReportFailures:
+	case action.GetReady, action.StartWorkers, action.ContinueWorkers, action.PauseWorkers,
+		action.HaltWorkers, action.CloseSaves, action.Remember, action.ReportExit, action.ReportFailures:
 		l.doWorkers(ctx, a)
 	case action.Probe, action.AskWatchers, action.WatchNodes, action.Suspect, action.Withdraw,
 		action.AwaitAnswer, action.AnswerSuspicion:
@@ -90,7 +90,10 @@ func (l *loop) doWorkers(ctx context.Context, a action.Action) {
 	case action.ContinueWorkers:
 		from, to := l.group, &startedGroup{ready: make(chan struct{})}
 		l.group = to
-		l.effect(ctx, func(ctx context.Context) event.Event { return l.continueWorkers(ctx, a.Start, from, to) })
+		l.effect(ctx, func(ctx context.Context) event.Event {
+			return l.continueWorkers(ctx, a.Start, from,
+				to)
+		})
 	case action.PauseWorkers:
 		l.pauseWorkers(ctx, a.Generation)
 	case action.HaltWorkers:
@@ -338,7 +341,8 @@ func (l *loop) sayGoodbye(ctx context.Context, a action.Leave) error {
 			return err
 		}
 		end := plan.End{Phase: rendezvous.Stopped,
-			Outcome: rendezvous.Outcome{Code: 130, Source: "operator", Message: "its last node was interrupted"}}
+			Outcome: rendezvous.Outcome{Code: 130, Source: "operator",
+				Message: "its last node was interrupted"}}
 		if _, err := l.requests.End(ctx, &seen, end); err != nil && !store.Moved(err) {
 			return err
 		}

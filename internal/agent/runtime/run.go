@@ -95,7 +95,8 @@ func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan s
 	l.wake = time.NewTimer(0)
 	defer l.wake.Stop()
 	m := machine.New(l.Config.machine(), time.Now())
-	in := inbox.New(inbox.Sources{Done: done, Signals: signals, Behind: l.Saves.Behind, Peers: l.Peers.Signals,
+	in := inbox.New(inbox.Sources{Done: done, Signals: signals, Behind: l.Saves.Behind,
+		Peers:   l.Peers.Signals,
 		Updates: l.updates, Events: l.events, Wake: l.wake.C, Phase: l.phase, Say: l.Say})
 	defer in.Close()
 	for {
@@ -188,9 +189,10 @@ func (l *loop) keepLease(ctx context.Context, lease store.Lease, ttl time.Durati
 	ctx, cancel := context.WithCancel(ctx)
 	l.lease, l.renew = lease, cancel
 	l.effects.Go(func() {
-		membership.Keep(ctx, l.Store, membership.Leased{Lease: lease, TTL: ttl}, func(sent time.Time, err error) {
-			l.send(ctx, event.Renewed{Lease: lease, Sent: sent, Err: err})
-		})
+		membership.Keep(ctx, l.Store, membership.Leased{Lease: lease, TTL: ttl},
+			func(sent time.Time, err error) {
+				l.send(ctx, event.Renewed{Lease: lease, Sent: sent, Err: err})
+			})
 	})
 }
 

@@ -65,7 +65,8 @@ func (w *Workers) Drive(f *Facts, out *outbox.Outbox) {
 		if o.halt == action.HaltPaused {
 			out.Do(action.PauseWorkers{Generation: g.World.Generation})
 		} else {
-			out.Do(action.HaltWorkers{Generation: g.World.Generation, How: o.halt, Reason: o.reason, Grace: o.grace})
+			out.Do(action.HaltWorkers{Generation: g.World.Generation, How: o.halt, Reason: o.reason,
+				Grace: o.grace})
 		}
 	}
 	if !g.closed && (g.Dead || g.Paused || g.lingers(f, out)) {

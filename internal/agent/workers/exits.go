@@ -69,7 +69,8 @@ func (w *Workers) exitRecord(f *Facts, out *outbox.Outbox) *rendezvous.Exit {
 	saved := world.Phase == rendezvous.Waiting && world.Hold.Planned
 	x := &rendezvous.Exit{Incarnation: f.Self.Incarnation, Codes: make([]*int, world.Workers(f.Rank))}
 	switch {
-	case (g == nil || w.waiting(f)) && saved && !out.UnderWay(outbox.Start): // it never started: nothing to save
+	// it never started: nothing to save
+	case (g == nil || w.waiting(f)) && saved && !out.UnderWay(outbox.Start):
 		x.Planned = true
 		return x
 	case g == nil || g.World.Generation != world.Generation:

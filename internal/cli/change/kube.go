@@ -41,7 +41,8 @@ func kubeAction(ctx context.Context, c *command.Call) error {
 	}
 	api, err := kube.InCluster(c.Getenv)
 	if errors.Is(err, kube.ErrNotInCluster) {
-		return problem.New(problem.Usage, "kube sync runs in a pod").Because("KUBERNETES_SERVICE_HOST is not set").
+		return problem.New(problem.Usage, "kube sync runs in a pod").
+			Because("KUBERNETES_SERVICE_HOST is not set").
 			Cure("kubectl apply -k deploy/kubernetes/sync")
 	}
 	if err != nil {
@@ -89,8 +90,8 @@ func (k kubeJobs) Read(ctx context.Context, name string, since int64) (kube.Job,
 	}
 	for _, e := range snap.Events {
 		if shown, warning := mirrored(e.Kind); shown && e.Rev > since {
-			job.Events = append(job.Events, kube.Happened{Rev: e.Rev, Time: e.Time, Kind: string(e.Kind), Text: e.Text,
-				Bad: warning})
+			job.Events = append(job.Events,
+				kube.Happened{Rev: e.Rev, Time: e.Time, Kind: string(e.Kind), Text: e.Text, Bad: warning})
 		}
 	}
 	return job, nil
@@ -124,7 +125,8 @@ func (k kubeJobs) Wish(ctx context.Context, name string, np int) error {
 	if snap.Job == nil {
 		return kube.ErrNoJob
 	}
-	size := wanted{Setting: command.Setting{Name: "np", Text: fmt.Sprint(np), Origin: "replicas", Given: true}}
+	size := wanted{Setting: command.Setting{Name: "np", Text: fmt.Sprint(np), Origin: "replicas",
+		Given: true}}
 	if _, err := size.of(&snap); err != nil {
 		return err
 	}

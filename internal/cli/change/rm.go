@@ -24,7 +24,8 @@ import (
 // Rm is the command that removes a job.
 func Rm() command.Command {
 	return command.Command{Name: "rm", Args: "JOB", Most: 1,
-		Usage: "forget a job without nodes, and delete what it left here", Action: rmAction, Flags: []command.Flag{
+		Usage: "forget a job without nodes, and delete what it left here", Action: rmAction,
+		Flags: []command.Flag{
 			// never taken from the environment
 			{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"}},
 			{Name: "keep-checkpoints", Kind: command.Boolean, Usage: "those on this machine stay"},

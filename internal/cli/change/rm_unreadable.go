@@ -21,7 +21,8 @@ func (r removal) removeUnreadable(ctx context.Context, cause error) error {
 		return problem.New(problem.JobLive, "job %s has %s: %s", name, phrase.Count(len(u.Nodes), "node"),
 			phrase.List(u.Nodes)).
 			Because("it cannot be read: %v", cause).
-			Cure("end their agents (Ctrl-C where they run), then elastic rm %s", name).Detail("nodes", u.Nodes)
+			Cure("end their agents (Ctrl-C where they run), then elastic rm %s", name).
+			Detail("nodes", u.Nodes)
 	}
 	c.Out.Say("job %s cannot be read: %v", name, cause)
 	c.Out.Say("deletes on the server: everything of job %s (%s)", name, phrase.Count(u.Size(), "key"))

@@ -23,7 +23,8 @@ func Scale() command.Command {
 	return command.Command{Name: "scale", Args: "[JOB] --np=N | N | +1 | -1", Most: 2,
 		Usage: "set how many nodes a job has", Action: scaleAction, Flags: []command.Flag{
 			command.JobFlag(),
-			{Name: "np", Arg: "N", Usage: "the size, in nodes", Same: []string{"nnodes", "num-nodes", "num-machines"}},
+			{Name: "np", Arg: "N", Usage: "the size, in nodes",
+				Same: []string{"nnodes", "num-nodes", "num-machines"}},
 			{Name: "if-np", Arg: "N", Usage: "only if the size is N now"},
 			{Name: "timeout", Arg: "TIME", Usage: "how long to follow; none"},
 			{Name: "detach", Kind: command.Boolean, Usage: "do not follow until it holds"},
@@ -104,7 +105,8 @@ func scalable(c *command.Call, snap *rendezvous.Snapshot, only int) error {
 	case snap.Wish.Stop == snap.Job.Attempt:
 		return problem.New(problem.JobEnded, "job %s was asked to stop", name).Cure("elastic status %s", name)
 	case only != 0 && only != snap.Wish.NP:
-		return problem.New(problem.NPConflict, "%s: job %s is at np=%d", c.Setting("if-np"), name, snap.Wish.NP).
+		return problem.New(problem.NPConflict, "%s: job %s is at np=%d", c.Setting("if-np"), name,
+			snap.Wish.NP).
 			Detail("np", snap.Wish.NP)
 	}
 	return nil
@@ -193,7 +195,8 @@ func (w wanted) of(s *rendezvous.Snapshot) (int, error) {
 		return 0, problem.New(problem.NPRange, "%s: job %s takes %d to %d nodes", shown, j.Name, j.Limits.Min,
 			j.Limits.Max).
 			Because("it was begun with --np=%d:%d", j.Limits.Min, j.Limits.Max).
-			Cure("a size in that range; another range takes elastic stop %s, and elastic run with it", j.Name).
+			Cure("a size in that range; another range takes elastic stop %s, and elastic run with it",
+				j.Name).
 			Detail("min", j.Limits.Min).Detail("max", j.Limits.Max)
 	}
 	if _, err := scaling.For(j.Base, j.Workers(np)); err != nil {
@@ -254,18 +257,20 @@ func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, l
 		case target.Remade(snap, seen) != nil:
 			return true, target.Remade(snap, seen)
 		case snap.Job.UID != seen.Job.UID || snap.Job.Attempt != seen.Job.Attempt:
-			return true, problem.New(problem.JobEnded, "the attempt of job %s that was to scale has ended", name)
+			return true, problem.New(problem.JobEnded, "the attempt of job %s that was to scale has ended",
+				name)
 		case target.Ended(snap):
 			return true, endedError(snap)
 		case snap.Wish.Stop == snap.Job.Attempt:
 			return true, problem.New(problem.JobEnded, "overtaken: job %s was asked to stop", name)
 		case snap.Wish.NP != wish.NP:
-			return true, problem.New(problem.NPConflict, "overtaken: job %s was asked for np=%d after it", name,
-				snap.Wish.NP).
+			return true, problem.New(problem.NPConflict, "overtaken: job %s was asked for np=%d after it",
+				name, snap.Wish.NP).
 				Because("another request scaled the same job").Detail("np", snap.Wish.NP)
 		case holds(snap, wish.NP):
-			return true, scaled(c, snap, wish.NP, fmt.Sprintf("job %s scaled to %d: generation %d running", name,
-				wish.NP, snap.World.Generation))
+			return true, scaled(c, snap, wish.NP,
+				fmt.Sprintf("job %s scaled to %d: generation %d running", name,
+					wish.NP, snap.World.Generation))
 		}
 		return false, nil
 	})

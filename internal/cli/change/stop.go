@@ -112,15 +112,17 @@ func followStop(ctx context.Context, f target.Followed, limit time.Duration) err
 		case empty.IsZero():
 			empty = c.Out.Now()
 		case c.Out.Now().Sub(empty) >= alone:
-			_, err := txn.Requests{Store: f.Server, Job: name}.End(ctx, snap, plan.StopWithoutNodes(snap, c.Out.Now()))
+			_, err := txn.Requests{Store: f.Server, Job: name}.End(ctx, snap,
+				plan.StopWithoutNodes(snap, c.Out.Now()))
 			if err != nil && !store.Moved(err) {
 				return true, err
 			}
 		}
 		return false, nil
 	})
-	return target.Cut(c, err, missing.Last, target.Asked{Stays: fmt.Sprintf("job %s stays asked to stop", name),
-		Cure: fmt.Sprintf("elastic status %s says what it waits for", name)})
+	return target.Cut(c, err, missing.Last,
+		target.Asked{Stays: fmt.Sprintf("job %s stays asked to stop", name),
+			Cure: fmt.Sprintf("elastic status %s says what it waits for", name)})
 }
 
 // stopped says, on stdout, what became of the job.

@@ -24,8 +24,10 @@ import (
 )
 
 func Command() command.Command {
-	return command.Command{Name: "ckpt", Args: "ls | show [N] | verify [N] | get [N] DIR | rm N | restore N", Most: 4,
-		Usage: "the checkpoints of a job: list, check, fetch, go back", Action: ckptAction, Flags: []command.Flag{
+	return command.Command{Name: "ckpt", Args: "ls | show [N] | verify [N] | get [N] DIR | rm N | restore N",
+		Most:  4,
+		Usage: "the checkpoints of a job: list, check, fetch, go back", Action: ckptAction,
+		Flags: []command.Flag{
 			command.JobFlag(),
 			{Name: "number", Arg: "N", Usage: "the checkpoint; the newest"},
 		}}
@@ -96,7 +98,8 @@ func (k *saves) words() (verb, error) {
 	}
 	if n := len(words); n > 0 && command.Digits(words[n-1]) {
 		if number.Given {
-			return v, problem.New(problem.Usage, "the checkpoint is given twice: %s and %s", number, words[n-1])
+			return v, problem.New(problem.Usage, "the checkpoint is given twice: %s and %s", number,
+				words[n-1])
 		}
 		number = command.Setting{Name: "number", Text: words[n-1], Origin: "--number", Given: true}
 		words = words[:n-1]
@@ -106,7 +109,8 @@ func (k *saves) words() (verb, error) {
 		return v, problem.New(problem.Usage, "elastic %s does not take %q", k.Command.Name, words[1]).
 			Cure("elastic ckpt %s", k.Command.Args)
 	case v.name == "ls" && number.Given:
-		return v, problem.New(problem.Usage, "%s: ls lists all", number).Cure("elastic ckpt show %s", number.Text)
+		return v, problem.New(problem.Usage, "%s: ls lists all", number).
+			Cure("elastic ckpt show %s", number.Text)
 	case v.number && !number.Given:
 		return v, problem.New(problem.Usage, "which checkpoint?").
 			Cure("elastic %s N; elastic ckpt ls has the numbers", k.Command.Name)

@@ -44,16 +44,18 @@ func (k *saves) unused(h checkpoint.Head) error {
 	head, w := k.snap.Head, k.snap.World
 	switch {
 	case h.Number == head.Number:
-		return problem.New(problem.CkptUsed, "checkpoint %d is the newest of job %s", h.Number, k.snap.Job.Name).
+		return problem.New(problem.CkptUsed, "checkpoint %d is the newest of job %s", h.Number,
+			k.snap.Job.Name).
 			Because("the next world starts from it").Cure("elastic ckpt restore of another one first")
 	case h.Manifest == head.Manifest:
-		return problem.New(problem.CkptUsed, "checkpoint %d is the same as checkpoint %d, the newest of job %s",
+		return problem.New(problem.CkptUsed,
+			"checkpoint %d is the same as checkpoint %d, the newest of job %s",
 			h.Number, head.Number, k.snap.Job.Name).
 			Because("the next world starts from it")
 	case w != nil && w.Resume != nil && !w.Phase.Ended() &&
 		(w.Resume.Number == h.Number || w.Resume.Manifest == h.Manifest):
-		return problem.New(problem.CkptUsed, "generation %d of job %s started from checkpoint %d", w.Generation,
-			k.snap.Job.Name, h.Number).
+		return problem.New(problem.CkptUsed, "generation %d of job %s started from checkpoint %d",
+			w.Generation, k.snap.Job.Name, h.Number).
 			Because("its nodes may still need it").Cure("again after the next generation has begun")
 	}
 	return nil
@@ -71,7 +73,8 @@ func (k *saves) restore(ctx context.Context) error {
 			return k.restored(h, head, fmt.Sprintf("job %s is at checkpoint %d already", job, h.Number))
 		}
 		if why := txn.Unrestorable(&k.snap); why != "" {
-			e := problem.New(problem.JobLive, "job %s cannot go back to checkpoint %d now: %s", job, h.Number, why).
+			e := problem.New(problem.JobLive, "job %s cannot go back to checkpoint %d now: %s", job, h.Number,
+				why).
 				Cure("elastic stop %s; then elastic ckpt restore %s %d", job, job, h.Number)
 			if target.Ended(&k.snap) {
 				e.Code = problem.JobEnded
@@ -82,10 +85,12 @@ func (k *saves) restore(ctx context.Context) error {
 		now, err := txn.Requests{Store: k.s, Job: job}.Restore(ctx, &k.snap, h)
 		if err == nil {
 			if here, away := k.having(h); len(here) == 0 {
-				k.Out.Say("it is on nodes that are not registered: %s; the job needs one of them", phrase.List(away))
+				k.Out.Say("it is on nodes that are not registered: %s; the job needs one of them",
+					phrase.List(away))
 			}
-			return k.restored(h, now, fmt.Sprintf("job %s goes on from checkpoint %d%s, which is checkpoint %d now",
-				job, h.Number, atStep(h.Step), now.Number))
+			return k.restored(h, now,
+				fmt.Sprintf("job %s goes on from checkpoint %d%s, which is checkpoint %d now",
+					job, h.Number, atStep(h.Step), now.Number))
 		}
 		if !store.Moved(err) {
 			return err

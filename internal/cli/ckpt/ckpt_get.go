@@ -47,7 +47,8 @@ func (k *saves) get(ctx context.Context) error {
 	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, checkpoint.ErrNotHeld):
 		return k.reading(h, err)
 	case errors.As(err, &bad):
-		return problem.New(problem.CkptDir, "%s: %v", k.dir, err).Of(err).Cure("a directory that can be written")
+		return problem.New(problem.CkptDir, "%s: %v", k.dir, err).Of(err).
+			Cure("a directory that can be written")
 	default:
 		return err
 	}

@@ -184,9 +184,10 @@ func (k *saves) manifest(ctx context.Context, h checkpoint.Head) (*checkpoint.Ma
 func (k *saves) reading(h checkpoint.Head, err error) error {
 	switch {
 	case errors.Is(err, checkpoint.ErrDamaged):
-		return problem.New(problem.CkptBad, "checkpoint %d of job %s is damaged wherever it can be read", h.Number,
-			k.snap.Job.Name).Of(err).
-			Because("%v", err).Cure("elastic ckpt verify on each machine tells where; an older one: elastic ckpt ls")
+		return problem.New(problem.CkptBad, "checkpoint %d of job %s is damaged wherever it can be read",
+			h.Number, k.snap.Job.Name).Of(err).
+			Because("%v", err).
+			Cure("elastic ckpt verify on each machine tells where; an older one: elastic ckpt ls")
 	case errors.Is(err, checkpoint.ErrNotHeld):
 		return k.unreadable(h, err)
 	}

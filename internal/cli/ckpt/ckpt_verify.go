@@ -77,7 +77,8 @@ func (k *saves) verify(ctx context.Context) error {
 		here, away := k.having(*only)
 		return problem.New(problem.CkptNone, "checkpoint %d of job %s is not on this machine", only.Number,
 			k.snap.Job.Name).
-			Because("it is on %s", phrase.List(append(refNames(here), away...))).Cure("elastic ckpt verify there")
+			Because("it is on %s", phrase.List(append(refNames(here), away...))).
+			Cure("elastic ckpt verify there")
 	}
 	slices.SortStableFunc(all, func(a, b verified) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(b.number(), a.number()))

@@ -64,7 +64,8 @@ func fileSpelling(table []Command) spelling {
 	var flags []Flag
 	for _, c := range table {
 		if c.File == FileAll {
-			flags = append(flags, slices.DeleteFunc(slices.Clone(c.Flags), func(f Flag) bool { return f.Once })...)
+			flags = append(flags,
+				slices.DeleteFunc(slices.Clone(c.Flags), func(f Flag) bool { return f.Once })...)
 		}
 	}
 	return spell(flags)

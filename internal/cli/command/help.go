@@ -32,7 +32,8 @@ func help(w io.Writer, cmd *Command, table []Command) error {
 		for _, f := range Everywhere() {
 			common[f.Name] = true
 		}
-		describe(&b, "\nflags:\n", cmd.Flags, func(f Flag) bool { return !common[f.Name] || f.Name == "state-dir" })
+		describe(&b, "\nflags:\n", cmd.Flags,
+			func(f Flag) bool { return !common[f.Name] || f.Name == "state-dir" })
 		describe(&b, "\nflags of every command:\n", cmd.Flags, func(f Flag) bool {
 			return common[f.Name] &&
 				f.Name != "state-dir"

@@ -48,7 +48,8 @@ output of the worker with local rank N.
 4: not allowed.
 .PP
 .B run
-also: 75, this node left and the job goes on; 93, a restart does not cure it; 124, a limit passed; 125, failure before any worker
+also: 75, this node left and the job goes on; 93, a restart does not cure it; 124, a limit passed;
+125, failure before any worker
 ran; 126, 127, the program cannot be run, is not found; else the status of the worker that failed.
 `)
 	_, err := io.WriteString(w, b.String())

@@ -45,10 +45,11 @@ func removed() map[string]gone {
 		"dynamo-backend": {accelerate,
 			"export ACCELERATE_DYNAMO_BACKEND=INDUCTOR, which the script reads"},
 		"num-cpu-threads-per-process": {accelerate, "export OMP_NUM_THREADS=N"},
-		"use-deepspeed":               {accelerate, "export ACCELERATE_USE_DEEPSPEED=true, which the script reads"},
-		"use-fsdp":                    {accelerate, "export ACCELERATE_USE_FSDP=true, which the script reads"},
-		"hostfile":                    {deepspeed, "the same line on every node, with --np and --master-addr"},
-		"include":                     {deepspeed, "--gpus=0,1 on each node"},
-		"exclude":                     {deepspeed, "--gpus=0,1 on each node"},
+		"use-deepspeed": {accelerate,
+			"export ACCELERATE_USE_DEEPSPEED=true, which the script reads"},
+		"use-fsdp": {accelerate, "export ACCELERATE_USE_FSDP=true, which the script reads"},
+		"hostfile": {deepspeed, "the same line on every node, with --np and --master-addr"},
+		"include":  {deepspeed, "--gpus=0,1 on each node"},
+		"exclude":  {deepspeed, "--gpus=0,1 on each node"},
 	}
 }

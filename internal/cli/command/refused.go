@@ -26,7 +26,8 @@ func explained(err error, name string, table []Command) error {
 	said, _, _ := strings.Cut(strings.TrimLeft(e.Message, "-"), "=")
 	said, _, _ = strings.Cut(said, ":")
 	said, _, _ = strings.Cut(said, " ")
-	at := slices.IndexFunc(c.Flags, func(f Flag) bool { return strings.HasPrefix(e.Message, "-") && f.Name == said })
+	at := slices.IndexFunc(c.Flags,
+		func(f Flag) bool { return strings.HasPrefix(e.Message, "-") && f.Name == said })
 	if at < 0 {
 		takes := strings.TrimSpace("elastic " + c.Name + " " + c.Args)
 		return fill(e, fmt.Sprintf("%s: %s", takes, c.Usage), help+" shows what it takes")
@@ -36,7 +37,8 @@ func explained(err error, name string, table []Command) error {
 		return fill(e, fmt.Sprintf("--%s: %s", f.Name, f.Usage),
 			fmt.Sprintf("--%s, or leave it out; %s", f.Name, help))
 	}
-	return fill(e, fmt.Sprintf("--%s is: %s", f.Name, f.Usage), fmt.Sprintf("--%s=%s; %s", f.Name, f.Arg, help))
+	return fill(e, fmt.Sprintf("--%s is: %s", f.Name, f.Usage),
+		fmt.Sprintf("--%s=%s; %s", f.Name, f.Arg, help))
 }
 
 func fill(e *problem.Error, why, fix string) error {

@@ -23,7 +23,8 @@ func Flags() []command.Flag {
 		{Name: "base-np", Arg: "N", Usage: "nodes that both are meant for (np)"},
 		{Name: "scaling", Arg: "POLICY", Usage: scaling.Policies + " (linear)",
 			Values: []string{"linear", "sqrt", "fixed-batch", "table"}},
-		{Name: "table", Arg: "NP:BATCH:LR,…", Usage: "global batch and rate of each size, for --scaling=table"},
+		{Name: "table", Arg: "NP:BATCH:LR,…",
+			Usage: "global batch and rate of each size, for --scaling=table"},
 		{Name: "max-batch-size", Arg: "N", Usage: "refuse sizes with a larger global batch (none)"},
 		{Name: "max-lr", Arg: "RATE", Usage: "refuse sizes with a higher rate (none)"},
 		{Name: "max-scale", Arg: "K", Usage: "refuse sizes beyond K times base-np under linear and sqrt (8)"},
@@ -71,7 +72,8 @@ func base(c *command.Call, limits rendezvous.Limits, slots int) (b scaling.Base,
 	if table.Given {
 		b.Policy = scaling.FromTable
 		if b.Table, err = scaling.ParseTable(table.Text); err != nil {
-			return b, problem.New(problem.NoPlan, "--table: %v", err).Of(err).Cure("--table=1:64:0.05,2:128:0.1")
+			return b, problem.New(problem.NoPlan, "--table: %v", err).Of(err).
+				Cure("--table=1:64:0.05,2:128:0.1")
 		}
 	}
 	if policy.Given {

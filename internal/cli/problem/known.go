@@ -27,7 +27,8 @@ func Known(err error) *Error {
 		return fromNotFound(e)
 	}
 	if e, ok := errors.AsType[*launch.NotExecutableError](err); ok {
-		return New(ProgramMode, "%v", e).Of(err).Cure("chmod +x %s, or name the interpreter: python %[1]s", e.Path)
+		return New(ProgramMode, "%v", e).Of(err).
+			Cure("chmod +x %s, or name the interpreter: python %[1]s", e.Path)
 	}
 	if e, ok := errors.AsType[*hook.Failed](err); ok {
 		return fromHook(e)
@@ -39,7 +40,8 @@ func Known(err error) *Error {
 		return fromNameTaken(e)
 	}
 	if e, ok := errors.AsType[*refusal.NotWithin](err); ok {
-		return New(Timeout, "this node did not get into the job within %s", e.Limit).Of(err).Because("%v", e.Err).
+		return New(Timeout, "this node did not get into the job within %s", e.Limit).Of(err).
+			Because("%v", e.Err).
 			Cure("run it again when that has passed, or with a longer --connect-timeout")
 	}
 	for _, known := range [][]row{nodeErrors(err), serverErrors(err), recordErrors(err)} {
@@ -86,8 +88,9 @@ func differs(err error) *Error {
 func fromDiffers(d *refusal.Differs) *Error {
 	first := d.Settings[0]
 	e := New(JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).Of(d).
-		Because("what the job is was settled by its first node").Cure("leave the flag out, or --%s=%s", first.Flag,
-		first.Job)
+		Because("what the job is was settled by its first node").
+		Cure("leave the flag out, or --%s=%s", first.Flag,
+			first.Job)
 	if first.Job == "0" && (first.Flag == "lr" || first.Flag == "batch-size") { // 0 is no value of either
 		e.Message = "--" + first.Flag + "=" + first.Yours + ": the job was made without"
 		e.Cure("leave the flag out")
@@ -126,7 +129,8 @@ func fromOtherProgram(d *refusal.OtherProgram) *Error {
 	if !d.NodeRunsRan {
 		e.Because("node %s is in the job and runs neither", d.Node)
 	}
-	return e.Cure("the line of the other nodes; or another --job-id for another job; or --other-program if it is meant").
+	return e.Cure("the line of the other nodes; or another --job-id for another job; or --other-program if "+
+		"it is meant").
 		Detail("flag", "program").Detail("job", d.Ran).Detail("yours", d.Yours).Detail("node", d.Node)
 }
 
@@ -140,16 +144,19 @@ type row struct {
 func nodeErrors(err error) []row {
 	return []row{
 		{refusal.ErrNoStore, func() *Error {
-			e := New(Server, "the server does not answer").Because("%v", err).Cure("is it up, and --server right?")
+			e := New(Server, "the server does not answer").Because("%v", err).
+				Cure("is it up, and --server right?")
 			e.Status = Timeout.Status()
 			return e
 		}},
 		{refusal.ErrRemoved, func() *Error {
-			return New(JobNone, "the job of this node was removed").Because("elastic rm, while it was out of it")
+			return New(JobNone, "the job of this node was removed").
+				Because("elastic rm, while it was out of it")
 		}},
 		{refusal.ErrDisk, func() *Error {
-			return New(StateDir, "%v", err).Cure("make all of it readable and writable for the user of this agent (chown -R), or " +
-				"--state-dir=DIR on another disk: another node that has a checkpoint gives it a copy")
+			return New(StateDir, "%v", err).
+				Cure("make all of it readable and writable for the user of this agent (chown -R), or " +
+					"--state-dir=DIR on another disk: another node that has a checkpoint gives it a copy")
 		}},
 		{syscall.EADDRINUSE, func() *Error {
 			return New(Ports, "%v", err).
@@ -159,7 +166,8 @@ func nodeErrors(err error) []row {
 			return New(Ports, "%v", err).
 				Cure("--worker-ports=LO-HI with more free ports")
 		}},
-		{launch.ErrAddress, func() *Error { return New(Address, "%v", err).Cure("--host=ADDRESS of this machine") }},
+		{launch.ErrAddress,
+			func() *Error { return New(Address, "%v", err).Cure("--host=ADDRESS of this machine") }},
 	}
 }
 
@@ -168,7 +176,8 @@ func serverErrors(err error) []row {
 	return []row{
 		{etcd.ErrCertName, func() *Error {
 			return New(ServerAuth, "the server's certificate is for another name").Because("%v", err).
-				Cure("--server=https://NAME:2379 with a name of the certificate, or a certificate for the name dialled")
+				Cure("--server=https://NAME:2379 with a name of the certificate, or a certificate for the " +
+					"name dialled")
 		}},
 		{etcd.ErrCertTrust, func() *Error {
 			return New(ServerAuth, "the server's certificate is not trusted").Because("%v", err).
@@ -202,7 +211,8 @@ func serverErrors(err error) []row {
 		}},
 		{etcd.ErrWantsTLS, func() *Error {
 			return New(ServerWrong, "the server speaks TLS, and was asked without").Because("%v", err).
-				Cure("--server=https://HOST:2379, and --cacert=FILE where no public authority signed its certificate")
+				Cure("--server=https://HOST:2379, and --cacert=FILE where no public authority signed its " +
+					"certificate")
 		}},
 		{etcd.ErrNotEtcd, func() *Error {
 			return New(ServerWrong, "what answers is no etcd v3").Because("%v", err).
@@ -214,7 +224,8 @@ func serverErrors(err error) []row {
 				Cure("start the other members")
 		}},
 		{etcd.ErrUnreachable, func() *Error {
-			return New(Server, "the server does not answer").Because("%v", err).Cure("is it up, and --server right?")
+			return New(Server, "the server does not answer").Because("%v", err).
+				Cure("is it up, and --server right?")
 		}},
 	}
 }
@@ -227,8 +238,10 @@ func recordErrors(err error) []row {
 				Cure("use that version, for this command and for every node of the job")
 		}},
 		{schema.ErrBadRecord, func() *Error {
-			return New(JobBroken, "%v", err).Because("a record in the store is damaged, or not written by elastic").
-				Cure("put the key right if you wrote it; else end the agents of the job, elastic rm JOB, and run it again")
+			return New(JobBroken, "%v", err).
+				Because("a record in the store is damaged, or not written by elastic").
+				Cure("put the key right if you wrote it; else end the agents of the job, elastic rm JOB, " +
+					"and run it again")
 		}},
 		{scaling.ErrPlan, func() *Error {
 			return New(NoPlan, "%v", err).

@@ -100,8 +100,8 @@ func leads(c *command.Call, s *target.Server) []string {
 	if s.Local == nil {
 		env[0] += strings.Join(s.At.Endpoints, ",")
 	}
-	for name, to := range map[string]string{"cacert": "ELASTIC_CACERT", "cert": "ELASTIC_CERT", "key": "ELASTIC_KEY",
-		"user": "ELASTIC_USER"} {
+	for name, to := range map[string]string{"cacert": "ELASTIC_CACERT", "cert": "ELASTIC_CERT",
+		"key": "ELASTIC_KEY", "user": "ELASTIC_USER"} {
 		if v := c.Setting(name); v.Given {
 			env = append(env, to+"="+v.Text)
 		}
@@ -115,7 +115,8 @@ func begun(c *command.Call, s *target.Server) string {
 	case s.Started.PID == 0:
 		return ""
 	case s.Shared == nil:
-		return fmt.Sprintf("elastic: started the local server for user %s (pid %d); your terminals share it; it ends by itself\n",
+		return fmt.Sprintf("elastic: started the local server for user %s (pid %d); your terminals share "+
+			"it; it ends by itself\n",
 			c.UserName(), s.Started.PID)
 	}
 	text := fmt.Sprintf("elastic: started a server at %s (pid %d); it ends by itself\n",

@@ -46,7 +46,8 @@ func (p *Printer) row(r []string, width []int) error {
 	var below []string
 	at := 0 // column
 	for i, cell := range r {
-		if last := i == len(r)-1; last && i > 0 && cell != "" && p.Width > 0 && at+len([]rune(cell)) > p.Width {
+		if last := i == len(r)-1; last && i > 0 && cell != "" && p.Width > 0 && at+
+			len([]rune(cell)) > p.Width {
 			below = wrap(cell, p.Width-indent(p.Width, width))
 			break
 		}

@@ -21,13 +21,16 @@ import (
 
 // Certs is the command that makes certificates.
 func Certs() command.Command {
-	return command.Command{Name: "certs", Usage: "certificates for a lab: an authority, server, members and clients",
+	return command.Command{Name: "certs",
+		Usage:  "certificates for a lab: an authority, server, members and clients",
 		Action: certsAction, Flags: []command.Flag{
 			{Name: "dir", Arg: "DIR", Usage: "where they lie (certs)"},
-			{Name: "host", Arg: "NAME,…", Usage: "names and addresses under which elasticd is dialled (this host)"},
+			{Name: "host", Arg: "NAME,…",
+				Usage: "names and addresses under which elasticd is dialled (this host)"},
 			{Name: "client", Arg: "NAME,…", Usage: "users of the server (client)"},
 			{Name: "days", Arg: "N", Usage: "for which they are valid (365)"},
-			{Name: "kubernetes", Arg: "NAME", Usage: "print Secrets NAME (server) and NAME-client for kubectl apply"},
+			{Name: "kubernetes", Arg: "NAME",
+				Usage: "print Secrets NAME (server) and NAME-client for kubectl apply"},
 		}}
 }
 
@@ -55,7 +58,8 @@ func certsAction(_ context.Context, c *command.Call) error {
 	case errors.Is(err, certs.ErrAuthority):
 		return problem.New(problem.Failed, "%v", err).
 			Because("a new authority would make void what this one signed").
-			Cure("put its files back; or begin anew in another --dir, and give the new files to every server and client")
+			Cure("put its files back; or begin anew in another --dir, and give the new files to every " +
+				"server and client")
 	case err != nil:
 		return problem.New(problem.Failed, "%v", err).
 			Because("the certificates could not be written").
@@ -86,7 +90,8 @@ func showCerts(c *command.Call, dir string, made []certs.Made) error {
 	}
 	c.Out.Say("elasticd --listen-client-urls=https://0.0.0.0:2379 --cert-file=%s/server.crt "+
 		"--key-file=%[1]s/server.key --trusted-ca-file=%[1]s/ca.crt", dir)
-	c.Out.Say("elastic status --server=https://HOST:2379 --cacert=%s/ca.crt --cert=%[1]s/client.crt --key=%[1]s/client.key", dir)
+	c.Out.Say("elastic status --server=https://HOST:2379 --cacert=%s/ca.crt --cert=%[1]s/client.crt "+
+		"--key=%[1]s/client.key", dir)
 	c.Out.Say("ca.key and peer-ca.key sign further certificates; neither servers nor clients need them")
 	return c.Out.Table(rows)
 }
@@ -142,7 +147,8 @@ func names(s command.Setting, valid func(string) bool, is string) ([]string, err
 	for name := range strings.SplitSeq(s.Text, ",") {
 		name = strings.TrimSpace(name)
 		if !valid(name) {
-			return nil, s.Refuse("%q is none", name).Because("--%s is %s", s.Name, is).Cure("--%s=NAME,NAME", s.Name)
+			return nil, s.Refuse("%q is none", name).Because("--%s is %s", s.Name, is).
+				Cure("--%s=NAME,NAME", s.Name)
 		}
 		all = append(all, name)
 	}
@@ -150,7 +156,8 @@ func names(s command.Setting, valid func(string) bool, is string) ([]string, err
 }
 
 var (
-	dnsName  = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?)*$`)
+	dnsName = regexp.MustCompile(
+		`^(\*\.)?[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?)*$`)
 	kubeName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$`)
 )
 

@@ -21,7 +21,8 @@ import (
 // Check is the command that says whether this machine can train.
 func Check() command.Command {
 	return command.Command{Name: "check", Args: "[JOB]", Most: 1,
-		Usage: "whether this node, or the nodes of a job, can train", Action: checkAction, Flags: []command.Flag{
+		Usage: "whether this node, or the nodes of a job, can train", Action: checkAction,
+		Flags: []command.Flag{
 			command.JobFlag(),
 			{Name: "node", Arg: "NAME", Usage: "which node this is; only its own faults fail then",
 				Env: []string{"ELASTIC_NODE"}},

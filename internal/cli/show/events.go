@@ -18,7 +18,8 @@ func Events() command.Command {
 			command.JobFlag(),
 			{Name: "follow", Short: "f", Kind: command.Boolean, Usage: "go on until the job ends"},
 			{Name: "all", Kind: command.Boolean, Usage: "each commit; else those in a row are one line"},
-			{Name: "verbose", Short: "v", Kind: command.Boolean, Usage: "also where the time of each start went"},
+			{Name: "verbose", Short: "v", Kind: command.Boolean,
+				Usage: "also where the time of each start went"},
 			{Name: "since", Arg: "REV", Usage: "only what is newer than this rev of an event"},
 		}}
 }

@@ -11,9 +11,9 @@ import (
 
 // Explain is the command that says at length why a job is where it is.
 func Explain() command.Command {
-	return command.Command{Name: "explain", Args: "[JOB]", Most: 1, Usage: "why a job is where it is, at length",
-		Action: explainAction,
-		Flags:  []command.Flag{command.JobFlag()}}
+	return command.Command{Name: "explain", Args: "[JOB]", Most: 1,
+		Usage: "why a job is where it is, at length", Action: explainAction,
+		Flags: []command.Flag{command.JobFlag()}}
 }
 
 func explainAction(ctx context.Context, c *command.Call) error {

@@ -26,7 +26,8 @@ func goodputAction(ctx context.Context, c *command.Call) error {
 	defer s.Close()
 	now := goodput.Now{Time: c.Out.Now()}
 	if p, w := snap.Progress, snap.World; p != nil && w != nil && p.Generation == w.Generation {
-		now.Step, now.LastProgress = p.Step, &goodput.LastProgress{At: p.Time, First: p.First, Before: p.Before}
+		now.Step, now.LastProgress = p.Step,
+			&goodput.LastProgress{At: p.Time, First: p.First, Before: p.Before}
 		if p.Interval != nil {
 			now.LastProgress.Every = time.Duration(*p.Interval)
 		}

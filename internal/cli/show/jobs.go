@@ -13,8 +13,9 @@ import (
 
 // Jobs is the command that lists the jobs of a server.
 func Jobs() command.Command {
-	return command.Command{Name: "jobs", Usage: "the jobs of a server, and whose they are", Action: jobsAction,
-		Flags: []command.Flag{{Name: "mine", Kind: command.Boolean, Usage: "only those that you began"}}}
+	return command.Command{Name: "jobs", Usage: "the jobs of a server, and whose they are",
+		Action: jobsAction,
+		Flags:  []command.Flag{{Name: "mine", Kind: command.Boolean, Usage: "only those that you began"}}}
 }
 
 func jobsAction(ctx context.Context, c *command.Call) error {
@@ -69,5 +70,6 @@ func originRow(o *status.Origin, p *screen.Printer) string {
 	if o == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s on %s, %s: %s", o.Owner, o.Host, p.Since(o.Time.Time), strings.Join(o.Command, " "))
+	return fmt.Sprintf("%s on %s, %s: %s", o.Owner, o.Host, p.Since(o.Time.Time),
+		strings.Join(o.Command, " "))
 }

@@ -284,7 +284,8 @@ func (r *reading) print(lines []logs.Line) error {
 				return err
 			}
 		}
-		slices.SortStableFunc(others[g], func(a, b logs.Line) int { return strings.Compare(a.Process, b.Process) })
+		slices.SortStableFunc(others[g],
+			func(a, b logs.Line) int { return strings.Compare(a.Process, b.Process) })
 		for _, l := range others[g] {
 			if err := r.Out.Line("[%s]: %s", l.Process, l.Text); err != nil {
 				return err

@@ -57,7 +57,8 @@ func remark(n *status.Node) string {
 		parts = append(parts, *n.Why)
 	}
 	if w := n.Warm; w != nil {
-		parts = append(parts, fmt.Sprintf("%s, %s", phrase.Count(w.Count, "warm worker"), screen.Size(w.Bytes)))
+		parts = append(parts,
+			fmt.Sprintf("%s, %s", phrase.Count(w.Count, "warm worker"), screen.Size(w.Bytes)))
 	}
 	return strings.Join(parts, "; ")
 }

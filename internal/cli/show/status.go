@@ -23,7 +23,8 @@ func Status() command.Command {
 	return command.Command{Name: "status", Args: "[JOB]", Most: 1, Usage: "what is happening, and why",
 		Action: statusAction,
 		Flags: []command.Flag{command.JobFlag(),
-			{Name: "watch", Short: "w", Kind: command.Boolean, Usage: "again after every change, until the job ends"},
+			{Name: "watch", Short: "w", Kind: command.Boolean,
+				Usage: "again after every change, until the job ends"},
 			{Name: "verbose", Short: "v", Kind: command.Boolean,
 				Usage: "also where the time of the newest start went"}}}
 }
@@ -185,7 +186,8 @@ func statusRows(st status.Status, p *screen.Printer) [][2]string {
 	}
 	return [][2]string{{"job", originRow(st.Origin, p)}, {"np", np}, {"generation", generation},
 		{"progress", progress(st.Progress, p)}, {"doing", doing(st.Doing)},
-		{"checkpoint", checkpointRow(&st, p)}, {"batch, rate", planRow(st)}, {"failure", failureRow(st.Failure, p)},
+		{"checkpoint", checkpointRow(&st, p)}, {"batch, rate", planRow(st)},
+		{"failure", failureRow(st.Failure, p)},
 		{"restarts", restarts}, {"server", servers}}
 }
 

@@ -107,7 +107,8 @@ func shared(c *command.Call) (string, command.Setting, error) {
 		}
 	case master.Given:
 		at = master
-		at.Text = net.JoinHostPort(strings.Trim(master.Text, "[]"), cmp.Or(c.Setting("master-port").Text, "29500"))
+		at.Text = net.JoinHostPort(strings.Trim(master.Text, "[]"),
+			cmp.Or(c.Setting("master-port").Text, "29500"))
 	case Slurm(c) != "":
 		at = command.Setting{Name: "server", Text: Slurm(c), Origin: "SLURM_STEP_NODELIST", Given: true}
 	default:
@@ -119,7 +120,8 @@ func shared(c *command.Call) (string, command.Setting, error) {
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 || host == "" ||
 		strings.Contains(host, "/") {
-		return "", at, at.Refuse("not HOST:PORT").Cure("HOST:%s, with the address of the first node", sharedPort)
+		return "", at, at.Refuse("not HOST:PORT").
+			Cure("HOST:%s, with the address of the first node", sharedPort)
 	} else if n == 0 {
 		return "", command.Setting{}, nil // torchrun's word for any port, of this machine
 	}

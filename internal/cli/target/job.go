@@ -70,8 +70,9 @@ func LivingJob(ctx context.Context, c *command.Call, s *Server,
 	case len(m.abandoned) > 0:
 		names := namesOf(m.abandoned)
 		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
-			Because("no node is left of %s", phrase.List(names)).Cure("name the job: elastic %s %s", c.Command.Name,
-			names[0])
+			Because("no node is left of %s", phrase.List(names)).
+			Cure("name the job: elastic %s %s", c.Command.Name,
+				names[0])
 	}
 	return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
 		Because("the newest, %s, is %s", m.newest.Job.Name, m.newest.World.Phase).
@@ -125,7 +126,8 @@ func meantJobs(ctx context.Context, c *command.Call, s *Server) (meant, error) {
 			Cure("elastic %s %s", c.Command.Name, names[0]).Detail("jobs", names)
 	}
 	m := meant{abandoned: abandoned,
-		newest: slices.MaxFunc(all, func(a, b rendezvous.Snapshot) int { return a.Job.Time.Compare(b.Job.Time) })}
+		newest: slices.MaxFunc(all,
+			func(a, b rendezvous.Snapshot) int { return a.Job.Time.Compare(b.Job.Time) })}
 	if len(live) == 1 {
 		m.living = &live[0]
 	}
@@ -208,7 +210,8 @@ func ReadJobs(ctx context.Context, s *Server) (all []rendezvous.Snapshot, broken
 	}
 	of := map[schema.Job][]store.Entry{}
 	for _, e := range r.Entries {
-		if name, _, ok := strings.Cut(strings.TrimPrefix(e.Key, schema.Root), "/"); ok && schema.ValidName(name) {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(e.Key, schema.Root), "/"); ok &&
+			schema.ValidName(name) {
 			of[schema.Job(name)] = append(of[schema.Job(name)], e)
 		}
 	}

@@ -28,7 +28,8 @@ func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	case v.Remake != nil:
 		return e.Because("it is made again now").Cure("the same command again")
 	case v.Holds != nil:
-		e.Because("waiting for %s: checkpoint %d is there and nowhere else", phrase.List(v.Missing), v.Holds.Number)
+		e.Because("waiting for %s: checkpoint %d is there and nowhere else", phrase.List(v.Missing),
+			v.Holds.Number)
 	case len(v.Missing) > 0:
 		e.Because("waiting for %s, to make it again", phrase.List(v.Missing))
 	default:

@@ -85,7 +85,8 @@ func Open(ctx context.Context, c *command.Call, p purpose, limit time.Duration) 
 		conf = etcd.Config{Endpoints: []string{string(at)}}
 	}
 	s.At.Endpoints = conf.Endpoints
-	if s.Store, err = etcd.Open(ctx, conf); errors.Is(err, etcd.ErrPlain) || errors.Is(err, etcd.ErrTLSFiles) {
+	if s.Store, err = etcd.Open(ctx, conf); errors.Is(err, etcd.ErrPlain) ||
+		errors.Is(err, etcd.ErrTLSFiles) {
 		return nil, err
 	} else if err != nil {
 		return nil, problem.New(problem.Usage, "%v", err).Of(err).Cure("--server=HOST:2379")
@@ -144,7 +145,8 @@ func serve(ctx context.Context, c *command.Call, at string) (*local.Runtime, loc
 	if err == nil {
 		conn.Close()
 		if _, err := local.Find(ctx, r); err != nil {
-			return nil, local.Started{}, nil // the server of another user: the first request shows whether it is one
+			// the server of another user: the first request shows whether it is one
+			return nil, local.Started{}, nil
 		}
 		return &r, local.Started{}, nil
 	}

@@ -87,9 +87,10 @@ func readJob(ctx context.Context, kv clientv3.KV, j schema.Job, now time.Time) (
 	read := func(key string, opts ...clientv3.OpOption) clientv3.Op {
 		return clientv3.OpGet(key, append(opts, clientv3.WithSerializable())...)
 	}
-	r, err := kv.Txn(ctx).Then(read(j.Job()), read(j.Fence()), read(j.World()), read(j.Wish()), read(j.Head()),
-		read(j.Progress()),
-		read(j.Nodes(), clientv3.WithPrefix(), clientv3.WithKeysOnly()), read(j.AllHeld(), clientv3.WithPrefix())).
+	r, err := kv.Txn(ctx).Then(read(j.Job()), read(j.Fence()), read(j.World()), read(j.Wish()),
+		read(j.Head()), read(j.Progress()),
+		read(j.Nodes(), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
+		read(j.AllHeld(), clientv3.WithPrefix())).
 		Commit()
 	if err != nil {
 		return s, fmt.Errorf("read job %s: %w", j, err)
@@ -184,7 +185,8 @@ func (s *jobState) collectWorld(e emitter) {
 	e.gauge("job_world_nodes", "Nodes of the newest World.", float64(w.Count))
 	e.gauge("job_world_size", "Workers of the newest World.", float64(w.size()))
 	e.gauge("job_restarts_used", "Restarts spent since the budget was full.", float64(w.Ledger.Used))
-	e.gauge("job_quarantined_nodes", "Nodes that are kept out of the next World.", float64(w.quarantined(s.now)))
+	e.gauge("job_quarantined_nodes", "Nodes that are kept out of the next World.",
+		float64(w.quarantined(s.now)))
 	for cause, c := range w.Causes {
 		e.out <- prometheus.MustNewConstMetric(Desc("job_starts_total",
 			"Starts of the workers after the first, by cause.", "job", "cause"),

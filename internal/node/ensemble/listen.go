@@ -36,7 +36,8 @@ func (e *Ensemble) startOthers(over context.Context) {
 		case over.Err() != nil:
 			e.pass(m, worker.Exit{Rank: m.task.Index, Code: 143, Ours: true, At: time.Now()})
 		default:
-			e.pass(m, worker.Exit{Rank: m.task.Index, Code: startCode(err), At: time.Now(), Note: err.Error()})
+			e.pass(m, worker.Exit{Rank: m.task.Index, Code: startCode(err), At: time.Now(),
+				Note: err.Error()})
 		}
 	}
 	if err != nil {

@@ -77,8 +77,8 @@ func (p *Peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	p.effects.Go(p.passOn)
 	p.effects.Go(func(ctx context.Context) {
 		for s := range p.watcher.Signals() {
-			p.tell(ctx, event.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Never: s.Never,
-				Generation: s.Answer.Generation})
+			p.tell(ctx, event.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent,
+				Never: s.Never, Generation: s.Answer.Generation})
 		}
 	})
 }

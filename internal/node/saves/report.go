@@ -87,14 +87,17 @@ func (s *Saves) refusal(e replicator.Refused) string {
 	case errors.Is(e.Err, capture.ErrUnsettled):
 		return why
 	case e.Reason == capture.NoSpace:
-		return fmt.Sprintf("the save %s was not taken (%s): %s; make room on the disk of %s, or use a smaller --keep",
+		return fmt.Sprintf(
+			"the save %s was not taken (%s): %s; make room on the disk of %s, or use a smaller --keep",
 			e.Path, e.Reason, why, s.node.Dir)
 	case e.Reason == capture.Disk:
-		return fmt.Sprintf("the save %s was not taken (%s): %s; check the disk of %s and the permissions in it",
+		return fmt.Sprintf(
+			"the save %s was not taken (%s): %s; check the disk of %s and the permissions in it",
 			e.Path, e.Reason, why, s.node.Dir)
 	case e.Reason == capture.Unreadable:
-		return fmt.Sprintf("no save is taken (%s): %s; make all of %s readable for the user of this agent, or move "+
-			"out of it what is no part of a save", e.Reason, why, s.node.Directory.Path)
+		return fmt.Sprintf(
+			"no save is taken (%s): %s; make all of %s readable for the user of this agent, or move "+
+				"out of it what is no part of a save", e.Reason, why, s.node.Directory.Path)
 	}
 	return fmt.Sprintf("a save was not taken (%s): %s", e.Reason, why)
 }

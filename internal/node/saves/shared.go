@@ -52,7 +52,8 @@ func (s *Saves) tellShared() {
 	s.sharing = true
 	s.mu.Unlock()
 	if !told {
-		s.c.Notice("the checkpoint directory is one that nodes share: rank 0's node alone captures from it and puts back into it")
+		s.c.Notice("the checkpoint directory is one that nodes share: rank 0's node alone captures from it " +
+			"and puts back into it")
 	}
 }
 

@@ -100,7 +100,8 @@ func (s *Stay) ask(ctx context.Context, to membership.Ref,
 	if err != nil {
 		return reply, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://node"+storePath, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://node"+storePath,
+		bytes.NewReader(body))
 	if err != nil {
 		return reply, err
 	}
@@ -110,7 +111,8 @@ func (s *Stay) ask(ctx context.Context, to membership.Ref,
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return reply, fmt.Errorf("ask %s for the store of generation %d: %s", to.Node, r.Generation, res.Status)
+		return reply, fmt.Errorf("ask %s for the store of generation %d: %s", to.Node, r.Generation,
+			res.Status)
 	}
 	err = json.NewDecoder(io.LimitReader(res.Body, longestRequest)).Decode(&reply)
 	return reply, err

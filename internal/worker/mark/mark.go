@@ -59,7 +59,10 @@ func Sweep(ctx context.Context, m Mark) error {
 			}
 		}
 		waited := time.Since(began)
-		c, err := Look(func(_ proc.Process, mark string) bool { return strings.HasPrefix(mark, string(m)+"/") })
+		c, err := Look(func(_ proc.Process,
+			mark string) bool {
+			return strings.HasPrefix(mark, string(m)+"/")
+		})
 		if err != nil {
 			return err
 		}

@@ -203,8 +203,8 @@ func (l *logFile) write(p []byte) {
 }
 
 func (l *logFile) gap(size int64) string {
-	line := fmt.Sprintf("---- elastic: %d bytes are missing here, they could not be written, %s ----\n", l.dropped,
-		Stamp(time.Now()))
+	line := fmt.Sprintf("---- elastic: %d bytes are missing here, they could not be written, %s ----\n",
+		l.dropped, Stamp(time.Now()))
 	if size > 0 && !l.endsLine(size) {
 		line = "\n" + line
 	}

@@ -102,7 +102,8 @@ func cgroupDir(self, mounts string) string {
 // memoryDir is the same for the memory controller of cgroup v1, which a hybrid mount has.
 func memoryDir(self, mounts string) string {
 	has := func(list string) bool { return slices.Contains(strings.Split(list, ","), "memory") }
-	return hierarchy(self, mounts, has, func(kind, options string) bool { return kind == "cgroup" && has(options) })
+	return hierarchy(self, mounts, has,
+		func(kind, options string) bool { return kind == "cgroup" && has(options) })
 }
 
 // hierarchy is the directory of this process in the hierarchy whose controllers and mount are

@@ -30,8 +30,9 @@ type evidence struct {
 	void    map[string]int             // those of passes after which the entry was not whole
 	writers map[dirfs.FileID]string    // files that are open for writing, with the reason to wait for them
 	mapped  map[string]bool            // files that were mapped for writing when they were last looked at
-	unsure  map[string]bool            // entries that were written since the last save, and look as they did in it
-	blind   string                     // why open files cannot be seen
+	// entries that were written since the last save, and look as they did in it
+	unsure map[string]bool
+	blind  string // why open files cannot be seen
 	// forWriting is openfiles.ForWriting, but for workers that a test plays.
 	forWriting func(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]string, blind string)
 	sound      map[dirfs.Found]format.Completeness
@@ -63,7 +64,8 @@ func (v *evidence) note(c *notices.Changes) {
 func (v *evidence) taken(taken map[string]notices.Passes) {
 	for name, was := range taken {
 		if is := v.passes[name]; is.Times > was.Times {
-			v.passes[name] = notices.Passes{Times: is.Times - was.Times, First: is.Last, Last: is.Last, Bare: is.Bare}
+			v.passes[name] = notices.Passes{Times: is.Times - was.Times, First: is.Last, Last: is.Last,
+				Bare: is.Bare}
 		} else {
 			delete(v.passes, name)
 		}
@@ -202,7 +204,8 @@ func (v *evidence) unfinished(e *entry, since, now time.Time, state WorkerState)
 		return path.Join(e.name, incompleteFile), "it says that the save is not complete", nil
 	case v.share != Following && e.dir && e.hasExt(".distcp") && !e.has(".metadata"):
 		return e.name, "its .metadata is missing, which comes last", nil
-	case v.share != Following && (state != Running || e.tracked) && trackedDir.MatchString(path.Base(e.name)) && !e.named:
+	case v.share != Following && (state != Running || e.tracked) &&
+		trackedDir.MatchString(path.Base(e.name)) && !e.named:
 		return e.name, "the tracker file that its framework writes last does not name it", nil
 	case e.scratch != "" && !renamed:
 		return e.scratch, "a temporary name in the save", nil

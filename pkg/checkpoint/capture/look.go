@@ -162,7 +162,8 @@ type listing struct {
 
 // look lists the entries of a checkpoint directory.
 func look(t dirfs.Reader, exclude map[string]bool) (*listing, error) {
-	l := &listing{tree: t, exclude: exclude, entries: map[string]*entry{}, temps: map[string]dirfs.FileState{}}
+	l := &listing{tree: t, exclude: exclude, entries: map[string]*entry{},
+		temps: map[string]dirfs.FileState{}}
 	top, err := t.ReadDir(".")
 	if err == nil {
 		err = l.list(".", top, 1)

@@ -8,9 +8,11 @@ import (
 )
 
 var (
-	digits     = regexp.MustCompile(`\d+`)
-	stepName   = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:global_?step|steps?|iter|iterations?|checkpoint|ckpt)[-_=]?(\d+)`)
-	countName  = regexp.MustCompile(`(?i)(?:(?:^|[^a-z])(?:global_?step|steps?|iter|iterations?|checkpoint|ckpt|epochs?)[-_=]?|^)(\d+)`)
+	digits   = regexp.MustCompile(`\d+`)
+	stepName = regexp.MustCompile(
+		`(?i)(?:^|[^a-z])(?:global_?step|steps?|iter|iterations?|checkpoint|ckpt)[-_=]?(\d+)`)
+	countName = regexp.MustCompile(
+		`(?i)(?:(?:^|[^a-z])(?:global_?step|steps?|iter|iterations?|checkpoint|ckpt|epochs?)[-_=]?|^)(\d+)`)
 	trackedDir = regexp.MustCompile(`^(?:iter_\d{7}|global_step\d+)$`)
 	tmpName    = regexp.MustCompile(`(?i)(?:^|[._-])(?:tmp|temp)(?:[._-]|\d|$)`)
 )
@@ -27,7 +29,8 @@ func passing(name string) bool {
 	case ".part", ".partial", ".incomplete", ".swp", ".lock":
 		return true
 	}
-	return strings.HasSuffix(name, "~") || strings.HasPrefix(name, "tmp") || strings.HasPrefix(name, ".nfs") ||
+	return strings.HasSuffix(name, "~") || strings.HasPrefix(name, "tmp") ||
+		strings.HasPrefix(name, ".nfs") ||
 		strings.HasPrefix(name, ".#") || tmpName.MatchString(name)
 }
 

@@ -239,7 +239,8 @@ func (c *Watcher) describe(s *chunkstore.Save, take, wrote []*entry) error {
 			main = append(main, e)
 		}
 	}
-	if marked := slices.DeleteFunc(slices.Clone(wrote), func(e *entry) bool { return e.mark == nil }); len(marked) > 0 {
+	if marked := slices.DeleteFunc(slices.Clone(wrote),
+		func(e *entry) bool { return e.mark == nil }); len(marked) > 0 {
 		main = marked
 	}
 	if main == nil {

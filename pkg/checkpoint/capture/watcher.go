@@ -151,8 +151,10 @@ func watch(
 ) (*Watcher, error) {
 	dir, t := in.Dir, in.Reader
 	c := &Watcher{
-		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers, pause: pauseMin, rest: pauseMin,
-		in: map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{}, growth: growth.Files{},
+		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers, pause: pauseMin,
+		rest: pauseMin,
+		in:   map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{},
+		growth:   growth.Files{},
 		refused:  map[dirfs.FileState]bool{},
 		evidence: newEvidence(t), log: notices.LogOf(t),
 	}

@@ -46,8 +46,8 @@ func Restore(t testing.TB, s *chunkstore.Store, h manifest.Hash, dir string) str
 // SaveOf is a save of all files of a tree.
 func SaveOf(t testing.TB, from dirfs.FS, g schema.Generation, seq uint64) chunkstore.Save {
 	t.Helper()
-	s := chunkstore.Save{Stamp: manifest.Stamp{Job: "x", UID: "u1", Generation: g, WorldSize: 2}, Sequence: seq,
-		Time: time.Now(), Dir: from}
+	s := chunkstore.Save{Stamp: manifest.Stamp{Job: "x", UID: "u1", Generation: g, WorldSize: 2},
+		Sequence: seq, Time: time.Now(), Dir: from}
 	files, err := memfs.Files(from)
 	must(t, err)
 	s.Files = files

@@ -112,7 +112,8 @@ func (s *Store) writeChunk(h manifest.Hash, data []byte) error {
 // stand for other bytes; that is why a name alone is not believed (ensure), and why
 // no manifest is written before flush.
 func (s *Store) placeChunk(f dirfs.File, temp string, h manifest.Hash) error {
-	s.mu.Lock() // through the rename: of two files for one chunk, the one that stays is the one that is synced
+	// through the rename: of two files for one chunk, the one that stays is the one that is synced
+	s.mu.Lock()
 	// A flush under way syncs the file that is there: another one in its place would not be durable.
 	if c := s.chunk(h); c.present && c.verified {
 		s.mu.Unlock()

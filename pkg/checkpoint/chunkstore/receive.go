@@ -65,7 +65,8 @@ func (s *Store) Offer(ctx context.Context, g schema.Generation,
 		return nil, err
 	}
 	drop(s, s.offers, func(k manifest.Hash, _ *offer) bool { return k == h })
-	drop(s, s.drafts, func(p manifest.Position, _ *offer) bool { return p == m.Position() }) // the manifest has its chunks now
+	// the manifest has its chunks now
+	drop(s, s.drafts, func(p manifest.Position, _ *offer) bool { return p == m.Position() })
 	return nil, nil
 }
 
@@ -147,7 +148,8 @@ func (s *Store) WriteChunk(g schema.Generation, h manifest.Hash, r io.Reader) er
 		return err
 	}
 	temp, sum := s.disk.TempName(), sha256.New()
-	f, err := s.disk.FillDirect(temp, 0o600, s.disk.From(io.TeeReader(filled{io.LimitReader(r, size+1)}, sum)))
+	f, err := s.disk.FillDirect(temp, 0o600,
+		s.disk.From(io.TeeReader(filled{io.LimitReader(r, size+1)}, sum)))
 	if err != nil {
 		return err
 	}

@@ -153,7 +153,8 @@ func (s *Store) AddCommitted(h manifest.Head) error {
 	s.mu.Lock()
 	all := append(slices.Clone(s.heads), h)
 	s.mu.Unlock()
-	return s.NoteCommitted(slices.CompactFunc(all, func(a, b manifest.Head) bool { return a.Number == b.Number }))
+	return s.NoteCommitted(
+		slices.CompactFunc(all, func(a, b manifest.Head) bool { return a.Number == b.Number }))
 }
 
 // HasUncommitted reports whether this disk holds a manifest without a known commit record.
@@ -162,7 +163,8 @@ func (s *Store) HasUncommitted() bool {
 	defer s.mu.Unlock()
 	needed := s.neededParts()
 	for h := range s.held {
-		if !needed[h] && !slices.ContainsFunc(s.heads, func(c manifest.Head) bool { return c.Manifest == h }) {
+		if !needed[h] && !slices.ContainsFunc(s.heads,
+			func(c manifest.Head) bool { return c.Manifest == h }) {
 			return true
 		}
 	}

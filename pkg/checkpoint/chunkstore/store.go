@@ -192,7 +192,8 @@ func (s *Store) Incoming() <-chan struct{} { return s.incoming }
 func (s *Store) Held() []manifest.Hash {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(s.held), func(a, b manifest.Hash) int { return slices.Compare(a[:], b[:]) })
+	return slices.SortedFunc(maps.Keys(s.held),
+		func(a, b manifest.Hash) int { return slices.Compare(a[:], b[:]) })
 }
 
 // Positions are the manifests on this disk, and where each stands among the captures of its job.
@@ -264,7 +265,8 @@ func (s *Store) Raise(g schema.Generation) error {
 	if g == s.generation {
 		return nil
 	}
-	if err := s.disk.WriteFile(".", layout.Generation, []byte(strconv.FormatUint(uint64(g), 10))); err != nil {
+	if err := s.disk.WriteFile(".", layout.Generation,
+		[]byte(strconv.FormatUint(uint64(g), 10))); err != nil {
 		return fmt.Errorf("keep generation %d: %w", g, err)
 	}
 	s.generation = g

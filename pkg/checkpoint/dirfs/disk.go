@@ -90,7 +90,8 @@ func (d *Disk) fill(name string, perm fs.FileMode, content func(File) error) (Fi
 		err = content(f)
 	}
 	if err != nil {
-		return nil, WrapNoSpace(errors.Join(fmt.Errorf("write %s: %w", name, err), f.Close(), d.Discard(name)))
+		return nil, WrapNoSpace(errors.Join(fmt.Errorf("write %s: %w", name, err), f.Close(),
+			d.Discard(name)))
 	}
 	return f, nil
 }

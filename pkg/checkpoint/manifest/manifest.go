@@ -55,11 +55,13 @@ type Manifest struct {
 	Entry      string            `json:"entry"` // what a worker resumes from; "" is the directory itself
 	Step       *int64            `json:"step"`
 	Samples    *int64            `json:"samples"`
-	Cursor     *Cursor           `json:"cursor,omitempty"`  // nil: the script did not tell it
-	Written    []string          `json:"written,omitempty"` // by name, and as often as each save of these workers writes it
+	Cursor     *Cursor           `json:"cursor,omitempty"` // nil: the script did not tell it
+	// by name, and as often as each save of these workers writes it
+	Written []string `json:"written,omitempty"`
 	// of a save that other nodes have other parts of: no checkpoint
-	Part bool   `json:"part,omitempty"`
-	Of   string `json:"of,omitempty"` // the node that captured that part; its captures have a Sequence of their own
+	Part bool `json:"part,omitempty"`
+	// the node that captured that part; its captures have a Sequence of their own
+	Of string `json:"of,omitempty"`
 	// Parts are the manifests of the parts that it was merged of, in the order of the members.
 	Parts []Hash `json:"parts,omitempty"`
 	// Directories are restored as a whole, with nothing else in them; nil: all at the top.

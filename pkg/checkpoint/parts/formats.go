@@ -11,7 +11,8 @@ import (
 
 var (
 	shardName = regexp.MustCompile(`__\d+_\d+\.distcp`)
-	rankFile  = regexp.MustCompile(`^(?:bf16_|fp16_)?(?:zero_)?(?:[a-z]+_)?rank_\d+.*_(?:optim|model)_states\.pt$`)
+	rankFile  = regexp.MustCompile(
+		`^(?:bf16_|fp16_)?(?:zero_)?(?:[a-z]+_)?rank_\d+.*_(?:optim|model)_states\.pt$`)
 	rankDir   = regexp.MustCompile(`^mp_rank_\d+(?:_\d+)*$`)
 	rankIndex = regexp.MustCompile(`rank_(\d+)((?:_\d+)*)`)
 	digitRuns = regexp.MustCompile(`\d+`)
@@ -86,7 +87,8 @@ func gap(paths []string) error {
 			continue
 		}
 		key := rankIndex.ReplaceAllString(p, "rank_#")
-		ranks := strings.Join(digitRuns.FindAllString(strings.Join(rankIndex.FindAllString(p, -1), " "), -1), " ")
+		ranks := strings.Join(digitRuns.FindAllString(strings.Join(rankIndex.FindAllString(p, -1), " "), -1),
+			" ")
 		if families[key] == nil {
 			families[key], example[key] = map[string]bool{}, p
 		}

@@ -116,7 +116,8 @@ func ofOneRank(paths []string, workers int) map[string]bool {
 	}
 	one := map[string]bool{}
 	for i, p := range paths {
-		if family[i] != "" && len(names[family[i]]) == workers && !rankZeroDir.MatchString(path.Base(path.Dir(p))) {
+		if family[i] != "" && len(names[family[i]]) == workers &&
+			!rankZeroDir.MatchString(path.Base(path.Dir(p))) {
 			one[p] = true
 		}
 	}

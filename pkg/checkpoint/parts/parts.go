@@ -147,9 +147,10 @@ func lacking(members []membership.Ref, of []*Report, step int64) Choice {
 		case len(of[i].Parts) == 0:
 			c.Lacks = cmp.Or(c.Lacks, fmt.Sprintf("node %s has no part of it", m.Node))
 		default:
-			newest := slices.MaxFunc(of[i].Parts, func(a, b Part) int { return cmp.Compare(a.Sequence, b.Sequence) })
-			c.Lacks = cmp.Or(c.Lacks, fmt.Sprintf("node %s has no part of it, its newest is of step %d", m.Node,
-				newest.Step))
+			newest := slices.MaxFunc(of[i].Parts,
+				func(a, b Part) int { return cmp.Compare(a.Sequence, b.Sequence) })
+			c.Lacks = cmp.Or(c.Lacks,
+				fmt.Sprintf("node %s has no part of it, its newest is of step %d", m.Node, newest.Step))
 		}
 		c.Final = c.Final && of[i] != nil && of[i].Closed
 	}
@@ -170,13 +171,15 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 			return nil, fmt.Errorf("what node %s has is no part of a save", nodes[i])
 		case p.Job != lead.Job || p.UID != lead.UID || p.Generation != lead.Generation ||
 			p.WorldSize != lead.WorldSize:
-			return nil, fmt.Errorf("the part of node %s is of generation %d with %d ranks, that of node %s of generation %d with %d",
+			return nil, fmt.Errorf("the part of node %s is of generation %d with %d ranks, that of node %s "+
+				"of generation %d with %d",
 				nodes[i], p.Generation, p.WorldSize, nodes[0], lead.Generation, lead.WorldSize)
 		case p.Step == nil || lead.Step == nil || *p.Step != *lead.Step:
-			return nil, fmt.Errorf("the parts of node %s and of node %s are not of one step", nodes[i], nodes[0])
+			return nil, fmt.Errorf("the parts of node %s and of node %s are not of one step", nodes[i],
+				nodes[0])
 		case p.Samples != nil && m.Samples != nil && *p.Samples != *m.Samples:
-			return nil, fmt.Errorf("node %s saved after %d samples, node %s after %d", nodes[i], *p.Samples, nodes[0],
-				*m.Samples)
+			return nil, fmt.Errorf("node %s saved after %d samples, node %s after %d", nodes[i], *p.Samples,
+				nodes[0], *m.Samples)
 		}
 		if m.Samples == nil {
 			m.Samples = p.Samples
@@ -187,8 +190,8 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 		for _, f := range p.Files {
 			was, there := files[f.Path]
 			if there && !mark(f.Path) && (was.Size != f.Size || !slices.Equal(was.Chunks, f.Chunks)) {
-				return nil, fmt.Errorf("nodes %s and %s saved different bytes under the name %s", from[f.Path],
-					nodes[i], f.Path)
+				return nil, fmt.Errorf("nodes %s and %s saved different bytes under the name %s",
+					from[f.Path], nodes[i], f.Path)
 			}
 			if !there {
 				files[f.Path], from[f.Path] = f, nodes[i]

@@ -92,7 +92,8 @@ func (l *Pipeline) named(ctx context.Context, m *manifest.Manifest,
 			continue
 		}
 		var scan shardScan
-		err := f.Copy(ctx, &scan, func(h manifest.Hash, dst []byte) error { return l.chunk(ctx, h, dst, owners[h]) })
+		err := f.Copy(ctx, &scan,
+			func(h manifest.Hash, dst []byte) error { return l.chunk(ctx, h, dst, owners[h]) })
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", f.Path, err)
 		}

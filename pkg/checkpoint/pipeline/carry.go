@@ -23,7 +23,8 @@ const (
 )
 
 // carryMade carries a whole save that is on this disk.
-func (l *Pipeline) carryMade(ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash) error {
+func (l *Pipeline) carryMade(ctx context.Context, p *capture.Picture, m *manifest.Manifest,
+	h manifest.Hash) error {
 	l.made[h], l.left = true, m
 	err := l.carry(ctx, p, m, h)
 	if err == nil || ctx.Err() == nil {
@@ -33,7 +34,8 @@ func (l *Pipeline) carryMade(ctx context.Context, p *capture.Picture, m *manifes
 }
 
 // carry replicates and commits. nil also when the save was refused.
-func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash) error {
+func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Manifest,
+	h manifest.Hash) error {
 	head, err := l.protect(ctx, m, h)
 	if err == nil {
 		l.carried(ctx, p, m, head)
@@ -54,7 +56,8 @@ func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Ma
 }
 
 // carried takes note of a commit.
-func (l *Pipeline) carried(ctx context.Context, p *capture.Picture, m *manifest.Manifest, head manifest.Head) {
+func (l *Pipeline) carried(ctx context.Context, p *capture.Picture, m *manifest.Manifest,
+	head manifest.Head) {
 	_ = l.replicator.Store.AddCommitted(head) // if not, the next look at the record does
 	_ = p.TakeInventory(l.replicator.Store)   // if not, more is set aside than need be, of what is useless
 	l.replicator.Report(replicator.Committed{Head: head, Took: time.Since(p.Save.Time), Entry: m.Entry})
@@ -65,12 +68,13 @@ func (l *Pipeline) carried(ctx context.Context, p *capture.Picture, m *manifest.
 
 // headOf is the record that a manifest gets.
 func headOf(m *manifest.Manifest, h manifest.Hash) manifest.Head {
-	return manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(),
-		Time: time.Now().UTC()}
+	return manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
+		Bytes: m.Bytes(), Time: time.Now().UTC()}
 }
 
 // protect commits with copies that hold at that moment.
-func (l *Pipeline) protect(ctx context.Context, m *manifest.Manifest, h manifest.Hash) (manifest.Head, error) {
+func (l *Pipeline) protect(ctx context.Context, m *manifest.Manifest,
+	h manifest.Hash) (manifest.Head, error) {
 	var holders []membership.Node
 	for {
 		var err error
@@ -105,7 +109,8 @@ func pause(ctx context.Context, moved <-chan struct{}) error {
 // copies finds enough nodes that hold the manifest, this one first and then
 // those that are known to. It waits for better times while too few answer, but
 // not for ever: newer saves wait behind.
-func (l *Pipeline) copies(ctx context.Context, h manifest.Hash, holders []membership.Node) ([]membership.Node, error) {
+func (l *Pipeline) copies(ctx context.Context, h manifest.Hash,
+	holders []membership.Node) ([]membership.Node, error) {
 	began := time.Now()
 	for {
 		nodes, moved := l.replicator.View()
@@ -156,7 +161,8 @@ func (l *Pipeline) more(
 
 // commit sends the save until it is the head or, as it is, can never be:
 // ErrFenced, *HolderGoneError, or what the store refused.
-func (l *Pipeline) commit(ctx context.Context, head manifest.Head, holders []membership.Node) (manifest.Head, error) {
+func (l *Pipeline) commit(ctx context.Context, head manifest.Head,
+	holders []membership.Node) (manifest.Head, error) {
 	g := head.Generation
 	for {
 		seen, _, err := l.replicator.Read(ctx)

@@ -20,7 +20,8 @@ func (l *Pipeline) overtaken(p *capture.Picture) {
 	}
 	l.told = now
 	l.refuse(capture.Refusal{Reason: capture.Unsettled, Path: p.Save.Entry, Step: p.Save.Step,
-		Err: fmt.Errorf("%w: %q is written over while it is copied; write each save under another name and rename it",
+		Err: fmt.Errorf("%w: %q is written over while it is copied; write each save under another name and "+
+			"rename it",
 			capture.ErrUnsettled, p.Save.Entry)})
 }
 

@@ -165,8 +165,8 @@ func (l *Pipeline) step(ctx context.Context) error {
 		}
 		// not again, unless it changes
 		l.capture.Taken(p)
-		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.Disk), Path: p.Save.Entry, Step: p.Save.Step,
-			Err: err})
+		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.Disk), Path: p.Save.Entry,
+			Step: p.Save.Step, Err: err})
 		if errors.Is(err, chunkstore.ErrFenced) {
 			return err
 		}

@@ -231,8 +231,8 @@ func (l *Pipeline) addPart(ctx context.Context, p *capture.Picture, m *manifest.
 		s.captured = append(s.captured, capturedStep{*m.Step, digest})
 		s.captured = s.captured[max(0, len(s.captured)-capturedSteps):]
 	}
-	part := parts.Part{Step: *m.Step, Sequence: m.Sequence, Manifest: h, Files: len(m.Files), Bytes: m.Bytes(),
-		Again: again, Holders: l.copyPart(ctx, h)}
+	part := parts.Part{Step: *m.Step, Sequence: m.Sequence, Manifest: h, Files: len(m.Files),
+		Bytes: m.Bytes(), Again: again, Holders: l.copyPart(ctx, h)}
 	s.pending = slices.DeleteFunc(s.pending, func(x pendingPart) bool { return x.Step == *m.Step })
 	s.pending = append(s.pending, pendingPart{part, p, m})
 	s.pending = s.pending[max(0, len(s.pending)-parts.Most):]

@@ -29,7 +29,8 @@ func Start(ctx context.Context, r *replicator.Replicator, from Source) (*Pipelin
 	}
 	l := newPipeline(r, c)
 	if c.TakeInventory(r.Store) != nil {
-		l.inventory = func() error { return c.TakeInventory(r.Store) } // a disk that failed once may take it later
+		// a disk that failed once may take it later
+		l.inventory = func() error { return c.TakeInventory(r.Store) }
 	}
 	l.begin(ctx, writers.With)
 	return l, nil

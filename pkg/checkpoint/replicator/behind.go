@@ -21,7 +21,8 @@ func (r *Replicator) Read(ctx context.Context) (head manifest.Head, committed []
 		return head, committed, err
 	}
 	if head.Number < known {
-		return manifest.Head{}, nil, fmt.Errorf("it shows %d, known is %d: %w", head.Number, known, ErrStoreBehind)
+		return manifest.Head{}, nil,
+			fmt.Errorf("it shows %d, known is %d: %w", head.Number, known, ErrStoreBehind)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

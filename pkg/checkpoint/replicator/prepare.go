@@ -130,7 +130,8 @@ func (r *Replicator) Entry(ctx context.Context, n manifest.Number, h manifest.Ha
 		if err != nil {
 			return "", fmt.Errorf("find what to resume from: %w", err)
 		}
-		raw, err := c.Manifest(ctx, h, slices.DeleteFunc(from, func(n membership.Ref) bool { return n.Node == r.Self }))
+		raw, err := c.Manifest(ctx, h,
+			slices.DeleteFunc(from, func(n membership.Ref) bool { return n.Node == r.Self }))
 		if err == nil {
 			m, err := manifest.Decode(raw)
 			if err != nil {
@@ -223,7 +224,8 @@ func (r *Replicator) search(ctx context.Context,
 			}
 			if err == nil && manifest.Sum(raw) == p.Part {
 				found.All = append(found.All, n)
-				found.Parts = append(found.Parts, transfer.PartHolders{Part: p.Part, Nodes: []membership.Ref{n}})
+				found.Parts = append(found.Parts,
+					transfer.PartHolders{Part: p.Part, Nodes: []membership.Ref{n}})
 				break
 			}
 		}

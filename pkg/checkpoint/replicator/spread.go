@@ -25,11 +25,13 @@ func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest
 	held := 0
 	for {
 		nodes, _ := r.View()
-		nodes = slices.DeleteFunc(slices.Clone(nodes), func(x membership.Node) bool { return slices.Contains(failed, x.Node) })
+		nodes = slices.DeleteFunc(slices.Clone(nodes),
+			func(x membership.Node) bool { return slices.Contains(failed, x.Node) })
 		to := transfer.Targets(nodes, r.Self, n)
 		if held >= len(to) {
 			if len(to) < n && len(failed) > 0 {
-				return fmt.Errorf("checkpoint %v: %d copies elsewhere, %d wanted; no answer from %v", h, held, n, failed)
+				return fmt.Errorf("checkpoint %v: %d copies elsewhere, %d wanted; no answer from %v", h, held,
+					n, failed)
 			}
 			return nil
 		}

@@ -97,7 +97,8 @@ func writeAll(ctx context.Context, m *manifest.Manifest, from []Source, to below
 	for _, f := range m.Files {
 		g.Go(func() error {
 			return to.Write(path.Join(all, f.Path), f.Mode, func(w io.Writer) error {
-				return f.Copy(ctx, w, func(h manifest.Hash, dst []byte) error { return loadChunk(ctx, from, h, dst) })
+				return f.Copy(ctx, w,
+					func(h manifest.Hash, dst []byte) error { return loadChunk(ctx, from, h, dst) })
 			})
 		})
 	}

@@ -48,7 +48,8 @@ func (d *RemoteSource) ask(f func() error) error {
 	if err != nil {
 		return err
 	}
-	if err = f(); err == nil || errors.Is(err, chunkstore.ErrNotHeld) || errors.Is(err, chunkstore.ErrDamaged) {
+	if err = f(); err == nil || errors.Is(err, chunkstore.ErrNotHeld) ||
+		errors.Is(err, chunkstore.ErrDamaged) {
 		return err
 	}
 	d.mu.Lock()

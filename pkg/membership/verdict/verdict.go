@@ -265,8 +265,9 @@ type accusation struct {
 	watchers []membership.Incarnation // that suspect it, and are registered
 	silentBy []string                 // those that were asked, and say that they still do
 	unheard  bool                     // one was not asked yet
-	own      int64                    // revision of the judge's, if it is of silence and has no answer; 0: none
-	why      string
+	// revision of the judge's, if it is of silence and has no answer; 0: none
+	own int64
+	why string
 }
 
 // accuse gathers the suspicions about m whose watchers are registered.

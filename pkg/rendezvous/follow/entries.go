@@ -51,8 +51,8 @@ func (f *follower) skip(key string) bool {
 }
 
 // memo keeps the decoded form of a record that exists once for each node or checkpoint, and the list
-// of members: when one of them changes, the next snapshot has all of them again. The owner of a snapshot changes nothing of
-// these.
+// of members: when one of them changes, the next snapshot has all of them again. The owner of a
+// snapshot changes nothing of these.
 func (f *follower) memo(key string) *store.Memo {
 	if f.many == nil {
 		f.many = []string{f.Job.Nodes(), f.Job.AllLeft(), f.Job.AllReady(), f.Job.AllExits(), f.Job.AllHeld(),

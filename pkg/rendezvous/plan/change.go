@@ -67,12 +67,12 @@ func (p *planner) changeWith(c rendezvous.Cause, text string, b ledger.Settled, 
 	switch {
 	case b.Fail != nil:
 		lost := p.unreported()
-		return End{Phase: rendezvous.Failed, Outcome: *b.Fail, Ledger: ledger.CountLost(b.Ledger, p.w, lost, p.now),
-			Lost: lost, Failure: told}
+		return End{Phase: rendezvous.Failed, Outcome: *b.Fail,
+			Ledger: ledger.CountLost(b.Ledger, p.w, lost, p.now), Lost: lost, Failure: told}
 	case b.Backoff > 0:
 		lost := p.unreported()
-		next := fmt.Sprintf("%s without progress; the next one in %s", phrase.Count(b.Ledger.Churn, "generation"),
-			b.Backoff)
+		next := fmt.Sprintf("%s without progress; the next one in %s",
+			phrase.Count(b.Ledger.Churn, "generation"), b.Backoff)
 		if b.Spent {
 			next = fmt.Sprintf("restart %d of %d in %s", b.Ledger.Used, p.s.Job.Rules.MaxRestarts, b.Backoff)
 		}

@@ -10,7 +10,8 @@ import (
 
 // stop: a stop of this attempt goes before everything but done.
 func (p *planner) stop() Step {
-	outcome := rendezvous.Outcome{Code: ledger.ExitNever, Source: "operator", Message: "the operator asked for it"}
+	outcome := rendezvous.Outcome{Code: ledger.ExitNever, Source: "operator",
+		Message: "the operator asked for it"}
 	end := func() Step {
 		led, lost := rendezvous.Ledger{}, p.unreported()
 		if p.w != nil && p.w.Attempt == p.s.Job.Attempt {
@@ -26,8 +27,9 @@ func (p *planner) stop() Step {
 	}
 	switch {
 	case p.w.Phase != rendezvous.Waiting:
-		return Hold{Hold: rendezvous.Hold{Why: rendezvous.Draining, Text: "the job is asked to stop", Planned: true,
-			Reason: "stop", Grace: p.s.Wish.Grace, Present: Present(p.s, p.v)}, Ledger: p.w.Ledger}
+		return Hold{Hold: rendezvous.Hold{Why: rendezvous.Draining, Text: "the job is asked to stop",
+			Planned: true,
+			Reason:  "stop", Grace: p.s.Wish.Grace, Present: Present(p.s, p.v)}, Ledger: p.w.Ledger}
 	case !p.w.Hold.Planned || p.saved() || p.unplanned():
 		return end()
 	}
@@ -41,7 +43,8 @@ func (p *planner) allZero() bool {
 		if workers == 0 {
 			continue // servers alone run there
 		}
-		if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != workers || !x.Zero() {
+		if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != workers ||
+			!x.Zero() {
 			return false
 		}
 	}
@@ -51,7 +54,8 @@ func (p *planner) allZero() bool {
 func (p *planner) done() Step {
 	lost := p.unreported()
 	return End{Phase: rendezvous.Done, Outcome: rendezvous.Outcome{Source: "worker",
-		Message: "every worker ended with 0"}, Ledger: ledger.CountLost(p.books().Ledger, p.w, lost, p.now), Lost: lost}
+		Message: "every worker ended with 0"}, Ledger: ledger.CountLost(p.books().Ledger, p.w, lost, p.now),
+		Lost: lost}
 }
 
 // StopWithoutNodes is the end of an attempt that was asked to stop while no node is registered: no

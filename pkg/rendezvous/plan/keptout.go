@@ -43,7 +43,8 @@ func keptOut(s *rendezvous.Snapshot, d demand) func(membership.Node) bool {
 	}
 	return func(n membership.Node) bool {
 		r, kept := out[n.Node]
-		return late[n.Node] || kept && (r.Program == "" || r.Program == n.Program) // another program is another try
+		// another program is another try
+		return late[n.Node] || kept && (r.Program == "" || r.Program == n.Program)
 	}
 }
 
@@ -70,7 +71,8 @@ func quarantineText(l rendezvous.Ledger, node string) string {
 
 // admitted reports whether the operator lifted the quarantine that node has since generation g.
 func admitted(s *rendezvous.Snapshot, node string, g schema.Generation) bool {
-	return slices.ContainsFunc(s.Wish.Admit, func(a rendezvous.Admit) bool { return a.Node == node && a.Generation >= g })
+	return slices.ContainsFunc(s.Wish.Admit,
+		func(a rendezvous.Admit) bool { return a.Node == node && a.Generation >= g })
 }
 
 // KeptOut is a node in quarantine, with the reason.
@@ -97,7 +99,8 @@ func Quarantined(s *rendezvous.Snapshot) (list []KeptOut) {
 		k := KeptOut{Node: n.Node, Text: "it held up a barrier"}
 		for _, r := range s.World.Ledger.Nodes {
 			if r.Node == n.Node && r.Quarantine > 0 {
-				k.Text, k.UntilAdmitted, k.For, k.Time = r.Text, r.UntilAdmitted, time.Duration(r.Quarantine), r.Time
+				k.Text, k.UntilAdmitted, k.For, k.Time = r.Text, r.UntilAdmitted, time.Duration(r.Quarantine),
+					r.Time
 			}
 		}
 		list = append(list, k)

@@ -18,7 +18,8 @@ func (p *planner) lost() []verdict.Member {
 		switch {
 		case m.State == verdict.Gone:
 		case m.State == verdict.Absent && p.w.Phase == rendezvous.Forming && m.PastWindow:
-		case m.State == verdict.Absent && p.w.Phase == rendezvous.Running && (m.PastCutLimit || m.WorkerFailed):
+		case m.State == verdict.Absent && p.w.Phase == rendezvous.Running &&
+			(m.PastCutLimit || m.WorkerFailed):
 		default:
 			continue
 		}

@@ -53,8 +53,8 @@ func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time)
 		g, phase, rev = s.World.Generation, s.World.Phase, s.World.Rev
 	}
 	if g != m.generation {
-		*m = Observed{generation: g, nodes: m.nodes, observed: m.observed, others: m.others, missing: m.missing,
-			quarantines:  m.quarantines,
+		*m = Observed{generation: g, nodes: m.nodes, observed: m.observed, others: m.others,
+			missing: m.missing, quarantines: m.quarantines,
 			SuspectSince: m.SuspectSince, FirstSign: m.FirstSign}
 	}
 	if phase != m.phase {
@@ -73,7 +73,8 @@ func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time)
 		m.rev, m.nodes, m.ChangedAt = rev, len(s.Nodes), now
 	}
 	doubt := slices.ContainsFunc(v.Members, func(x verdict.Member) bool { return x.State == verdict.Suspect })
-	switch all := !slices.ContainsFunc(v.Members, func(x verdict.Member) bool { return x.State != verdict.Alive }); {
+	switch all := !slices.ContainsFunc(v.Members,
+		func(x verdict.Member) bool { return x.State != verdict.Alive }); {
 	case all:
 		m.FirstSign = time.Time{}
 	case m.FirstSign.IsZero():
@@ -120,7 +121,8 @@ func (m *Observed) miss(s *rendezvous.Snapshot, v verdict.View, now time.Time) {
 	}
 	m.missing = slices.DeleteFunc(m.missing, func(x missingNode) bool {
 		return s.Node(x.Node) != nil || s.Missed[x.Incarnation] || v.Find(x.Ref) != nil ||
-			slices.ContainsFunc(s.Left, func(l membership.Left) bool { return l.Node == x.Node && l.Incarnation == x.Incarnation })
+			slices.ContainsFunc(s.Left,
+				func(l membership.Left) bool { return l.Node == x.Node && l.Incarnation == x.Incarnation })
 	})
 	m.others, m.observed = v.Others, now
 }

@@ -40,7 +40,8 @@ func Next(f Facts) Step {
 	}
 	s, release := f.Observed.released(s, f.Now)
 	p := planner{s: s, w: s.World, v: f.View, m: f.Observed, t: f.Timeouts, now: f.Now}
-	if w := s.World; w != nil && (w.Phase == rendezvous.Done || w.Attempt == s.Job.Attempt && w.Phase.Ended()) {
+	if w := s.World; w != nil &&
+		(w.Phase == rendezvous.Done || w.Attempt == s.Job.Attempt && w.Phase.Ended()) {
 		return Nothing{}
 	}
 	step := p.next()

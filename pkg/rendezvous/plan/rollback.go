@@ -56,9 +56,12 @@ func (p *planner) fallBack() Step {
 	}
 	if older == nil {
 		lost := p.unreported()
-		return End{Phase: rendezvous.Failed, Ledger: ledger.CountLost(p.w.Ledger, p.w, lost, p.now), Lost: lost,
-			Outcome: rendezvous.Outcome{Code: ledger.ExitNever, Source: "elastic", Why: rendezvous.CheckpointLost,
-				Message: fmt.Sprintf("checkpoint %d cannot be read on any of its holders, and there is no older one",
+		return End{Phase: rendezvous.Failed, Ledger: ledger.CountLost(p.w.Ledger, p.w, lost, p.now),
+			Lost: lost,
+			Outcome: rendezvous.Outcome{Code: ledger.ExitNever, Source: "elastic",
+				Why: rendezvous.CheckpointLost,
+				Message: fmt.Sprintf(
+					"checkpoint %d cannot be read on any of its holders, and there is no older one",
 					bad.Number)}}
 	}
 	head := *older
@@ -85,7 +88,8 @@ func (p *planner) rollback(g schema.Generation) schema.Generation {
 // an operator chose one meanwhile.
 func (p *planner) back(l *rendezvous.Ledger) {
 	b := l.Back
-	if l.Back = nil; b == nil || p.newHead != nil || p.s.Head.Number != b.From || p.s.Fence != p.w.Generation {
+	if l.Back = nil; b == nil || p.newHead != nil || p.s.Head.Number != b.From ||
+		p.s.Fence != p.w.Generation {
 		return
 	}
 	for i, h := range p.s.History {

@@ -33,7 +33,8 @@ func (p *planner) waiting() Step {
 	}
 	propose := func() Step { return p.propose(cause, text, b) }
 	var step Step
-	if h.Why == rendezvous.BackingOff && Present(p.s, p.v) >= p.s.Least() || cause == rendezvous.CauseDrain && p.survivors() >= p.s.Least() {
+	if h.Why == rendezvous.BackingOff && Present(p.s, p.v) >= p.s.Least() || cause == rendezvous.CauseDrain &&
+		p.survivors() >= p.s.Least() {
 		step = propose()
 	} else {
 		step = p.lastCall(propose)
@@ -122,5 +123,6 @@ func (p *planner) enter(c rendezvous.Cause, text string, b ledger.Settled) Hold 
 		}
 	}
 	lost := p.unreported()
-	return Hold{Hold: h, Lost: lost, Ledger: ledger.CountLost(b.Ledger, p.w, lost, p.now), Quarantine: p.w.Quarantine}
+	return Hold{Hold: h, Lost: lost, Ledger: ledger.CountLost(b.Ledger, p.w, lost, p.now),
+		Quarantine: p.w.Quarantine}
 }

@@ -24,7 +24,8 @@ func joined(claims []rendezvous.Claim) []rendezvous.Claim {
 		}
 	}
 	whole := func(h checkpoint.Head) bool {
-		return !slices.ContainsFunc(h.Parts, func(p checkpoint.HeldPart) bool { return !there[h.Manifest][p.Manifest] })
+		return !slices.ContainsFunc(h.Parts,
+			func(p checkpoint.HeldPart) bool { return !there[h.Manifest][p.Manifest] })
 	}
 	all := slices.Clone(claims)
 	for i := range all {

@@ -48,14 +48,15 @@ func missingNodes(s *rendezvous.Snapshot, st Status) (lines []string) {
 	for _, e := range s.Events {
 		if reason, _ := e.Fields["reason"].(string); e.Kind == history.NodeLost && reason == "not-ready" &&
 			e.Generation+1 >= st.Generation {
-			lines = append(lines, fmt.Sprintf("node %s came and was not ready for generation %d in time", e.Node,
-				e.Generation))
+			lines = append(lines,
+				fmt.Sprintf("node %s came and was not ready for generation %d in time", e.Node, e.Generation))
 		}
 	}
 	if s.World != nil {
 		for _, q := range s.World.Quarantine {
 			if q.Until > s.World.Generation {
-				lines = append(lines, fmt.Sprintf("node %s is not taken before generation %d", q.Node, q.Until))
+				lines = append(lines,
+					fmt.Sprintf("node %s is not taken before generation %d", q.Node, q.Until))
 			}
 		}
 	}
@@ -73,8 +74,8 @@ func notReady(s *rendezvous.Snapshot, st Status) (lines []string) {
 		if i >= 0 {
 			doing = "it is " + st.Doing[i].What
 		}
-		lines = append(lines, fmt.Sprintf("node %s is not ready for generation %d yet: %s", m.Node, st.Generation,
-			doing))
+		lines = append(lines,
+			fmt.Sprintf("node %s is not ready for generation %d yet: %s", m.Node, st.Generation, doing))
 	}
 	return lines
 }
@@ -82,7 +83,8 @@ func notReady(s *rendezvous.Snapshot, st Status) (lines []string) {
 // startLines are the moments of the newest start, in the order in which they came.
 func startLines(st Status) []string {
 	f := st.Waterfall
-	lines := []string{fmt.Sprintf("the start of generation %d, in seconds since its first sign (%s), as seen on %s:",
+	lines := []string{fmt.Sprintf("the start of generation %d, in seconds since its first sign (%s), as "+
+		"seen on %s:",
 		st.Generation, f.Sign, f.By)}
 	var last int64
 	type moment struct {
@@ -96,8 +98,8 @@ func startLines(st Status) []string {
 	slices.SortStableFunc(moments, func(a, b moment) int { return cmp.Compare(*a.at, *b.at) })
 	for _, m := range moments {
 		bar := strings.Repeat("#", int(min(40, max(0, *m.at-last)/25)))
-		lines = append(lines, strings.TrimRight(fmt.Sprintf("  %7.3f  %-32s %s", float64(*m.at)/1000, m.what, bar),
-			" "))
+		lines = append(lines,
+			strings.TrimRight(fmt.Sprintf("  %7.3f  %-32s %s", float64(*m.at)/1000, m.what, bar), " "))
 		last = max(last, *m.at)
 	}
 	return lines

@@ -25,7 +25,8 @@ func Explain(s *rendezvous.Snapshot, now time.Time) Status {
 	}
 	st.Wish = x.wish()
 	verdict := x.explain()
-	st.State, st.WhyCode, st.Why, st.Since = verdict.state, verdict.code, verdict.text, Timestamp{verdict.since}
+	st.State, st.WhyCode, st.Why, st.Since = verdict.state, verdict.code, verdict.text,
+		Timestamp{verdict.since}
 	if x.w != nil {
 		st.Restarts.Used = x.w.Ledger.Used
 		if x.w.Phase.Ended() {
@@ -165,7 +166,8 @@ func (x *explainer) checkpoint() *Checkpoint {
 		Time: Timestamp{h.Time}, Bytes: h.Bytes, Holders: []string{}, Replicas: x.s.Job.Rules.Replicas}
 	seen := map[string]bool{}
 	add := func(node string) {
-		if !seen[node] && x.s.Holds(node) && (x.s.Node(node) != nil || x.events[node].kind != history.NodeLost) {
+		if !seen[node] && x.s.Holds(node) &&
+			(x.s.Node(node) != nil || x.events[node].kind != history.NodeLost) {
 			c.Holders = append(c.Holders, node)
 		}
 		seen[node] = true

@@ -89,7 +89,8 @@ func (x *explainer) nodes(state State) []Node {
 	}
 	var past []Node
 	for node, w := range x.events {
-		if told[node] || (w.kind != history.NodeLost && w.kind != history.NodeLeft) || x.now.Sub(w.at) > listed {
+		if told[node] || (w.kind != history.NodeLost && w.kind != history.NodeLeft) ||
+			x.now.Sub(w.at) > listed {
 			continue
 		}
 		past = append(past, w.withJob(x.s.World).status(node))
@@ -149,7 +150,8 @@ func (x *explainer) other(n *membership.Node) Node {
 		st.State, st.Why = NodeQuarantined, new(k.Text)
 		switch {
 		case k.UntilAdmitted:
-			st.Why = new(fmt.Sprintf("%s; until it runs another program, or: elastic admit %s", k.Text, k.Node))
+			st.Why = new(fmt.Sprintf("%s; until it runs another program, or: elastic admit %s", k.Text,
+				k.Node))
 		case k.For > 0:
 			st.Why = new(fmt.Sprintf("%s; for %s", k.Text, k.For))
 		}
@@ -208,8 +210,8 @@ type lastEvent struct {
 }
 
 func (w lastEvent) status(node string) Node {
-	st := Node{Node: node, State: NodeLost, Address: w.address, Workers: w.workers, Incarnation: w.incarnation,
-		Since: Timestamp{w.at}, Why: new(w.why)}
+	st := Node{Node: node, State: NodeLost, Address: w.address, Workers: w.workers,
+		Incarnation: w.incarnation, Since: Timestamp{w.at}, Why: new(w.why)}
 	if w.kind == history.NodeLeft {
 		st.State = NodeLeft
 	}

@@ -24,7 +24,8 @@ func ScaleEffect(s *rendezvous.Snapshot, wish rendezvous.Wish) string {
 	case wish.NP == present && s.World.Count == wish.NP:
 		return fmt.Sprintf("asked for %d, %d here; training goes on with %d", wish.NP, present, wish.NP)
 	case wish.NP <= present:
-		return fmt.Sprintf("asked for %d, %d here; the workers save, and go on with %d", wish.NP, present, wish.NP)
+		return fmt.Sprintf("asked for %d, %d here; the workers save, and go on with %d", wish.NP, present,
+			wish.NP)
 	case wish.Until > 0:
 		return fmt.Sprintf("asked for %d, %d here; training goes on with %d until %s here", wish.NP, present,
 			wish.Until, missing)
@@ -33,7 +34,8 @@ func ScaleEffect(s *rendezvous.Snapshot, wish rendezvous.Wish) string {
 			"on until then; undo: elastic scale %s --np=%d",
 			wish.NP, present, missing, s.Job.Name, s.World.Count)
 	case Trains(s) && s.World.Count < present:
-		return fmt.Sprintf("asked for %d, %d here; training goes on with %d for a last call of %s, and then with %d",
+		return fmt.Sprintf(
+			"asked for %d, %d here; training goes on with %d for a last call of %s, and then with %d",
 			wish.NP, present,
 			s.World.Count, time.Duration(s.Job.Rules.LastCall), present)
 	case Trains(s) && s.World.Count <= wish.NP:

@@ -118,7 +118,8 @@ func (f *TimingObserver) barriers(s *rendezvous.Snapshot, now time.Time) {
 		if at.After(f.stopped) {
 			f.stopped = at
 		}
-		if halted := at.Add(-time.Duration(r.StopMS) * time.Millisecond); f.idle.IsZero() || halted.Before(f.idle) {
+		if halted := at.Add(-time.Duration(r.StopMS) * time.Millisecond); f.idle.IsZero() ||
+			halted.Before(f.idle) {
 			f.idle = halted
 		}
 	}
@@ -197,7 +198,8 @@ func (x *explainer) waterfall() *rendezvous.Timing {
 	}
 	for i := len(x.s.Events) - 1; i >= 0; i-- {
 		e := x.s.Events[i]
-		if e.Generation != x.s.World.Generation || e.Kind != history.Started && e.Kind != history.WorldRunning {
+		if e.Generation != x.s.World.Generation || e.Kind != history.Started &&
+			e.Kind != history.WorldRunning {
 			continue
 		}
 		raw, err := json.Marshal(e.Fields["waterfall"])

@@ -94,7 +94,8 @@ func (x *explainer) waiting(h *rendezvous.Hold) explanation {
 		v.code, v.text = rendezvous.NodesMissing, "waiting for "+phrase.Count(missing, "more node")+": "+
 			plan.WishText(x.s)
 	case missing > 0 && h != nil && h.Text != "":
-		v.code, v.text = rendezvous.NodesMissing, "waiting for "+phrase.Count(missing, "more node")+": "+h.Text
+		v.code, v.text = rendezvous.NodesMissing, "waiting for "+phrase.Count(missing, "more node")+": "+
+			h.Text
 	case missing > 0:
 		v.code, v.text = rendezvous.NodesMissing,
 			fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
@@ -104,10 +105,11 @@ func (x *explainer) waiting(h *rendezvous.Hold) explanation {
 	case batch != nil:
 		v.code, v.text = rendezvous.PlanImpossible, batch.Error()
 	case present < wished:
-		v.code, v.text = rendezvous.LastCall, fmt.Sprintf("%d of %d nodes are here; waiting a moment for others",
-			present, wished)
+		v.code, v.text = rendezvous.LastCall,
+			fmt.Sprintf("%d of %d nodes are here; waiting a moment for others", present, wished)
 	default:
-		v.code, v.text = rendezvous.WhyBarrier, "enough nodes are here; the next generation is about to be proposed"
+		v.code, v.text = rendezvous.WhyBarrier,
+			"enough nodes are here; the next generation is about to be proposed"
 	}
 	return v
 }
@@ -140,7 +142,8 @@ func (x *explainer) starting() explanation {
 			v.text += fmt.Sprintf("; %s fetches a checkpoint (%s)", d.Node, share(d))
 		}
 		if d.Kind == "checking" && late[d.Node] {
-			v.text += fmt.Sprintf("; %s runs its pre-hook (%d of at most %d seconds)", d.Node, d.Done, d.Total)
+			v.text += fmt.Sprintf("; %s runs its pre-hook (%d of at most %d seconds)", d.Node, d.Done,
+				d.Total)
 		}
 	}
 	if away := x.holdersAway(late); len(away) > 0 {
@@ -211,7 +214,8 @@ func (x *explainer) running() explanation {
 	_, _, missing := plan.Shortage(s, x.v)
 	switch {
 	case s.Failure != nil:
-		v.code, v.text, v.since = rendezvous.BackingOff, s.Failure.String()+"; the others stop", s.Failure.Time
+		v.code, v.text, v.since = rendezvous.BackingOff, s.Failure.String()+"; the others stop",
+			s.Failure.Time
 	case len(gone) > 0:
 		v.code, v.text, v.since = rendezvous.NodesMissing, x.tellGone(gone), x.events[gone[0].Node].at
 		if missing > 0 {
@@ -231,8 +235,8 @@ func (x *explainer) running() explanation {
 		v = explanation{state: StateRunning, code: rendezvous.WhyRunning, since: w.Time,
 			text: fmt.Sprintf("generation %d runs: world size %d", w.Generation, w.Size())}
 		if present, wished, _ := plan.Shortage(s, x.v); plan.Grows(s, x.v) && present < wished {
-			v.text += fmt.Sprintf("; %d of %d nodes are here, waiting a moment for others before it grows", present,
-				wished)
+			v.text += fmt.Sprintf("; %d of %d nodes are here, waiting a moment for others before it grows",
+				present, wished)
 		}
 		if doubt := x.doubt(); len(doubt) > 0 {
 			v.text += "; in doubt: " + phrase.List(doubt)

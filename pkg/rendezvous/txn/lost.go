@@ -15,7 +15,8 @@ import (
 
 func failureEvent(g schema.Generation, t *plan.ReportedFailure) history.Event {
 	f := history.Fields{"rank": t.Rank, "local_rank": t.LocalRank, "exit_code": t.Code, "signal": nil,
-		"hang": t.Hang, "collateral": t.Collateral, "spent": t.Spent, "message": t.Message, "detail": t.Detail,
+		"hang": t.Hang, "collateral": t.Collateral, "spent": t.Spent, "message": t.Message,
+		"detail": t.Detail,
 		"others": append([]rendezvous.CollateralEnd{}, t.Others...)}
 	if t.Signal != "" {
 		f["exit_code"], f["signal"] = nil, t.Signal

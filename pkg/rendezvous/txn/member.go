@@ -11,10 +11,12 @@ import (
 )
 
 // Ready reports that node me has stopped every older worker and has what generation w needs.
-func (r Requests) Ready(ctx context.Context, w *rendezvous.World, me membership.Node, rd rendezvous.Ready) error {
+func (r Requests) Ready(ctx context.Context, w *rendezvous.World, me membership.Node,
+	rd rendezvous.Ready) error {
 	rd.Incarnation = me.Incarnation
 	_, err := r.send(ctx, "report ready", store.Request{
-		If:   []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation), store.Unchanged(r.Job.Node(me.Node), me.Rev)},
+		If: []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation),
+			store.Unchanged(r.Job.Node(me.Node), me.Rev)},
 		Then: []store.Write{store.Put(r.Job.Ready(w.Generation, me.Node), schema.Encode(rd))},
 	})
 	return err
@@ -22,7 +24,8 @@ func (r Requests) Ready(ctx context.Context, w *rendezvous.World, me membership.
 
 // Exit reports how the workers of node ended. It replaces the record of revision x.Rev; 0: there is
 // none.
-func (r Requests) Exit(ctx context.Context, w *rendezvous.World, node string, x rendezvous.Exit) (int64, error) {
+func (r Requests) Exit(ctx context.Context, w *rendezvous.World, node string,
+	x rendezvous.Exit) (int64, error) {
 	return r.send(ctx, "report exit", store.Request{
 		If: []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation),
 			store.Unchanged(r.Job.Exit(w.Generation, node), x.Rev)},
@@ -48,7 +51,8 @@ func (r Requests) lossNaN(
 		Then: []store.Write{history.Tell(r.Job, history.Event{Kind: history.LossNaN, Generation: w.Generation,
 			Node: f.Node, Text: f.String(), Fields: history.Fields{"rank": f.Rank, "step": f.Step}})}}
 	req.Then = append(req.Then, more...)
-	_, err := r.sendOn(ctx, schema.FenceIs(r.Job, w.UID, w.Generation), "report a loss that is not a number", req)
+	_, err := r.sendOn(ctx, schema.FenceIs(r.Job, w.UID, w.Generation), "report a loss that is not a number",
+		req)
 	return err
 }
 
@@ -63,7 +67,8 @@ func (r Requests) Fail(ctx context.Context, w *rendezvous.World, failures ...ren
 			return nil
 		}
 		_, err := r.sendOn(ctx, schema.FenceIs(r.Job, w.UID, w.Generation), "report failure", store.Request{
-			If:   []store.Guard{store.Unchanged(r.Job.World(), w.Rev), store.Unchanged(r.Job.Failure(w.Generation), known.Rev)},
+			If: []store.Guard{store.Unchanged(r.Job.World(), w.Rev),
+				store.Unchanged(r.Job.Failure(w.Generation), known.Rev)},
 			Then: []store.Write{store.Put(r.Job.Failure(w.Generation), schema.Encode(record))},
 		})
 		if !store.Moved(err) {

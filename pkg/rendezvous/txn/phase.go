@@ -34,18 +34,22 @@ func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me member
 	}
 	events = append(events, quarantineEvents(seen, e.Ledger)...)
 	if e.Hold.Why == rendezvous.BackingOff {
-		events = append(events, history.Event{Kind: history.Backoff, Generation: w.Generation, Text: e.Hold.Text,
-			Fields: history.Fields{"seconds": time.Duration(e.Hold.Backoff).Seconds(), "restarts_used": e.Ledger.Used,
-				"restarts_max": seen.Job.Rules.MaxRestarts}})
+		events = append(events,
+			history.Event{Kind: history.Backoff, Generation: w.Generation, Text: e.Hold.Text,
+				Fields: history.Fields{"seconds": time.Duration(e.Hold.Backoff).Seconds(),
+					"restarts_used": e.Ledger.Used, "restarts_max": seen.Job.Rules.MaxRestarts}})
 	}
-	events = append(events, history.Event{Kind: history.WaitEntered, Generation: w.Generation, Text: e.Hold.Text,
-		Fields: history.Fields{"why_code": e.Hold.Why, "present": e.Hold.Present, "np": seen.Wish.NP}})
+	events = append(events,
+		history.Event{Kind: history.WaitEntered, Generation: w.Generation, Text: e.Hold.Text,
+			Fields: history.Fields{"why_code": e.Hold.Why, "present": e.Hold.Present, "np": seen.Wish.NP}})
 	if e.Hold.Planned {
 		events = append(events, history.Event{Kind: history.SaveAsked, Generation: w.Generation,
-			Text:   "the workers are asked to save (" + e.Hold.Reason + ")",
-			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": e.Hold.Limit(seen.Job).Seconds()}})
+			Text: "the workers are asked to save (" + e.Hold.Reason + ")",
+			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": e.Hold.Limit(seen.Job).
+				Seconds()}})
 	}
-	return r.turn(ctx, seen, w, store.Request{If: guards, Then: []store.Write{history.Tell(r.Job, events...)}})
+	return r.turn(ctx, seen, w,
+		store.Request{If: guards, Then: []store.Write{history.Tell(r.Job, events...)}})
 }
 
 // Starting is the start of a generation, and where the time went until then.
@@ -134,5 +138,6 @@ func (r Requests) End(ctx context.Context, seen *rendezvous.Snapshot, e plan.End
 	events = append(events, history.Event{Kind: kind, Generation: w.Generation,
 		Text:   fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message),
 		Fields: withProgress(seen, history.Fields{"exit": e.Outcome})})
-	return r.turn(ctx, seen, w, store.Request{If: guards, Then: []store.Write{history.Tell(r.Job, events...)}})
+	return r.turn(ctx, seen, w,
+		store.Request{If: guards, Then: []store.Write{history.Tell(r.Job, events...)}})
 }

@@ -34,7 +34,8 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 		guards = append(guards, r.isLost(x, me)...)
 		writes = append(writes, store.Delete(r.Job.Node(x.Node)))
 	}
-	for _, x := range p.Dropped { // absent, or another life of the node: else it could register again beside us
+	// absent, or another life of the node: else it could register again beside us
+	for _, x := range p.Dropped {
 		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
 	}
 	writes = append(writes, r.outdated(seen, &w, store.MaxOps-len(writes)-3)...)
@@ -61,7 +62,8 @@ func (r Requests) proposal(
 		store.Unchanged(r.Job.Job(), seen.Job.Rev),
 		store.Unchanged(r.Job.Head(), seen.Head.Rev), // a commit between plan and propose would be lost
 		store.Unchanged(r.Job.Node(me.Node), me.Rev),
-		store.NoneBelow(r.Job.AllClaims()), // a store that is behind: the job is made again above what it shows
+		// a store that is behind: the job is made again above what it shows
+		store.NoneBelow(r.Job.AllClaims()),
 	}
 	if seen.World != nil {
 		// The last worker's exit may land now: a job that all ranks finished must not start again.
@@ -96,7 +98,8 @@ func (r Requests) outdated(seen *rendezvous.Snapshot, w *rendezvous.World, room 
 		// One that was just written may not have been seen by all: without it they would miss the
 		// node.
 		told := seen.World != nil && x.Rev < seen.World.Rev
-		if len(writes) < room && told && !before.Has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
+		if len(writes) < room && told &&
+			!before.Has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
 			writes = append(writes, store.Delete(r.Job.Left(x.Node)))
 		}
 	}
@@ -121,9 +124,10 @@ func proposalEvents(seen *rendezvous.Snapshot, me membership.Node, p plan.Propos
 	return append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
 		Text: fmt.Sprintf("generation %d proposed by %s: %s, world size %d", w.Generation, me.Node,
 			phrase.Count(w.Count, "node"), w.Size()),
-		Fields: withProgress(seen, history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(),
-			"plan":       w.Plan,
-			"checkpoint": number(w), "by": me.Node, "resume_step": resumeStep(w)})})
+		Fields: withProgress(seen,
+			history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(),
+				"plan":       w.Plan,
+				"checkpoint": number(w), "by": me.Node, "resume_step": resumeStep(w)})})
 }
 
 // rollbackEvent tells why an older checkpoint takes the place of the newest.
@@ -132,8 +136,8 @@ func rollbackEvent(g schema.Generation, bad checkpoint.Head, p plan.Propose) his
 		rendezvous.DescribeHead(p.NewHead), p.NewHead.Number)
 	if p.Distrust != "" {
 		return history.Event{Kind: history.Distrusted, Generation: g,
-			Text: fmt.Sprintf("checkpoint %d, %s, is not trusted: %s; %s", bad.Number, rendezvous.DescribeHead(&bad),
-				p.Distrust, instead),
+			Text: fmt.Sprintf("checkpoint %d, %s, is not trusted: %s; %s", bad.Number,
+				rendezvous.DescribeHead(&bad), p.Distrust, instead),
 			Fields: history.Fields{"number": bad.Number, "step": bad.Step, "why": p.Distrust,
 				"used_instead": p.NewHead.Number}}
 	}
@@ -152,7 +156,8 @@ func (r Requests) putMembers(ctx context.Context, w *rendezvous.World) error {
 	w.Leaving = len(w.Leavers)
 	for chunk := range slices.Chunk(slices.Concat(w.Members, w.Leavers), membersPerChunk) {
 		_, err := r.send(ctx, "write members", store.Request{
-			Then: []store.Write{store.Put(r.Job.Plan(w.Proposal, w.Chunks), rendezvous.EncodeMembers(chunk))}})
+			Then: []store.Write{store.Put(r.Job.Plan(w.Proposal, w.Chunks),
+				rendezvous.EncodeMembers(chunk))}})
 		if err != nil {
 			return err
 		}

@@ -27,8 +27,8 @@ func quarantineEvents(seen *rendezvous.Snapshot, l rendezvous.Ledger) []history.
 		lasts := time.Duration(r.Quarantine)
 		events = append(events, history.Event{Kind: history.Quarantined, Generation: r.Since, Node: r.Node,
 			Text: r.InQuarantine(),
-			Fields: history.Fields{"seconds": lasts.Seconds(), "until_admitted": r.UntilAdmitted, "losses": r.Losses,
-				"failures": r.Failures, "reason": r.Text}})
+			Fields: history.Fields{"seconds": lasts.Seconds(), "until_admitted": r.UntilAdmitted,
+				"losses": r.Losses, "failures": r.Failures, "reason": r.Text}})
 	}
 	return events
 }
@@ -40,7 +40,8 @@ const maxAdmits = 32
 func (r Requests) Admit(ctx context.Context, seen *rendezvous.Snapshot, node string) error {
 	w := seen.Wish
 	w.Time = time.Now()
-	w.Admit = slices.DeleteFunc(slices.Clone(w.Admit), func(a rendezvous.Admit) bool { return a.Node == node })
+	w.Admit = slices.DeleteFunc(slices.Clone(w.Admit),
+		func(a rendezvous.Admit) bool { return a.Node == node })
 	w.Admit = append(w.Admit, rendezvous.Admit{Node: node, Generation: seen.Fence})
 	w.Admit = w.Admit[max(0, len(w.Admit)-maxAdmits):]
 	_, err := r.sendOn(ctx, r.fence(seen), "admit "+node, store.Request{

@@ -106,7 +106,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 		store.Delete(r.Job.World()),
 		store.Delete(r.Job.Progress()),
 	}
-	for _, of := range []string{r.Job.AllClaims(), r.Job.AllPlans(), r.Job.Nodes(), r.Job.AllReady(), r.Job.AllLeft(),
+	for _, of := range []string{r.Job.AllClaims(), r.Job.AllPlans(), r.Job.Nodes(), r.Job.AllReady(),
+		r.Job.AllLeft(),
 		r.Job.AllSuspects(), r.Job.AllExits(), r.Job.AllFailures(), r.Job.AllHeld(), r.Job.AllDoing(),
 		r.Job.AllWarming(), r.Job.AllWarm(),
 		r.Job.AllParts()} {
@@ -114,7 +115,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	}
 	if h := m.Head; h != nil {
 		record := schema.Encode(*h)
-		then = append(then, store.Put(r.Job.Checkpoint(uint64(h.Number)), record), store.Put(r.Job.Head(), record))
+		then = append(then, store.Put(r.Job.Checkpoint(uint64(h.Number)), record),
+			store.Put(r.Job.Head(), record))
 		ev.Fields["checkpoint"], ev.Fields["adopted"] = h.Number, m.Was
 	}
 	for _, h := range m.History {
@@ -123,7 +125,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	// The whole claim is compared, which has its lease: in a store that was lost once more the
 	// revisions come back, and leases do not.
 	mine := store.Guard{Key: r.Job.Claim(me.Node), What: store.ValueIs, Value: string(schema.Encode(me))}
-	guards := []store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), mine, store.Absent(r.Job.Removed(was))}
+	guards := []store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), mine,
+		store.Absent(r.Job.Removed(was))}
 	if x.Seen.Job != nil {
 		guards = append(guards, schema.FenceIs(r.Job, x.Seen.Job.UID, x.Seen.Fence),
 			store.Unchanged(r.Job.Head(), x.Seen.Head.Rev))

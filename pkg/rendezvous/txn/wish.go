@@ -26,7 +26,8 @@ func (r Requests) SetWish(ctx context.Context, seen *rendezvous.Snapshot,
 		worldRev, g = seen.World.Rev, seen.World.Generation
 	}
 	rev, err := r.sendOn(ctx, r.fence(seen), "write the wish", store.Request{
-		If: []store.Guard{store.Unchanged(r.Job.Wish(), seen.Wish.Rev), store.Unchanged(r.Job.World(), worldRev)},
+		If: []store.Guard{store.Unchanged(r.Job.Wish(), seen.Wish.Rev),
+			store.Unchanged(r.Job.World(), worldRev)},
 		Then: []store.Write{
 			store.Put(r.Job.Wish(), schema.Encode(w)),
 			history.Tell(r.Job, history.Event{Kind: history.WishChanged, Generation: g, Text: text,

@@ -161,7 +161,8 @@ func (s *Store) conn(i int) (*grpc.ClientConn, error) {
 					MinConnectTimeout: connectLimit,
 				}),
 				grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
-				grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxSend), grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+				grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxSend),
+					grpc.MaxCallRecvMsgSize(math.MaxInt32)),
 			},
 		})
 		if err != nil {

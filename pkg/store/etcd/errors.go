@@ -113,13 +113,14 @@ func staleToken(err error) bool {
 // answered says that err is an answer, which another endpoint would give as well.
 func answered(err error) bool {
 	var r refusal
-	return errors.As(err, &r) || errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, rpctypes.ErrNoSpace)
+	return errors.As(err, &r) || errors.Is(err, rpctypes.ErrLeaseNotFound) ||
+		errors.Is(err, rpctypes.ErrNoSpace)
 }
 
 // namedIn returns the error that etcd spells out as text when it ends a watch.
 func namedIn(text string) error {
-	for _, err := range []error{rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrUserEmpty,
-		rpctypes.ErrPermissionDenied, rpctypes.ErrNoLeader, rpctypes.ErrCompacted} {
+	for _, err := range []error{rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision,
+		rpctypes.ErrUserEmpty, rpctypes.ErrPermissionDenied, rpctypes.ErrNoLeader, rpctypes.ErrCompacted} {
 		if strings.Contains(text, err.Error()) {
 			return err
 		}

@@ -42,7 +42,8 @@ func (s *Store) Get(ctx context.Context, key, end string) (store.Read, error) {
 	var res *pb.RangeResponse
 	err := s.call(ctx, requestLimit, anew,
 		func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) (err error) {
-			res, err = pb.NewKVClient(c).Range(ctx, &pb.RangeRequest{Key: []byte(key), RangeEnd: []byte(end)}, o...)
+			res, err = pb.NewKVClient(c).Range(ctx, &pb.RangeRequest{Key: []byte(key), RangeEnd: []byte(end)},
+				o...)
 			return err
 		})
 	if err != nil {
@@ -61,8 +62,9 @@ func (s *Store) Get(ctx context.Context, key, end string) (store.Read, error) {
 func (s *Store) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
 	req := &pb.TxnRequest{}
 	for _, g := range ranges {
-		req.Success = append(req.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{
-			Key: []byte(g.From), RangeEnd: []byte(g.End), Limit: int64(g.Most)}}})
+		req.Success = append(req.Success,
+			&pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{
+				Key: []byte(g.From), RangeEnd: []byte(g.End), Limit: int64(g.Most)}}})
 	}
 	var res *pb.TxnResponse
 	err := s.call(ctx, requestLimit, anew,
@@ -150,7 +152,8 @@ func (s *Store) TimeToLive(ctx context.Context, l store.Lease) (left, granted ti
 	var res *pb.LeaseTimeToLiveResponse
 	err = s.call(ctx, requestLimit, anew,
 		func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) (err error) {
-			res, err = pb.NewLeaseClient(c).LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(l)}, o...)
+			res, err = pb.NewLeaseClient(c).LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(l)},
+				o...)
 			return err
 		})
 	if err == nil && res.TTL < 0 || errors.Is(err, rpctypes.ErrLeaseNotFound) {
@@ -264,7 +267,8 @@ func txnRequest(t store.Txn) *pb.TxnRequest {
 		r.Success = append(r.Success, op)
 	}
 	if t.Else != "" {
-		r.Failure = []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte(t.Else)}}}}
+		read := &pb.RangeRequest{Key: []byte(t.Else)}
+		r.Failure = []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: read}}}
 	}
 	return r
 }

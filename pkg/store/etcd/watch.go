@@ -63,7 +63,8 @@ func (w *watch) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, store.ErrCompacted) || errors.Is(err, ErrOtherCluster) || errors.Is(err, errClosed) {
+		if errors.Is(err, store.ErrCompacted) || errors.Is(err, ErrOtherCluster) ||
+			errors.Is(err, errClosed) {
 			w.tell(ctx, store.Change{Err: err})
 			return
 		}
@@ -184,7 +185,8 @@ func (w *watch) request(from int64) *pb.WatchRequest {
 }
 
 func cancelRequest(id int64) *pb.WatchRequest {
-	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: id}}}
+	r := &pb.WatchCancelRequest{WatchId: id}
+	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: r}}
 }
 
 // take delivers one answer, cut into revisions.

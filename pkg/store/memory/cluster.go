@@ -99,7 +99,8 @@ func (c *Cluster) Is(id uint64, rev int64) bool {
 }
 
 func (c *Cluster) since(from int64) []store.Change {
-	i, _ := slices.BinarySearchFunc(c.history, from, func(h store.Change, r int64) int { return cmp.Compare(h.Rev, r) })
+	i, _ := slices.BinarySearchFunc(c.history, from,
+		func(h store.Change, r int64) int { return cmp.Compare(h.Rev, r) })
 	return c.history[i:]
 }
 

@@ -13,7 +13,8 @@ import (
 // span returns the bounds of [key, end) in the entries.
 func (c *Cluster) span(key, end string) (lo, hi int) {
 	at := func(k string) (int, bool) {
-		return slices.BinarySearchFunc(c.entries, k, func(e store.Entry, k string) int { return cmp.Compare(e.Key, k) })
+		return slices.BinarySearchFunc(c.entries, k,
+			func(e store.Entry, k string) int { return cmp.Compare(e.Key, k) })
 	}
 	lo, found := at(key)
 	if end == "" {

@@ -22,7 +22,8 @@ type Tally struct {
 
 // Requests is the number of requests of all kinds.
 func (t *Tally) Requests() int64 {
-	return t.Gets.Load() + t.Txns.Load() + t.Grants.Load() + t.Renews.Load() + t.Revokes.Load() + t.Watches.Load()
+	return t.Gets.Load() + t.Txns.Load() + t.Grants.Load() + t.Renews.Load() + t.Revokes.Load() +
+		t.Watches.Load()
 }
 
 // Count returns s, counted in t.

@@ -130,9 +130,10 @@ func testGuards(h *harness) {
 		{"longer value", store.Guard{Key: h.key("v"), What: store.ValueIs, Value: "xx"}, false},
 		{"empty value", store.Guard{Key: h.key("e"), What: store.ValueIs, Value: ""}, true},
 		{"value of an absent key", store.Guard{Key: h.key("x"), What: store.ValueIs, Value: ""}, false},
-		{"value of an empty range", store.Guard{Key: none, End: store.End(none), What: store.ValueIs, Value: ""},
+		{"value of an empty range",
+			store.Guard{Key: none, End: store.End(none), What: store.ValueIs, Value: ""}, false},
+		{"value of every key", store.Guard{Key: n, End: store.End(n), What: store.ValueIs, Value: "1"},
 			false},
-		{"value of every key", store.Guard{Key: n, End: store.End(n), What: store.ValueIs, Value: "1"}, false},
 	} {
 		got := h.txn(store.Txn{If: []store.Guard{c.guard},
 			Then: []store.Write{store.Put(h.key("done"), []byte(c.name))}})
@@ -178,7 +179,8 @@ func testRefused(h *harness) {
 		"too many guards":        {If: many, Then: []store.Write{a}},
 		"too many writes":        {Then: writes},
 		"no key":                 {Then: []store.Write{store.Put("", []byte("1"))}},
-		"twice, behind a guard":  {If: []store.Guard{store.Unchanged(h.key("a"), 1)}, Then: []store.Write{a, a}},
+		"twice, behind a guard": {If: []store.Guard{store.Unchanged(h.key("a"), 1)},
+			Then: []store.Write{a, a}},
 	} {
 		if _, err := h.A.Txn(h.Context(), bad); !store.Refused(err) {
 			h.Errorf("%s: %v, want a refusal", name, err)

@@ -104,7 +104,8 @@ func testRivals(h *harness) {
 			s = h.B
 		}
 		wg.Go(func() {
-			_, errs[i] = store.Send(h.Context(), &rough{Store: s, fates: []fate{mute}}, h.request(fmt.Sprint(i)))
+			_, errs[i] = store.Send(h.Context(), &rough{Store: s, fates: []fate{mute}},
+				h.request(fmt.Sprint(i)))
 		})
 	}
 	wg.Wait()
@@ -140,7 +141,8 @@ func testCancelled(h *harness) {
 	if _, err := h.A.Get(ctx, h.key("a"), ""); !errors.Is(err, context.Canceled) {
 		h.Errorf("get: %v", err)
 	}
-	if _, err := h.A.Txn(ctx, store.Txn{Then: []store.Write{store.Put(h.key("a"), []byte("1"))}}); err == nil ||
+	if _, err := h.A.Txn(ctx,
+		store.Txn{Then: []store.Write{store.Put(h.key("a"), []byte("1"))}}); err == nil ||
 		store.Refused(err) {
 		h.Errorf("transaction: %v", err)
 	}

@@ -52,7 +52,8 @@ func slots(c *command.Call, o *node.Options) error {
 		l.Devices = set.All()
 	}
 	if o.Job.Roles != nil { // its trainers take the devices in turn
-		o.Job.Slots = o.Job.Roles.Most(roles.Size{Nodes: o.Job.Limits.Min, Slots: max(n, 1), Hosts: o.Job.Hosts})
+		o.Job.Slots = o.Job.Roles.Most(
+			roles.Size{Nodes: o.Job.Limits.Min, Slots: max(n, 1), Hosts: o.Job.Hosts})
 		delete(o.Given, "nproc-per-node")
 		return nil
 	}
@@ -177,7 +178,9 @@ func interpreted(c *command.Call) ([]string, error) {
 		return nil, problem.New(problem.Usage, "--module and --no-python").
 			Because("a module is run by Python").Cure("one of them")
 	case runPath:
-		return []string{"-u", "-c", "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"}, nil
+		return []string{"-u", "-c",
+				"import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"},
+			nil
 	case module:
 		return []string{"-u", "-m"}, nil
 	case strings.HasSuffix(c.Args[0], ".py") && !c.Truth("no-python"):

@@ -31,11 +31,13 @@ func modes(c *command.Call, _ *node.Options) error {
 		{"server", "rdzv-endpoint", "each names the server"},
 		{"server", "standalone", "--standalone uses the local server"},
 		{"grace", "shutdown-timeout", "each is the time to save before a stop"},
-		{"virtual-local-rank", "device-binding", "--virtual-local-rank is --device-binding=env with LOCAL_RANK=0"},
+		{"virtual-local-rank", "device-binding",
+			"--virtual-local-rank is --device-binding=env with LOCAL_RANK=0"},
 	} {
 		a, b := c.Setting(pair[0]), c.Setting(pair[1])
 		if a.From == command.FromFlag && b.From == command.FromFlag && a.Text != b.Text {
-			return problem.New(problem.Usage, "%s and %s", a, b).Because("%s", pair[2]).Cure("leave one of them out")
+			return problem.New(problem.Usage, "%s and %s", a, b).Because("%s", pair[2]).
+				Cure("leave one of them out")
 		}
 	}
 	return nil

@@ -25,7 +25,8 @@ import (
 
 // jobSettings are the flags whose values are the job's once its first agent made it.
 var jobSettings = []string{"np", "nproc-per-node", "batch-size", "lr", "base-np", "scaling", "table",
-	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load", "save-from", "on-nan",
+	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load", "save-from",
+	"on-nan",
 	"max-restarts", "last-call", "grace", "finish-timeout"}
 
 // Parse reads and checks the whole line before anything is touched.
@@ -56,7 +57,8 @@ func sizes(c *command.Call, o *node.Options) (err error) {
 		}
 	}
 	if n := c.Getenv("SLURM_NNODES"); target.Slurm(c) != "" {
-		if j.Limits, err = (command.Setting{Name: "np", Text: n, Origin: "SLURM_NNODES"}).Limits(); err != nil {
+		if j.Limits, err = (command.Setting{Name: "np", Text: n, Origin: "SLURM_NNODES"}).
+			Limits(); err != nil {
 			return err
 		}
 	}
@@ -67,8 +69,8 @@ func sizes(c *command.Call, o *node.Options) (err error) {
 		return err
 	}
 	if j.Slots > scaling.MaxWorld/j.Limits.Max {
-		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers", j.Limits.Max, j.Slots,
-			scaling.MaxWorld).Cure(command.NpFix)
+		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers", j.Limits.Max,
+			j.Slots, scaling.MaxWorld).Cure(command.NpFix)
 	}
 	return nil
 }

@@ -14,12 +14,14 @@ import (
 // roleFlags are the settings of jobs with parameter servers, as Paddle's launchers have them.
 func roleFlags() []command.Flag {
 	return []command.Flag{
-		{Name: "run-mode", Arg: "MODE", Usage: "collective, ps, ps-heter or rpc (by the flags below, else collective)",
-			Env: []string{"PADDLE_RUN_MODE"}, Values: []string{"collective", "ps", "ps-heter", "rpc"}},
-		{Name: "servers", Arg: "ADDRESSES", Usage: "HOST:PORT of each parameter server, the same list on every node",
-			Env: []string{"PADDLE_SERVERS_ENDPOINTS"}},
-		{Name: "workers", Arg: "ADDRESSES", Usage: "HOST or HOST:PORT of each trainer", Same: []string{"trainers"},
-			Env: []string{"PADDLE_TRAINERS_ENDPOINTS"}},
+		{Name: "run-mode", Arg: "MODE",
+			Usage: "collective, ps, ps-heter or rpc (by the flags below, else collective)",
+			Env:   []string{"PADDLE_RUN_MODE"}, Values: []string{"collective", "ps", "ps-heter", "rpc"}},
+		{Name: "servers", Arg: "ADDRESSES",
+			Usage: "HOST:PORT of each parameter server, the same list on every node",
+			Env:   []string{"PADDLE_SERVERS_ENDPOINTS"}},
+		{Name: "workers", Arg: "ADDRESSES", Usage: "HOST or HOST:PORT of each trainer",
+			Same: []string{"trainers"}, Env: []string{"PADDLE_TRAINERS_ENDPOINTS"}},
 		{Name: "heter-workers", Arg: "ADDRESSES",
 			Usage: "HOST:PORT of each heter worker; stages are separated by ;"},
 		{Name: "coordinators", Arg: "ADDRESSES", Usage: "HOST:PORT of each coordinator"},
@@ -62,7 +64,8 @@ func servers(c *command.Call, o *node.Options) error {
 	}
 	if mode.Given && !strings.HasPrefix(mode.Text, "ps") {
 		return problem.New(problem.Usage, "%s and %s", mode, given[0]).
-			Because("one mode holds for a job, and %s is of parameter servers", given[0]).Cure("--run_mode=ps")
+			Because("one mode holds for a job, and %s is of parameter servers", given[0]).
+			Cure("--run_mode=ps")
 	}
 	for _, name := range []string{"ips", "hang-timeout", "batch-size", "lr", "table", "numa-binding", "tty"} {
 		if s := c.Setting(name); s.Given && s.From == command.FromFlag {
@@ -172,7 +175,8 @@ func complete(c *command.Call, s *roles.Spec) error {
 	}
 	for _, at := range s.Servers {
 		if at != "" && !strings.Contains(at, ":") {
-			return servers.Refuse("%s has no port", at).Because("trainers dial a server at its port").Cure("%s", lists)
+			return servers.Refuse("%s has no port", at).Because("trainers dial a server at its port").
+				Cure("%s", lists)
 		}
 	}
 	if s.Servers == nil {
@@ -209,7 +213,8 @@ func ownPorts(_ *command.Call, o *node.Options) error {
 			}
 			if err := launch.Free(t.At); err != nil {
 				return problem.New(problem.Ports, "--servers: %v", err).Of(err).
-					Because("%s of this node is to listen there", t).Cure("end that process, or another port in --servers")
+					Because("%s of this node is to listen there", t).
+					Cure("end that process, or another port in --servers")
 			}
 		}
 	}
@@ -228,5 +233,6 @@ func serverCore(c *command.Call, o *node.Options) error {
 	}
 	return problem.New(problem.NoPaddlePS, "paddle %s has no parameter servers", core.Version).
 		Because("%s was built without them", core.Library).
-		Cure("pip install paddlepaddle==2.6.2 'numpy<2' 'protobuf==4.25.*' setuptools; 3.0.0 has them too, 3.1 and later do not")
+		Cure("pip install paddlepaddle==2.6.2 'numpy<2' 'protobuf==4.25.*' setuptools; 3.0.0 has them too, " +
+			"3.1 and later do not")
 }

@@ -204,16 +204,19 @@ const (
 
 // pickleArgs is Python's pickletools.opcodes, protocols 0 to 5.
 var pickleArgs = [256]int{
-	'(': noArg, '0': noArg, '1': noArg, '2': noArg, ')': noArg, 'N': noArg, 'Q': noArg, 'R': noArg, 'a': noArg,
-	'b': noArg, 'd': noArg, 'e': noArg, 'l': noArg, 'o': noArg, 's': noArg, 't': noArg, 'u': noArg, '}': noArg,
+	'(': noArg, '0': noArg, '1': noArg, '2': noArg, ')': noArg, 'N': noArg, 'Q': noArg, 'R': noArg,
+	'a': noArg,
+	'b': noArg, 'd': noArg, 'e': noArg, 'l': noArg, 'o': noArg, 's': noArg, 't': noArg, 'u': noArg,
+	'}':  noArg,
 	']':  noArg,
 	0x81: noArg, 0x85: noArg, 0x86: noArg, 0x87: noArg, 0x88: noArg, 0x89: noArg, 0x8f: noArg,
 	0x90: noArg, 0x91: noArg,
 	0x92: noArg, 0x93: noArg, 0x94: noArg, 0x97: noArg, 0x98: noArg,
 	'F': lines1, 'I': lines1, 'L': lines1, 'S': lines1, 'V': lines1, 'P': lines1, 'g': lines1, 'p': lines1,
 	'c': lines2, 'i': lines2,
-	'J': 4, 'K': 1, 'M': 2, 'G': 8, 'h': 1, 'j': 4, 'q': 1, 'r': 4, 0x80: 1, 0x82: 1, 0x83: 2, 0x84: 4, 0x95: 8,
-	'B': -4, 'C': -1, 'T': -4, 'U': -1, 'X': -4, 0x8a: -1, 0x8b: -4, 0x8c: -1, 0x8d: -8, 0x8e: -8, 0x96: -8,
+	'J': 4, 'K': 1, 'M': 2, 'G': 8, 'h': 1, 'j': 4, 'q': 1, 'r': 4, 0x80: 1, 0x82: 1, 0x83: 2, 0x84: 4,
+	0x95: 8,
+	'B':  -4, 'C': -1, 'T': -4, 'U': -1, 'X': -4, 0x8a: -1, 0x8b: -4, 0x8c: -1, 0x8d: -8, 0x8e: -8, 0x96: -8,
 }
 
 func skip(r *bufio.Reader, n int64) error {

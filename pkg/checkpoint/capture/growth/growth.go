@@ -49,7 +49,8 @@ func (g Files) Of(t dirfs.Reader, path string, now dirfs.FileState) (text, log b
 	if is.tail, err = sample(f, max(0, now.Size-growthSample), now.Size); err != nil {
 		return false, false, err
 	}
-	is.text = !strings.Contains(is.head, "\x00") && utf8.ValidString(is.head[:max(0, len(is.head)-utf8.UTFMax)])
+	is.text = !strings.Contains(is.head, "\x00") &&
+		utf8.ValidString(is.head[:max(0, len(is.head)-utf8.UTFMax)])
 	if is.text && was.text && is.state.Ino == was.state.Ino && is.state.Size > was.state.Size {
 		before, err := sample(f, max(0, was.state.Size-growthSample), was.state.Size)
 		if err != nil {

@@ -17,7 +17,8 @@ func (m *Memory) lacksFamily(l Look, wrote []Unit, number int64) Decision {
 			continue
 		}
 		if !slices.ContainsFunc(wrote, func(w Unit) bool { return w.Key == u.Key }) {
-			return Decision{Path: u.Key, Why: fmt.Sprintf("it was written for step %d, and not for step %d", u.Number, number)}
+			return Decision{Path: u.Key,
+				Why: fmt.Sprintf("it was written for step %d, and not for step %d", u.Number, number)}
 		}
 	}
 	return Decision{}
@@ -28,7 +29,8 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 	wrote = slices.DeleteFunc(slices.Clone(wrote), func(u Unit) bool { return m.apart[u.Key] })
 	for _, u := range wrote {
 		if was, ok := m.left[u.Key]; ok && u.Passes == was.passes {
-			return Decision{Path: u.Path, Why: "no save had it before, and it is not known to which save it belongs"}
+			return Decision{Path: u.Path,
+				Why: "no save had it before, and it is not known to which save it belongs"}
 		}
 	}
 	if u := behind(wrote); u.Path != "" && !finished(wrote) {
@@ -50,14 +52,16 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 	case len(m.passes) == 0 && !passes[1] && (len(passes) == 1 || finished(wrote)) && !text:
 		return Decision{} // they were all written, and all written again
 	case l.Temporary != "":
-		return Decision{Path: l.Temporary, Why: "a temporary name beside the first save: it may become a part of it"}
+		return Decision{Path: l.Temporary,
+			Why: "a temporary name beside the first save: it may become a part of it"}
 	case stays != "" && passes[1]:
-		return Decision{Path: stays, Why: "the checkpoint that the workers began from has it, and it was not written again"}
+		return Decision{Path: stays,
+			Why: "the checkpoint that the workers began from has it, and it was not written again"}
 	}
 	for _, u := range wrote {
 		if quiet := m.quiet(l, u.Since); l.Now.Sub(u.Since) < quiet {
-			return Decision{Path: u.Path, Why: "it is the first save, and what else belongs to it is not known yet",
-				Quiet: quiet}
+			return Decision{Path: u.Path,
+				Why: "it is the first save, and what else belongs to it is not known yet", Quiet: quiet}
 		}
 	}
 	return Decision{Guess: true}
@@ -138,7 +142,8 @@ func (m *Memory) lacksTogether(wrote []Unit, number *int64) Decision {
 		case u.Status != Done:
 			return Decision{Path: u.Name(), Why: u.Why}
 		default:
-			return Decision{Path: u.Path, Why: "it was not in the first save, and is not of the same save as the others"}
+			return Decision{Path: u.Path,
+				Why: "it was not in the first save, and is not of the same save as the others"}
 		}
 	}
 	return Decision{}

@@ -290,7 +290,8 @@ func (m *Memory) try(l Look, number *int64) Decision {
 // what the new one makes obsolete.
 func (m *Memory) beside(units, wrote []Unit) (take []Unit) {
 	for _, u := range units {
-		replaced := u.Counted && slices.ContainsFunc(wrote, func(w Unit) bool { return w.Counted && w.Key == u.Key })
+		replaced := u.Counted &&
+			slices.ContainsFunc(wrote, func(w Unit) bool { return w.Counted && w.Key == u.Key })
 		if !u.Fresh && u.InLast && !replaced {
 			take = append(take, u)
 		}
@@ -308,7 +309,8 @@ func (m *Memory) lacks(l Look, wrote []Unit, number *int64) Decision {
 		}
 	}
 	for _, u := range wrote {
-		if u.Dir && u.Counted && !u.Proven && !m.shaped(u) && l.Workers != Exited && !m.superseded(l.Units, u) {
+		if u.Dir && u.Counted && !u.Proven && !m.shaped(u) && l.Workers != Exited &&
+			!m.superseded(l.Units, u) {
 			return Decision{Path: u.Name(), Why: "nothing shows that no more files come into this directory"}
 		}
 	}

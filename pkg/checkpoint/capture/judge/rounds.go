@@ -112,5 +112,6 @@ func ordered(units []Unit) bool {
 
 // inOrder are the units as they were written for the first time.
 func inOrder(units []Unit) []Unit {
-	return slices.SortedFunc(slices.Values(units), func(a, b Unit) int { return cmp.Compare(a.First, b.First) })
+	return slices.SortedFunc(slices.Values(units),
+		func(a, b Unit) int { return cmp.Compare(a.First, b.First) })
 }

@@ -106,7 +106,8 @@ func (s *Store) Verify(ctx context.Context, h manifest.Hash) (*manifest.Manifest
 		}
 	}
 	if bad != nil { // a manifest is removed before its chunks
-		if _, err := s.disk.FS.Lstat(path.Join(layout.Manifests, h.String())); errors.Is(err, fs.ErrNotExist) {
+		if _, err := s.disk.FS.Lstat(path.Join(layout.Manifests, h.String())); errors.Is(err,
+			fs.ErrNotExist) {
 			return m, nil, fmt.Errorf("manifest %v: %w", h, layout.ErrNotHeld)
 		}
 	}
@@ -158,7 +159,8 @@ func (s *Store) ReadManifest(ctx context.Context, h manifest.Hash) (*manifest.Ma
 			return m, nil
 		}
 	}
-	if errors.Is(err, layout.ErrNotHeld) || errors.Is(err, layout.ErrDamaged) || errors.Is(err, manifest.ErrBadManifest) ||
+	if errors.Is(err, layout.ErrNotHeld) || errors.Is(err, layout.ErrDamaged) ||
+		errors.Is(err, manifest.ErrBadManifest) ||
 		errors.Is(err, schema.ErrNewerFormat) {
 		return nil, nil
 	}

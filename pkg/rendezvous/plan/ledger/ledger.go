@@ -94,9 +94,11 @@ func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e Closing)
 			l.NoProgress++
 		}
 		if l.NoProgress >= maxIdle {
-			s.Fail = &rendezvous.Outcome{Code: ExitNever, Source: "elastic", Node: &f.Node, Why: rendezvous.NoProgress,
-				Message: fmt.Sprintf("%d generations in a row ended without a commit, told progress or %s of running; "+
-					"the last: %s", l.NoProgress, healthy, f)}
+			s.Fail = &rendezvous.Outcome{Code: ExitNever, Source: "elastic", Node: &f.Node,
+				Why: rendezvous.NoProgress,
+				Message: fmt.Sprintf(
+					"%d generations in a row ended without a commit, told progress or %s of running; "+
+						"the last: %s", l.NoProgress, healthy, f)}
 		}
 		return
 	}

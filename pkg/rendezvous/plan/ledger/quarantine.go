@@ -69,7 +69,8 @@ func EditRecord(records []rendezvous.NodeRecord, node string,
 			return cmp.Or(cmp.Compare(a.Quarantine, b.Quarantine), cmp.Compare(a.Losses+a.Failures, b.Losses+
 				b.Failures))
 		})
-		records = slices.DeleteFunc(records, func(r rendezvous.NodeRecord) bool { return r.Node == least.Node })
+		records = slices.DeleteFunc(records,
+			func(r rendezvous.NodeRecord) bool { return r.Node == least.Node })
 	}
 	return records
 }

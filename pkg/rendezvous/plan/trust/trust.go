@@ -137,8 +137,8 @@ func Settle(s *rendezvous.Snapshot, f *rendezvous.Failure, b *ledger.Settled) {
 	}
 	to, why := e.target(s.Head)
 	if to == nil && why != "" && f.NaN {
-		b.Fail = lossOutcome(f, fmt.Sprintf("the loss is not a number at step %d, and no older checkpoint is left",
-			*at))
+		b.Fail = lossOutcome(f,
+			fmt.Sprintf("the loss is not a number at step %d, and no older checkpoint is left", *at))
 		return
 	}
 	if to == nil || !f.NaN && rolled >= MostRollbacks {
@@ -158,12 +158,12 @@ func settleNaN(s *rendezvous.Snapshot, e ending, b *ledger.Settled) {
 	case rules.OnNaN == rendezvous.NaNFails:
 		b.Fail = lossOutcome(e.failure, fmt.Sprintf("the loss is not a number at step %d", at))
 	case rolled >= rules.Rollbacks:
-		b.Fail = lossOutcome(e.failure, fmt.Sprintf("the loss is not a number at step %d, after going back %d times",
-			at, rolled))
+		b.Fail = lossOutcome(e.failure,
+			fmt.Sprintf("the loss is not a number at step %d, after going back %d times", at, rolled))
 	}
 }
 
 func lossOutcome(f *rendezvous.Failure, message string) *rendezvous.Outcome {
-	return &rendezvous.Outcome{Code: ledger.ExitNever, Source: "elastic", Node: &f.Node, Why: rendezvous.LossNaN,
-		Message: message}
+	return &rendezvous.Outcome{Code: ledger.ExitNever, Source: "elastic", Node: &f.Node,
+		Why: rendezvous.LossNaN, Message: message}
 }
