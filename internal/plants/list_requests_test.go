@@ -43,6 +43,10 @@ var requestPlants = []plant{
 		`if p, ok := held[c.Manifest]; ok && at.Before(p) && c.Number == 0 {`, pipeline, "TestCommitLeft"},
 	{"section 10: a copy on a spare is not waited for", reclaim + "/reclaim.go",
 		`len(missing)+len(spares) >= copies`, `len(missing) >= copies`, reclaim, "TestDecide"},
+	{"section 10: an agent that was started again knows how the job went on", reclaim + "/reclaim.go",
+		`c.Lived && c.World == g`, `c.World == g`, runtime, "TestWipedAndOthersHadGoneOn"},
+	{"section 10: an agent that lived in an older World knows of the newest", reclaim + "/reclaim.go",
+		`c.Lived && c.World == g`, `c.Lived && g > 0`, reclaim, "TestDecide"},
 	{"section 10: a spare that may have gone on is not waited for", reclaim + "/reclaim.go",
 		`case wait == ForAll && len(all) > 0:`, `case wait == ForAll && len(missing) > 0:`,
 		reclaim, "TestDecide"},
@@ -98,7 +102,7 @@ var requestPlants = []plant{
 		`		c.Spares = append(c.Spares, r.Node)
 `,
 		`		_ = r
-`, runtime, "TestWipedAndACopyIsOnASpare"},
+`, runtime, "TestWipedWhileASpareHasNoLease"},
 	{"section 10: a spare that was reported lost is waited for", machine + "/lost.go",
 		`!left && !o.snap.Missed[was.Incarnation]`, `!left`, runtime, "TestWipedAfterASpareWasLost"},
 	{"section 10: a spare without a registration is not waited for", machine + "/lost.go",

@@ -37,7 +37,10 @@ type Claim struct {
 	// other nodes that were registered under that World, by name
 	Spares []string `json:"spares,omitempty"`
 	// this node found the store behind; else it joined others that did
-	Behind   bool   `json:"behind"`
+	Behind bool `json:"behind"`
+	// Lived: the agent was in the job when the store lost it. One that was started again cannot know
+	// whether the job went on without it.
+	Lived    bool   `json:"lived,omitempty"`
 	Cluster  uint64 `json:"cluster,omitempty"` // the store that it last read, and the revision there
 	StoreRev int64  `json:"store_rev,omitempty"`
 	Rev      int64  `json:"-"`

@@ -145,7 +145,9 @@ func (m *Machine) claim() rendezvous.Claim {
 // reclaimJob claims the job for which the store is behind, while the workers go on.
 func (m *Machine) reclaimJob() {
 	if m.seen.wrongJob && m.leave == nil {
-		m.out.Request(outbox.Reclaim, action.Reclaim{Claim: m.claim()})
+		c := m.claim()
+		c.Lived = true
+		m.out.Request(outbox.Reclaim, action.Reclaim{Claim: c})
 	}
 }
 

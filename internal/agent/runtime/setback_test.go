@@ -337,9 +337,8 @@ func TestSetBackAndTheCopyIsOfTheFormerJob(t *testing.T) {
 	})
 }
 
-// The store and all nodes are lost together, and the copies of the newest commit are on rank 0's
-// node and on a spare. The member that comes back first has no copy: it waits for them, and does
-// not begin from scratch.
+// The store is lost together with rank 0's node and a spare, which have the copies of the newest
+// commit. The other member has none: it waits for one of them, and does not begin from scratch.
 func TestWipedAndACopyIsOnASpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
@@ -354,10 +353,11 @@ func TestWipedAndACopyIsOnASpare(t *testing.T) {
 			t.Fatalf("the copies are not on %s and the spare", zero)
 		}
 		for _, x := range s.agents {
-			x.kill()
+			if x.node != first {
+				x.kill()
+			}
 		}
 		s.wipe()
-		s.start(first)
 		time.Sleep(5 * time.Minute)
 		if snap := s.snapshot(); snap.Job != nil {
 			t.Errorf("made again without a copy: %+v\n%s", snap.Job, s.story())
@@ -366,6 +366,35 @@ func TestWipedAndACopyIsOnASpare(t *testing.T) {
 		s.until("it runs again", 2*time.Minute, func(x rendezvous.Snapshot) bool {
 			return x.World != nil && x.World.Resume != nil && s.running(0, 2)(x)
 		})
+		s.end()
+	})
+}
+
+// One of two nodes is lost. The other one goes on with a new node, and both of these are lost with
+// the store. The first one comes back alone: it never heard of the new node, and waits for its
+// partner for as long as it takes.
+func TestWipedAndOthersHadGoneOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		nodes := s.trains("a", "b")
+		s.commit()
+		first := nodes[0]
+		first.kill()
+		s.start("c")
+		s.until("the others go on", time.Minute, s.running(2, 2))
+		s.commit()
+		for _, x := range s.agents {
+			x.kill()
+		}
+		s.wipe()
+		s.start(first.name)
+		time.Sleep(5 * time.Minute)
+		if snap := s.snapshot(); snap.Job != nil {
+			t.Errorf("made again without the others: %+v\n%s", snap.Job, s.story())
+		}
+		s.start(nodes[1].name)
+		s.start("c")
+		s.until("it runs again", 30*time.Second, s.running(3, 2))
 		s.end()
 	})
 }

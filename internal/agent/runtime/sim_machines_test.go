@@ -58,10 +58,14 @@ func (s *faulty) insist(x *rendezvous.Snapshot, waited time.Duration) {
 		return
 	}
 	m := reclaim.Without(x.Claims, choices[len(choices)-1])
-	if m == nil || len(m.Missing) == 0 {
+	if m == nil {
 		return
 	}
-	s.note("the operator goes on without %v", m.Missing)
+	v := reclaim.Decide(x.Claims, m.Job.UID, reclaim.ForEnough)
+	if v.Remake != nil {
+		return
+	}
+	s.note("the operator goes on without %v", v.Missing)
 	r := txn.Requests{Store: s.etcd.Client("operator"), Job: s.job.Name}
 	_, err := r.Remake(s.t.Context(), txn.Remaking{Me: x.Claims[0], Job: m, Own: s.job, Seen: x})
 	if err != nil && !store.Moved(err) {

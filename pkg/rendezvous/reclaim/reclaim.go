@@ -37,8 +37,10 @@ const (
 // every holder of the newest commit that is known, has claimed and looked at its disk since: a
 // newer commit is then on none of them, because none passes while there is a claim. A spare may
 // have gone on where all members died. With ForEnough every member is enough, or so many of them
-// that fewer members and spares are missing than every commit has copies. A commit that is known
-// of, and that only a missing node has, is waited for without a limit.
+// that fewer members and spares are missing than every commit has copies; but members and spares
+// are waited for without a limit where no claimant lived in that World until the store was lost:
+// a missing node may have gone on with nodes that the claimants never heard of. So is a commit
+// that is known of, and that only a missing node has.
 func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	chosen := newestJob(claims)
 	if chosen != uid {
@@ -69,7 +71,8 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	switch all := sorted(missing, spares, away); {
 	case wait == ForAll && len(all) > 0:
 		return Verdict{Missing: all}
-	case len(missing) > 0 && len(missing)+len(spares) >= copies:
+	case len(missing) > 0 && len(missing)+len(spares) >= copies,
+		len(missing)+len(spares) > 0 && !lived(mine, last.World):
 		return Verdict{Missing: sorted(missing, spares)}
 	}
 	return Verdict{Remake: remake(claims, mine, missing, best)}
@@ -77,6 +80,11 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 
 // certain is how many copies every commit has at least, where there are nodes for them.
 const certain = 2
+
+// lived reports whether a claimant was in World g when the store was lost.
+func lived(mine []rendezvous.Claim, g schema.Generation) bool {
+	return slices.ContainsFunc(mine, func(c rendezvous.Claim) bool { return c.Lived && c.World == g })
+}
 
 // absent are the members of the newest World that have not claimed.
 func absent(mine []rendezvous.Claim, last rendezvous.Claim) (missing []string) {

@@ -37,7 +37,7 @@ func decide(claims []claim, uid schema.UID, wait Wait) Verdict { return Decide(a
 // says makes the claim of a node to job "u" of world g with those members; has are the checkpoints
 // on its disk.
 func says(node string, g schema.Generation, members string, has ...checkpoint.Head) claim {
-	c := claim{Node: node, Looked: true, Job: rendezvous.Job{UID: "u", Time: time.Unix(100, 0), Rules: rendezvous.Rules{Replicas: 2}},
+	c := claim{Node: node, Looked: true, Lived: true, Job: rendezvous.Job{UID: "u", Time: time.Unix(100, 0), Rules: rendezvous.Rules{Replicas: 2}},
 		Generation: g, World: g, Rank: -1,
 		Members: strings.Fields(members), Heads: has, Wish: rendezvous.Wish{NP: 2, Request: "r"}, WishRev: 7}
 	c.Count, c.Rank = len(c.Members), slices.Index(c.Members, node)
@@ -56,6 +56,9 @@ func (c claim) of(uid schema.UID, before ...schema.UID) claim {
 }
 
 func (c claim) knows(h checkpoint.Head) claim { c.Known = h; return c }
+
+// again is the claim of an agent that was started after the store was lost.
+func (c claim) again() claim { c.Lived = false; return c }
 
 func (c claim) damaged() claim { c.Newest = nil; return c }
 
@@ -121,6 +124,12 @@ func TestDecide(t *testing.T) {
 		{"one of two is not", []claim{says("a", 3, "a b", two)}, ForAll, "wait for b"},
 		{"nor after the limit: fewer than copies", []claim{says("a", 3, "a b", two)}, ForEnough,
 			"remake: fence 3, 3 was 2 on a, without b"},
+		{"nor after the limit where the other one may have gone on with new nodes",
+			[]claim{says("a", 3, "a b", two).again()}, ForEnough, "wait for b"},
+		{"also where an agent lived in an older World", []claim{says("a", 3, "a b", two).again(),
+			says("c", 2, "a b c", two)}, ForEnough, "wait for b"},
+		{"so may a spare", []claim{says("a", 3, "a", two).again().later(func(c *claim) { c.Spares = []string{"s"} })},
+			ForEnough, "wait for s"},
 		{"two of three are not, and there are two copies", []claim{says("c", 3, "a b c", one)}, ForEnough, "wait for a b"},
 		{"fewer members than copies are, but with a spare that may have one",
 			[]claim{says("a", 3, "a b", two).later(func(c *claim) { c.Spares = []string{"s"} })}, ForEnough,
