@@ -47,7 +47,7 @@ FUZZ = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous/status:FuzzReco
 	internal/progress:FuzzProgress internal/configfile:FuzzParse internal/cli:FuzzCommandLine internal/cli:FuzzEnvironment \
 	internal/handover:FuzzSocket internal/handover:FuzzStore internal/hang:FuzzEvidence internal/hang:FuzzAsk internal/hang:FuzzKernel \
 	internal/check:FuzzRequest internal/check:FuzzTransfer pkg/checkpoint/chunkstore:FuzzDisk internal/node/disk:FuzzClaim \
-	pkg/checkpoint/capture:FuzzTold internal/kube:FuzzStatefulSets
+	pkg/checkpoint/capture:FuzzProgress internal/kube:FuzzStatefulSets
 # Inputs, not seconds: at the end of its time `go test -fuzz` sometimes fails with "context deadline exceeded".
 FUZZTIME ?= 10000x
 
@@ -70,7 +70,7 @@ soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; Te
 	COUNT=$(or $(COUNT),60) $(GO) test -count=1 -timeout 3h ./integration -run TestSlowWorkIsNoHang
 	COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 6h ./integration/...
 	COUNT=1 $(GO) test -count=1 -timeout 1h ./pkg/checkpoint -run TestEveryFaultOfParts
-	$(if $(TORCH),TORCH=$(TORCH) COUNT=$(or $(COUNT),30) $(GO) test -tags torch -count=1 -timeout 6h ./integration -run 'TestFSDP|TestANodeIsLostWhile|TestScriptsOfUsersStay|TestFullyShardedStateIsToldAndNotKept' -v)
+	$(if $(TORCH),TORCH=$(TORCH) COUNT=$(or $(COUNT),30) $(GO) test -tags torch -count=1 -timeout 6h ./integration -run 'TestFSDP|TestANodeIsLostWhile|TestScriptsOfUsersStay|TestFullyShardedStateIsReportedAndNotKept' -v)
 	$(MAKE) frameworks COUNT=$(or $(COUNT),20)
 	$(MAKE) kube
 	$(MAKE) slurm

@@ -114,7 +114,7 @@ func names(doc, word string) bool {
 	return regexp.MustCompile("`" + regexp.QuoteMeta(word) + "[ `=]").MatchString(doc)
 }
 
-func TestWordsOfTheReference(t *testing.T) {
+func TestTermsOfTheReference(t *testing.T) {
 	ref := read(t, "docs/REFERENCE.md")
 	for _, c := range []struct{ folder, typ, what string }{
 		{"pkg/rendezvous", "Why", "why_code"},

@@ -127,7 +127,7 @@ func (j *zeroJob) finished() {
 }
 
 // The same job with the other values of --load.
-func TestWhoLoadsShards(t *testing.T) {
+func TestLoadModesOfShards(t *testing.T) {
 	t.Parallel()
 	for load, want := range map[string]map[string]string{
 		"all":   {"0": "[0, 1, 2]", "1": "[0, 1, 2]", "2": "[0, 1, 2]"},

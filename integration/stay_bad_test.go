@@ -50,7 +50,7 @@ func TestAWrapperOfAnOldWorldIsRefused(t *testing.T) {
 }
 
 // Workers with sharded state say so once, and are started again when the world changes.
-func TestShardedStateIsToldAndNotKept(t *testing.T) {
+func TestShardedStateIsReportedAndNotKept(t *testing.T) {
 	t.Parallel()
 	s := newMistaken(t, "zero", "a", "b", "c")
 	s.toldAndNotKept("ZeroRedundancyOptimizer")
@@ -109,7 +109,7 @@ func TestAStepThatCatchesExceptionsIsLeft(t *testing.T) {
 }
 
 // A step that catches BaseException is told so, and its worker is started again.
-func TestAStepThatCatchesEverythingIsTold(t *testing.T) {
+func TestAStepThatCatchesEveryErrorIsReported(t *testing.T) {
 	t.Parallel()
 	s := newMistaken(t, "everything", "a", "b", "c")
 	g := s.trains(0, "a", "b", "c")
@@ -134,7 +134,7 @@ func TestAHelperOfAnotherVersion(t *testing.T) {
 }
 
 // A group of new_group that outlives its world is told, and its worker is started again.
-func TestAGroupOfAnOldWorldIsTold(t *testing.T) {
+func TestAGroupOfAnOldWorldIsReported(t *testing.T) {
 	t.Parallel()
 	s := newMistaken(t, "group", "a", "b")
 	g := s.trains(0, "a", "b")

@@ -558,7 +558,7 @@ func TestAskedBeforeTheOthersCame(t *testing.T) {
 	p.ends(t, 143, "asked")
 }
 
-func TestProgressIsTold(t *testing.T) {
+func TestProgressIsReported(t *testing.T) {
 	envs := environ(t, fixed(60), 1, 2, t.TempDir())
 	mustComplete(t, envs, smallRun...)
 	data, err := os.ReadFile(getenv(envs[0])("ELASTIC_PROGRESS_FILE"))

@@ -54,13 +54,13 @@ var shown = []string{"PADDLE_TRAINER_ENDPOINTS", "FLAGS_selected_gpus", "FLAGS_s
 // node, and where the rest can be read. logs is the log directory as people see it.
 func Announce(in Inputs, logs string, now time.Time) string {
 	device := "CPU"
-	told := map[string]string{}
+	values := map[string]string{}
 	for _, kv := range Given(in)[0] {
 		name, value, _ := strings.Cut(kv, "=")
-		told[name] = value
+		values[name] = value
 	}
 	for _, kind := range []string{"gpu", "xpu", "npu"} {
-		if _, ok := told["FLAGS_selected_"+kind+"s"]; ok {
+		if _, ok := values["FLAGS_selected_"+kind+"s"]; ok {
 			device = strings.ToUpper(kind)
 		}
 	}
@@ -69,7 +69,7 @@ func Announce(in Inputs, logs string, now time.Time) string {
 	fmt.Fprintf(&b, "launch train in %s mode\n", device)
 	fmt.Fprintf(&b, "INFO %s launch_utils.py:472] Local start %d processes. First process distributed "+
 		"environment info (Only For Debug):\n", stamp, in.Workers)
-	table(&b, shown, told)
+	table(&b, shown, values)
 	fmt.Fprintf(&b, "INFO %s launch_utils.py:475] details abouts PADDLE_TRAINER_ENDPOINTS can be "+
 		"found in %s, and detail running logs maybe found in %s",
 		stamp, filepath.Join(logs, "endpoints.log"), filepath.Join(logs, "workerlog.0"))
@@ -79,14 +79,14 @@ func Announce(in Inputs, logs string, now time.Time) string {
 func stamped(now time.Time) string { return now.Format("2006-01-02 15:04:05,000") }
 
 // table shows the named variables that are told, in the order of the names.
-func table(b *strings.Builder, names []string, told map[string]string) {
+func table(b *strings.Builder, names []string, values map[string]string) {
 	const left, right = 40, 45
 	border := strings.Repeat("=", left+2+right)
 	fmt.Fprintf(b, "+%s+\n", border)
 	fmt.Fprintf(b, "|%*s  %s|\n", left, "Distributed Envs", centre("Value", right))
 	fmt.Fprintf(b, "+%s+\n", strings.Repeat("-", left+2+right))
 	for _, name := range names {
-		value, ok := told[name]
+		value, ok := values[name]
 		if !ok {
 			continue
 		}

@@ -43,12 +43,12 @@ func AnnounceTasks(in Inputs, logs string, now time.Time) string {
 		fmt.Fprintf(&b, "INFO %s launch_utils.py:%d] Local %s start %d processes. First process "+
 			"distributed environment info (Only For Debug):\n",
 			stamped(now), kind.line, kind.word, count)
-		told := map[string]string{}
+		values := map[string]string{}
 		for _, kv := range given[first] {
 			name, value, _ := strings.Cut(kv, "=")
-			told[name] = value
+			values[name] = value
 		}
-		table(&b, shownOfTask, told)
+		table(&b, shownOfTask, values)
 	}
 	at := func(stem string) string { return filepath.Join(logs, stem+".*") }
 	fmt.Fprintf(&b, "INFO %s launch_utils.py:903] Please check servers, workers and heter_worker logs in "+

@@ -196,11 +196,11 @@ func ours(name string) bool {
 			return true
 		}
 	}
-	return slices.Contains(told, name)
+	return slices.Contains(workerNames, name)
 }
 
-// told are the other names that workers may be given, and that mean nothing to them from elsewhere.
-var told = []string{
+// workerNames are the other names that workers may be given, and that mean nothing to them from elsewhere.
+var workerNames = []string{
 	"ELASTIC_AGENT_SOCKET", "ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE",
 	"ELASTIC_EVIDENCE",
 	"ELASTIC_GENERATION", "ELASTIC_GLOBAL_BATCH_SIZE",

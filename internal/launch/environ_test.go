@@ -82,14 +82,14 @@ func TestRanksAcrossWorkers(t *testing.T) {
 // must not see what those told.
 func TestInherited(t *testing.T) {
 	in := example(t)
-	told := launch.Environ(in)[0]
+	given := launch.Environ(in)[0]
 	in.Plan, in.PaddlePort, in.Endpoints = nil, 0, nil
 	chosen := []string{"OMP_NUM_THREADS", "PADDLE_DISTRI_BACKEND", "PADDLE_WITH_GLOO", "PADDLE_GLOO_RENDEZVOUS",
 		"PADDLE_GLOO_FS_PATH"}
 	keep := []string{"PATH=/bin", "CUDA_VISIBLE_DEVICES=3,1", "ELASTIC_SERVER=a:2379", "PADDLE_DISTRI_BACKEND=gloo",
 		"X=a=b", "RANKS=9", "MASTERS=9"}
 	in.Inherited = slices.Clone(keep)
-	for _, kv := range told {
+	for _, kv := range given {
 		name, _, _ := strings.Cut(kv, "=")
 		if !slices.Contains(chosen, name) {
 			in.Inherited = append(in.Inherited, name+"=stale")
@@ -236,7 +236,7 @@ func TestUnknownStep(t *testing.T) {
 	}
 }
 
-func TestUnevenWorldIsToldPerRank(t *testing.T) {
+func TestUnevenWorldIsGivenPerRank(t *testing.T) {
 	in := example(t)
 	plan, err := scaling.For(scaling.Base{Batch: 10, Nodes: 2, Slots: 2, Policy: scaling.FixedBatch}, 4)
 	if err != nil {
@@ -263,7 +263,7 @@ func TestLongListsAreLeftOut(t *testing.T) {
 		in.Own = []string{"10.0.0.2:42001", "10.0.0.2:42002"}
 		m := values(t, launch.Environ(in)[1])
 		if _, ok := m["PADDLE_TRAINER_ENDPOINTS"]; ok != want {
-			t.Errorf("a list of %d characters is told: %v, want %v", length, ok, want)
+			t.Errorf("a list of %d characters is given: %v, want %v", length, ok, want)
 		}
 		if m["PADDLE_CURRENT_ENDPOINT"] != "10.0.0.2:42002" {
 			t.Errorf("own endpoint %q", m["PADDLE_CURRENT_ENDPOINT"])

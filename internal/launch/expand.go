@@ -18,7 +18,7 @@ var placeholder = regexp.MustCompile(`\{[a-z][a-z_]*\}`)
 func CheckPlaceholders(args []string) error {
 	for _, a := range args {
 		for _, p := range placeholder.FindAllString(a, -1) {
-			if !slices.Contains(told, variableOf(p)) {
+			if !slices.Contains(workerNames, variableOf(p)) {
 				return fmt.Errorf("%w %s: no worker is told %s", ErrPlaceholder, p, variableOf(p))
 			}
 		}

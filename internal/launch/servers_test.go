@@ -92,7 +92,7 @@ func TestEnvironmentOfStages(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfServers(t *testing.T) {
+func TestLinesAboutServers(t *testing.T) {
 	t.Parallel()
 	spec := roles.Spec{Mode: roles.PS, Servers: make([]string, 1), Trainers: make([]string, 2)}
 	in := taskInputs(t, &spec, roles.Size{Nodes: 1}, 0, "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4")
@@ -115,7 +115,7 @@ func TestWhatIsSaidOfServers(t *testing.T) {
 }
 
 // What is said at the end names what was ended on this node.
-func TestWhatIsSaidOfTheEnd(t *testing.T) {
+func TestLinesAboutTheEnd(t *testing.T) {
 	t.Parallel()
 	const through, heter, servers = "all workers exit, going to finish", "all heter_worker are killed", "all parameter server are killed"
 	of := func(all ...roles.Role) (tasks []roles.Task) {

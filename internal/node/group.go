@@ -151,7 +151,7 @@ func (g *group) lastStep(local int) (*int64, bool) {
 	g.mu.Lock()
 	began := uint64(g.began)
 	g.mu.Unlock()
-	step, nan := lastTold(launch.WorkerDir(g.runDir, began, local))
+	step, nan := lastProgress(launch.WorkerDir(g.runDir, began, local))
 	rule := g.w.job.Load().Rules.OnNaN
 	return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
 }

@@ -78,9 +78,9 @@ func (w *workers) reportNaN(ctx context.Context, world rendezvous.World, step *i
 	return err == nil
 }
 
-// lastTold is the last step that a worker told in a run directory, and whether its loss was not a
+// lastProgress is the last step that a worker reported in a run directory, and whether its loss was not a
 // number then.
-func lastTold(dir string) (step *int64, nan bool) {
+func lastProgress(dir string) (step *int64, nan bool) {
 	tail := progress.NewTail(filepath.Join(dir, "progress.jsonl"))
 	p, _ := tail.Read()
 	return p.Step, tail.LossNaN()

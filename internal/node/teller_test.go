@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/action"
 )
 
-func TestTellingDoesNotWaitForAStoppedTerminal(t *testing.T) {
+func TestOutputDoesNotWaitForAStoppedTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe() // never read
 		tell := newTeller(w)
@@ -36,7 +36,7 @@ func TestTheLastLinesAreWritten(t *testing.T) {
 
 // What is told names nodes and repeats last words of workers on other machines: none of it commands
 // the terminal.
-func TestForeignWordsAreEscaped(t *testing.T) {
+func TestControlCharactersOfOthersAreEscaped(t *testing.T) {
 	var b strings.Builder
 	tell := newTeller(&b)
 	for _, raw := range []bool{false, true} {

@@ -105,11 +105,11 @@ func (w *workers) warm(spec worker.Spec, how worker.Warming) *worker.Prepared {
 func (w *workers) tellWarm(p *worker.Prepared) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.prepared != p || w.toldWarm {
+	if w.prepared != p || w.saidWarm {
 		return
 	}
 	if n, bytes := p.Waiting(); n > 0 {
-		w.toldWarm = true
+		w.saidWarm = true
 		w.notice(fmt.Sprintf("warm workers: %d waiting for the next start, %d MiB of memory; --warm=off "+
 			"does without",
 			n, bytes>>20))

@@ -62,7 +62,7 @@ type workers struct {
 
 	mu       sync.Mutex       // guards what follows
 	prepared *worker.Prepared // for the next generation
-	toldWarm bool             // it was said that processes wait
+	saidWarm bool             // it was said that processes wait
 	closed   bool
 	ports    ports
 }

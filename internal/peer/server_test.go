@@ -369,7 +369,7 @@ func follow(t *testing.T, c *Client, to membership.Ref, f func(beat func() membe
 	return <-result
 }
 
-func TestFollowEndsAfterItsLastWord(t *testing.T) {
+func TestFollowEndsAfterTheLastMessage(t *testing.T) {
 	b := newAgent("b", "b1").serve(t, secret, defaultLimits())
 	ctx, cancel := context.WithCancel(t.Context())
 	entered, leave, result := make(chan struct{}), make(chan struct{}), make(chan membership.Answer, 1)

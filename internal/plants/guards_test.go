@@ -103,7 +103,7 @@ var guards = []plant{
 		`return unicode.IsControl(r) ||`, `return`, "internal/phrase", "TestPlain"},
 	{"an agent prints control characters", "internal/node/teller.go",
 		`text := phrase.Plain(l.Text)`, `text, _ := l.Text, phrase.Plain`,
-		"internal/node", "TestForeignWordsAreEscaped"},
+		"internal/node", "TestControlCharactersOfOthersAreEscaped"},
 	{"a bad line gets no why", "internal/cli/command/refused.go",
 		`e.Status != problem.Usage.Status() ||`, `true ||`, "internal/cli", "TestBadCommandLines"},
 }

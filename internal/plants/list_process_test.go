@@ -94,7 +94,7 @@ var processPlants = []plant{
 `,
 		``, capture, "TestPausesThatMixedSaves"},
 	{"a file that comes after the mark is in the save", capture + "/picture.go",
-		`e.numbered() || e.newest() > told:`, `e.numbered():`, capture, "TestFileBesideOneWithAMark"},
+		`e.numbered() || e.newest() > lastMark:`, `e.numbered():`, capture, "TestFileBesideOneWithAMark"},
 	{"a save is taken without what the last one wrote", capture + "/judge/belong.go",
 		`if !slices.ContainsFunc(wrote, func(u Unit) bool { return u.Key == key }) {`,
 		`if !slices.ContainsFunc(wrote, func(u Unit) bool { return u.Key == key }) && false {`,
@@ -103,9 +103,9 @@ var processPlants = []plant{
 		`if u.Dir && u.Counted && !u.Proven && `, `if u.Dir && u.Counted && !u.Proven && false && `,
 		capture, "TestDirectoryOfAStep"},
 	{"a save that waits is not reported", capture + "/picture.go",
-		`	c.doubt.told = now
+		`	c.delay.reported = now
 	return []Refusal{`,
-		`	c.doubt.told = now
+		`	c.delay.reported = now
 	return nil
 	return []Refusal{`, capture, "TestUnsettledSaveIsReported"},
 	{"the agent's own state is a save", capture + "/look.go",

@@ -68,7 +68,7 @@ func (k *trainer) write(t *testing.T, name, text string) {
 
 func atStep(n int64) rendezvous.Progress { return rendezvous.Progress{Step: &n} }
 
-func TestTrainerIsTold(t *testing.T) {
+func TestProgressReachesTheTrainer(t *testing.T) {
 	k := newTrainer(t)
 	k.Tell(rendezvous.Progress{Step: new(int64(131)), Loss: new(0.41), SamplesPerSecond: new(870.5), Done: new(0.459),
 		Left: new(rendezvous.Seconds(312500 * time.Millisecond)), Time: time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)})
@@ -119,7 +119,7 @@ func TestTrainerThatDoesNotAnswer(t *testing.T) {
 }
 
 // The last report is made after the agent was asked to end.
-func TestTrainerIsToldTheEnd(t *testing.T) {
+func TestTheEndReachesTheTrainer(t *testing.T) {
 	k := newTrainer(t)
 	k.answers <- 200
 	k.Tell(atStep(1))

@@ -65,7 +65,7 @@ type claimant struct {
 	keep     context.CancelFunc
 	lapsed   chan store.Lease
 	wrote    *rendezvous.Claim // as it is in the store
-	told     string
+	reported string
 }
 
 // Reclaim returns the job that the store holds when the claim is over: one that succeeds c's,
@@ -292,8 +292,8 @@ func (k *claimant) wait(v reclaim.Verdict) {
 		text = fmt.Sprintf("the server lost job %s; waiting for %s, to make it again", k.r.Job.Name,
 			strings.Join(v.Missing, ", "))
 	}
-	if text != k.told && time.Since(k.began) > quiet {
-		k.told = text
+	if text != k.reported && time.Since(k.began) > quiet {
+		k.reported = text
 		k.tell(text)
 	}
 }

@@ -141,7 +141,7 @@ func TestPrefix(t *testing.T) {
 
 // Last lines of a worker that elastic ended, as Paddle's about SIGTERM, mislead a reader of its
 // log.
-func TestLogSaysWhoEndedTheWorker(t *testing.T) {
+func TestLogSaysThatElasticEndedTheWorker(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 1, `trap 'echo received SIGTERM; exit 15' TERM; echo up; while :; do sleep 0.01; done`)
 	s.Ranks = []int{7}

@@ -616,7 +616,7 @@ func TestWatcherIgnoresShortFreeze(t *testing.T) {
 
 // A clock that runs out late says that this process did not run: what came in that time is read
 // before silence is a sign.
-func TestWatcherThatComesLateAccusesNobody(t *testing.T) {
+func TestLateWatcherSuspectsNoNode(t *testing.T) {
 	t0 := time.Now()
 	for _, c := range []struct {
 		late time.Duration

@@ -46,7 +46,7 @@ func ref(node string) membership.Ref {
 func (s *jobSnapshot) here(nodes ...string) *jobSnapshot {
 	for _, n := range nodes {
 		s.Nodes = append(s.Nodes, membership.Node{Ref: ref(n), Attempt: s.Job.Attempt, Slots: 1, Since: noon, Rev: 5})
-		s.told(history.NodeJoined, n, history.Fields{"incarnation": ref(n).Incarnation.Short(),
+		s.reports(history.NodeJoined, n, history.Fields{"incarnation": ref(n).Incarnation.Short(),
 			"address": "127.0.0.1:41201", "workers": 1})
 	}
 	slices.SortFunc(s.Nodes, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
@@ -64,14 +64,14 @@ func (s *jobSnapshot) gone(node string) *jobSnapshot {
 	return s
 }
 
-func (s *jobSnapshot) told(kind history.Kind, node string, f history.Fields) *jobSnapshot {
+func (s *jobSnapshot) reports(kind history.Kind, node string, f history.Fields) *jobSnapshot {
 	s.Events = append(s.Events, history.Event{Kind: kind, Node: node, Generation: 1, Time: noon, Fields: f,
 		Rev: int64(len(s.Events) + 1)})
 	return s
 }
 
 func (s *jobSnapshot) lost(node, reason string) *jobSnapshot {
-	return s.gone(node).told(history.NodeLost, node, history.Fields{"reason": reason})
+	return s.gone(node).reports(history.NodeLost, node, history.Fields{"reason": reason})
 }
 
 func (s *jobSnapshot) world(phase rendezvous.Phase, members ...string) *jobSnapshot {
@@ -155,7 +155,7 @@ func TestExplain(t *testing.T) {
 		"lost, and back": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").lost("b", "silent").
 			hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "b was lost (silent)"}).here("b"),
 			"waiting barrier: enough nodes are here; the next generation is about to be proposed | a waiting, b waiting |"},
-		"left": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b").told(history.NodeLeft, "b",
+		"left": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b").reports(history.NodeLeft, "b",
 			history.Fields{"reason": membership.Interrupted}).with(func(s *jobSnapshot) {
 			s.Left = []membership.Left{{Node: "b", Incarnation: ref("b").Incarnation}}
 		}), "waiting nodes-missing: waiting for 1 more node: b left | a waiting, b left (interrupted) | `elastic run` on 1 more node, or: elastic scale x --np=1"},
@@ -208,11 +208,11 @@ func TestExplain(t *testing.T) {
 			here("a").world(rendezvous.Running, "a").gone("a").with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
 			"stopping draining: the job was asked to stop; no node is registered | a suspect (lease expired) | no node is left to end it: elastic stop x"},
 		"done": {aJob(1).here("a").world(rendezvous.Done, "a").
-			gone("a").told(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
+			gone("a").reports(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}
 		}), "done done: every worker ended with 0 | a left (finished) |"},
 		"stopped, and the node with it": {aJob(1).here("a").world(rendezvous.Stopped, "a").
-			gone("a").told(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
+			gone("a").reports(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 93, Source: "operator", Message: "the operator asked for it"}
 		}), "stopped stopped: the operator asked for it | a left (the job was stopped) | the same `elastic run` line starts a new attempt, from scratch"},
 		"failed": {aJob(2).world(rendezvous.Failed, "a", "b").with(func(s *jobSnapshot) {
@@ -368,7 +368,7 @@ func TestHoldersOfTheCheckpoint(t *testing.T) {
 	}{
 		"both":      {head(aJob(2).here("a", "b")), []string{"a", "b"}},
 		"one lost":  {head(aJob(2).here("a", "b").lost("a", "silent")), []string{"b"}},
-		"one left":  {head(aJob(2).here("a", "b").gone("a").told(history.NodeLeft, "a", nil)), []string{"a", "b"}},
+		"one left":  {head(aJob(2).here("a", "b").gone("a").reports(history.NodeLeft, "a", nil)), []string{"a", "b"}},
 		"come back": {head(aJob(2).here("a", "b").lost("a", "silent").here("a")), []string{"a", "b"}},
 	} {
 		if diff := cmp.Diff(c.want, status.Explain(&c.s.Snapshot, noon).Checkpoint.Holders); diff != "" {

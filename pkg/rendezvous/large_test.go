@@ -79,7 +79,7 @@ func TestWorldsOfManyNodes(t *testing.T) {
 			s := w.see()
 			p, ok := w.step(s, &marks, nil).(plan.Propose)
 			if !ok || p.World.Count != n {
-				t.Fatalf("%d nodes are here, and: %s", n, told(w.step(s, &marks, nil)))
+				t.Fatalf("%d nodes are here, and: %s", n, stepText(w.step(s, &marks, nil)))
 			}
 			for i := range n / 2 {
 				name := fmt.Sprintf("left%05d", i)
@@ -241,7 +241,7 @@ func TestManyAreLostAtOnce(t *testing.T) {
 			}
 			return
 		default:
-			t.Fatalf("%s", told(step))
+			t.Fatalf("%s", stepText(step))
 		}
 	}
 	t.Fatalf("no end:\n%s", strings.Join(story, "\n"))

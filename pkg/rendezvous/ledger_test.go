@@ -61,7 +61,7 @@ func TestBackoff(t *testing.T) {
 		"failed 7 (worker); the failure spent nothing",
 	} {
 		step := running(l, failure("b", 7, time.Second), rule(func(r *rendezvous.Rules) { r.MaxRestarts = 8 })).plan()
-		if got := told(step); got != want {
+		if got := stepText(step); got != want {
 			t.Fatalf("failure %d:\n got %s\nwant %s", i+1, got, want)
 		}
 		l = books(step)
@@ -251,8 +251,8 @@ func TestLedger(t *testing.T) {
 		got := books(step)
 		got.LastFailure, got.Closed = "", 0
 		got.Churn, got.Proven, got.Nodes = 0, 0, nil // TestQuarantine and TestChurn look at these
-		if told(step) != c.want || !cmp.Equal(got, c.books) {
-			t.Errorf("%s:\n got %s %+v\nwant %s %+v", c.name, told(step), got, c.want, c.books)
+		if stepText(step) != c.want || !cmp.Equal(got, c.books) {
+			t.Errorf("%s:\n got %s %+v\nwant %s %+v", c.name, stepText(step), got, c.want, c.books)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 // A spare that is killed is no cause of anything. That it is lost is told all the same, unless it
 // left, or is back.
-func TestMissingNodesAreTold(t *testing.T) {
+func TestMissingNodesAreReported(t *testing.T) {
 	with := func(nodes ...string) *situation {
 		return given(aJob(2).here(nodes...).world(rendezvous.Running, "a", "b"))
 	}
@@ -71,9 +71,9 @@ func TestMissingNodesAreTold(t *testing.T) {
 			step := plan.Next(plan.Facts{Snapshot: &x.Snapshot, View: v, Observed: m,
 				Timeouts: plan.DefaultTimeouts, Now: at})
 			if wait, idle := step.(plan.Nothing); idle && !wait.Until.IsZero() {
-				step = plan.Nothing{Until: wait.Until.Add(-at.Sub(noon))} // told counts from noon
+				step = plan.Nothing{Until: wait.Until.Add(-at.Sub(noon))} // stepText counts from noon
 			}
-			return told(step)
+			return stepText(step)
 		}
 		look(c.before, noon)
 		var got []string
@@ -91,7 +91,7 @@ func TestMissingNodesAreTold(t *testing.T) {
 }
 
 // Followers of the job see that a loss was reported, so that none reports it again.
-func TestWhoWasToldIsSeen(t *testing.T) {
+func TestReportedLossesAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStoredJob(t, memory.New().Client("test"), "x")
 		stageMissing(w)
@@ -162,7 +162,7 @@ func TestReasonsOfALoss(t *testing.T) {
 	} {
 		p, ok := c.moment.plan().(plan.Propose)
 		if !ok || len(p.Lost) != 1 {
-			t.Errorf("%s: %s", name, told(c.moment.plan()))
+			t.Errorf("%s: %s", name, stepText(c.moment.plan()))
 			continue
 		}
 		l := p.Lost[0]

@@ -581,7 +581,7 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			for _, c := range part.rows {
-				if got := told(c.moment.plan()); got != c.want {
+				if got := stepText(c.moment.plan()); got != c.want {
 					t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
 				}
 			}

@@ -163,7 +163,7 @@ func check(t *testing.T, law func(t *rapid.T, x *situation, step plan.Step)) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := anyMoment(t)
 		step := x.plan()
-		t.Logf("%s", told(step))
+		t.Logf("%s", stepText(step))
 		law(t, x, step)
 	})
 }
@@ -182,7 +182,7 @@ func TestPlanIsPure(t *testing.T) {
 		if string(before) != string(after) {
 			t.Fatalf("it changed what it was given:\n%s\n%s", before, after)
 		}
-		if a, b := fmt.Sprintf("%+v", step), fmt.Sprintf("%+v", again); told(step) != told(again) || len(a) != len(b) {
+		if a, b := fmt.Sprintf("%+v", step), fmt.Sprintf("%+v", again); stepText(step) != stepText(again) || len(a) != len(b) {
 			t.Fatalf("the same moment, another step:\n%s\n%s", a, b)
 		}
 	})
@@ -454,7 +454,7 @@ func TestStepsEnd(t *testing.T) {
 			}
 			was := step
 			step = x.plan()
-			t.Logf("then %s", told(step))
+			t.Logf("then %s", stepText(step))
 			if p, ok := step.(plan.Propose); ok {
 				if q, ok := was.(plan.Propose); ok && p.World.Generation == q.World.Generation+1 &&
 					slices.EqualFunc(p.World.Members, q.World.Members, membership.Ref.Same) {
@@ -483,7 +483,7 @@ func TestEnds(t *testing.T) {
 			}
 			if w.Phase.Ended() && (w.Attempt == x.Job.Attempt || w.Phase == rendezvous.Done) {
 				if _, idle := step.(plan.Nothing); !idle {
-					t.Fatalf("the attempt is over (%s), and: %s", w.Phase, told(step))
+					t.Fatalf("the attempt is over (%s), and: %s", w.Phase, stepText(step))
 				}
 				return
 			}
@@ -497,14 +497,14 @@ func TestEnds(t *testing.T) {
 			t.Fatal("failed with 0")
 		case all && w.Attempt == x.Job.Attempt && (w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) &&
 			!(ends && end.Phase == rendezvous.Done):
-			t.Fatalf("every worker ended with 0, and: %s", told(step))
+			t.Fatalf("every worker ended with 0, and: %s", stepText(step))
 		}
 	})
 }
 
 // "N nodes lost" agrees with the events: each node that is reported lost is counted, no other is,
 // and none is reported twice.
-func TestLossesAreCountedWhereTheyAreTold(t *testing.T) {
+func TestLossesAreCountedWhereTheyAreReported(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		var lost []verdict.Member
 		switch s := step.(type) {
@@ -588,7 +588,7 @@ func TestStopAloneEndsWhateverThereIs(t *testing.T) {
 		x.Nodes, x.Wish.Stop = nil, x.Job.Attempt
 		if end := plan.StopWithoutNodes(&x.Snapshot, noon); end.Phase != rendezvous.Stopped &&
 			end.Phase != rendezvous.Done {
-			t.Fatalf("%s", told(end))
+			t.Fatalf("%s", stepText(end))
 		}
 	})
 }
@@ -606,14 +606,14 @@ func TestStopGoesFirst(t *testing.T) {
 		case plan.Nothing:
 		case plan.Hold:
 			if !s.Hold.Planned || s.Hold.Reason != "stop" || x.World.Phase == rendezvous.Waiting {
-				t.Fatalf("%s", told(step))
+				t.Fatalf("%s", stepText(step))
 			}
 		case plan.End:
 			if s.Phase == rendezvous.Failed {
-				t.Fatalf("%s", told(step))
+				t.Fatalf("%s", stepText(step))
 			}
 		default:
-			t.Fatalf("the job is asked to stop, and: %s", told(step))
+			t.Fatalf("the job is asked to stop, and: %s", stepText(step))
 		}
 	})
 }

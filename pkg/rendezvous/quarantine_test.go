@@ -144,7 +144,7 @@ func TestQuarantine(t *testing.T) {
 			inQuarantine(rendezvous.NodeRecord{Node: "b", Failures: 1}), newAttempt), "propose 2 (attempt): a b", ""},
 	} {
 		step := c.x.plan()
-		if got := told(step); got != c.want || records(step) != c.records {
+		if got := stepText(step); got != c.want || records(step) != c.records {
 			t.Errorf("%s:\n got %s | %s\nwant %s | %s", c.name, got, records(step), c.want, c.records)
 		}
 	}
@@ -172,7 +172,7 @@ func TestNewcomers(t *testing.T) {
 	} {
 		p, ok := c.x.plan().(plan.Propose)
 		if got := fmt.Sprint(p.World.Newcomers); !ok || got != c.want {
-			t.Errorf("%s: %s %s, want %s", c.name, told(c.x.plan()), got, c.want)
+			t.Errorf("%s: %s %s, want %s", c.name, stepText(c.x.plan()), got, c.want)
 		}
 	}
 }
@@ -203,7 +203,7 @@ func TestQuarantineEnds(t *testing.T) {
 		for _, after := range slices.Sorted(maps.Keys(c.then)) {
 			now := noon.Add(after)
 			m.Update(&c.x.Snapshot, c.x.view(), now)
-			if got, want := told(plan.Next(plan.Facts{Snapshot: &c.x.Snapshot, View: c.x.view(), Observed: m,
+			if got, want := stepText(plan.Next(plan.Facts{Snapshot: &c.x.Snapshot, View: c.x.view(), Observed: m,
 				Timeouts: plan.DefaultTimeouts, Now: now})),
 				c.then[after]; got != want {
 				t.Errorf("%s, after %s: %s, want %s", c.name, after, got, want)
@@ -220,7 +220,7 @@ func TestChurn(t *testing.T) {
 		7:  "hold (backoff) 4s; lost b",
 		20: "hold (backoff) 30s; lost b",
 	} {
-		if got := told(running(rendezvous.Ledger{Churn: churn}, crashed("b")).plan()); got != want {
+		if got := stepText(running(rendezvous.Ledger{Churn: churn}, crashed("b")).plan()); got != want {
 			t.Errorf("%d generations before: %s, want %s", churn, got, want)
 		}
 	}

@@ -272,8 +272,8 @@ func generation(g schema.Generation) fact {
 
 func rule(change func(*rendezvous.Rules)) fact { return func(x *situation) { change(&x.Job.Rules) } }
 
-// told is a step in one line.
-func told(step plan.Step) string {
+// stepText is a step in one line.
+func stepText(step plan.Step) string {
 	var b strings.Builder
 	list := func(word string, names []string) {
 		if len(names) > 0 {

@@ -60,9 +60,9 @@ type (
 		StopMS   int64
 		Idle     time.Time // when nothing of its workers was left; zero: it had none
 	}
-	// TellWarm says that this node need not be waited for any more: its workers wait, or are not
+	// PublishWarm says that this node need not be waited for any more: its workers wait, or are not
 	// started before a world has it.
-	TellWarm struct{ Me membership.Node }
+	PublishWarm struct{ Me membership.Node }
 	// StartWorkers starts the workers of a generation.
 	StartWorkers struct{ Start }
 	// HaltWorkers ends them. A harder one overtakes a softer one that is under way.
@@ -168,7 +168,7 @@ func (Register) action()        {}
 func (Locate) action()          {}
 func (Take) action()            {}
 func (GetReady) action()        {}
-func (TellWarm) action()        {}
+func (PublishWarm) action()     {}
 func (StartWorkers) action()    {}
 func (HaltWorkers) action()     {}
 func (PauseWorkers) action()    {}

@@ -35,8 +35,8 @@ type (
 		Over          *Result // it cannot, or need not, take part
 		Warms         bool    // the others go on without this node until its workers wait
 	}
-	// ToldWarm answers TellWarm.
-	ToldWarm struct {
+	// PublishedWarm answers PublishWarm.
+	PublishedWarm struct {
 		As  membership.Incarnation
 		Err error
 	}
@@ -185,7 +185,7 @@ type (
 
 func (StoreRead) event()         {}
 func (Entered) event()           {}
-func (ToldWarm) event()          {}
+func (PublishedWarm) event()     {}
 func (Renewed) event()           {}
 func (Registered) event()        {}
 func (Located) event()           {}

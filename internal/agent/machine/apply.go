@@ -19,7 +19,7 @@ func (m *Machine) apply(e event.Event) {
 		m.applyRead(e)
 	case event.Stepped:
 		m.applyStep(e)
-	case event.Entered, event.Renewed, event.Registered, event.Located, event.Left, event.ToldWarm:
+	case event.Entered, event.Renewed, event.Registered, event.Located, event.Left, event.PublishedWarm:
 		m.applyRegistration(e)
 	case event.Readied:
 		m.applyReady(e)
@@ -61,7 +61,7 @@ func (m *Machine) applyRegistration(e event.Event) {
 		m.applyRenewal(e)
 	case event.Registered:
 		m.applyRegistered(e)
-	case event.ToldWarm:
+	case event.PublishedWarm:
 		m.out.Answered(outbox.Warm, e.Err)
 		if m.is(e.As) && e.Err == nil {
 			m.self.warms = false

@@ -47,7 +47,7 @@ func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
 		t.Error("the registration of the first life is taken for that of the second")
 	}
 	if !slices.Contains(done, action.Action(action.Forget{Lease: store.Lease(99)})) {
-		t.Errorf("nobody gives the lease of the first life back: %v", done)
+		t.Errorf("the lease of the first life is not given back: %v", done)
 	}
 	if slices.ContainsFunc(done, func(a action.Action) bool { _, ok := a.(action.Renew); return ok }) {
 		t.Error("the lease of the first life is renewed")

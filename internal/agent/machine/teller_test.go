@@ -38,7 +38,7 @@ import (
 //	worker CODE · workers gone       a's own workers
 //	workers can stay · workers left [without state] · workers hang      those with the helper's training function
 //	heard NODE silent|closed|again   what the watch over other nodes saw
-//	told G                           a peer knows generation G
+//	peer-generation G                a peer knows generation G
 //	dialled NODE no-answer|refused|same|other [holds NODE…]
 //	renewed · renewal lost|unanswered   the lease of a
 //	store away                       the follower has no answer
@@ -93,7 +93,7 @@ func (w *teller) line(text string) error {
 	}
 	switch f[0] {
 	case "unseen", "keep", "late", "job":
-	case "enters", "ok", "moved", "lost", "worker", "workers", "heard", "told", "dialled", "renewed", "renewal",
+	case "enters", "ok", "moved", "lost", "worker", "workers", "heard", "peer-generation", "dialled", "renewed", "renewal",
 		"store", "SIGTERM", "SIGINT", "after", "stands":
 		if w.moved && f[0] != "stands" {
 			w.see(w.copy(), false)
@@ -145,7 +145,7 @@ func (w *teller) line(text string) error {
 		default:
 			w.tell(event.Halted{Generation: g})
 		}
-	case "told":
+	case "peer-generation":
 		g, err := strconv.Atoi(arg(1))
 		w.tell(event.Signaled{Signal: event.Signal{Generation: schema.Generation(g)}})
 		return err
@@ -482,10 +482,10 @@ func (w *teller) ends(slot string, err error) error {
 		w.see(w.copy(), true)
 	case action.Locate:
 		w.tell(event.Located{Address: w.m.self.node.Address})
-	case action.TellWarm:
+	case action.PublishWarm:
 		w.s = w.copy()
 		w.s.Node("a").Warming = false
-		w.tell(event.ToldWarm{As: a.Me.Incarnation, Err: err})
+		w.tell(event.PublishedWarm{As: a.Me.Incarnation, Err: err})
 		w.moved = true
 	case action.Register:
 		if err != nil {
@@ -504,7 +504,7 @@ func (w *teller) ends(slot string, err error) error {
 		w.s = w.copy()
 		w.apply(a.Step, a.Idle)
 		done := event.Stepped{World: *w.s.World}
-		if _, told := a.Step.(plan.ReportLost); told {
+		if _, reported := a.Step.(plan.ReportLost); reported {
 			done = event.Stepped{}
 		}
 		w.tell(done)

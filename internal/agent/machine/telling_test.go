@@ -82,7 +82,7 @@ func (w *teller) does(a action.Action) {
 			text += fmt.Sprintf(", its workers gone for %s", gone)
 		}
 		do("ready", "get ready for generation %d%s", a.World.Generation, text)
-	case action.TellWarm:
+	case action.PublishWarm:
 		do("warm", "tell that the others need not wait for its workers")
 	case action.StartWorkers:
 		late := ""
@@ -136,7 +136,7 @@ func (w *teller) does(a action.Action) {
 		for _, r := range a.Refs {
 			names = append(names, life(r))
 		}
-		do("", "watch %s", orNobody(names))
+		do("", "watch %s", orNoNode(names))
 	case action.Suspect:
 		var all []string
 		for _, s := range a.Suspicions {
@@ -189,9 +189,9 @@ func life(r membership.Ref) string {
 	return fmt.Sprintf("%s (%s)", r.Node, r.Incarnation)
 }
 
-func orNobody(names []string) string {
+func orNoNode(names []string) string {
 	if len(names) == 0 {
-		return "nobody"
+		return "no node"
 	}
 	return strings.Join(names, " ")
 }

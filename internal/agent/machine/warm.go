@@ -22,7 +22,7 @@ func (m *Machine) warmUp() {
 		m.workers.StartFirst(m.withThisNode(w), m.workerFacts(), m.out)
 	}
 	if m.self.warms && (m.workers.FirstSettled() || m.workers.Group == nil) {
-		m.out.Request(outbox.Warm, action.TellWarm{Me: m.self.node})
+		m.out.Request(outbox.Warm, action.PublishWarm{Me: m.self.node})
 	}
 }
 

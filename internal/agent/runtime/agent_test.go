@@ -57,7 +57,7 @@ func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
 // A node that is cut off from all the others, and not from the store, accuses the nodes that it
 // watches while its watchers accuse it. That is one loss, found in seconds, whichever rank it has;
 // the others stay.
-func TestWhoIsCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
+func TestANodeCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
 	for _, n := range []int{3, 4, 5, 10} {
 		for rank := range n {
 			t.Run(fmt.Sprintf("rank %d of %d", rank, n), func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestSecondSignalWaitsForNoSave(t *testing.T) {
 
 // A killed spare is reported lost once, by any of the planners, and nothing restarts; a frozen one
 // comes back as another incarnation when it thaws.
-func TestLostSpareIsToldOnce(t *testing.T) {
+func TestLostSpareIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "3", 1)
 		for _, name := range []string{"a", "b", "c"} {

@@ -41,7 +41,7 @@ func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
 
 // The first job on a young server is made a moment late, and says so; on one that is in its place
 // it begins at once.
-func TestAYoungServerIsTold(t *testing.T) {
+func TestANewServerIsReported(t *testing.T) {
 	const line = "says: new server, or it was away: waiting 1s in case nodes of an earlier job x report"
 	for name, c := range map[string]struct {
 		waits bool

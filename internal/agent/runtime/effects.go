@@ -35,9 +35,9 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 		})
 	case action.Locate:
 		l.effect(ctx, func(context.Context) event.Event { return event.Located{Address: l.Peers.Here()} })
-	case action.TellWarm:
+	case action.PublishWarm:
 		l.effect(ctx, func(ctx context.Context) event.Event {
-			return event.ToldWarm{As: a.Me.Incarnation, Err: l.registry.Warmed(ctx, a.Me)}
+			return event.PublishedWarm{As: a.Me.Incarnation, Err: l.registry.Warmed(ctx, a.Me)}
 		})
 	case action.Register:
 		l.effect(ctx, func(ctx context.Context) event.Event { return l.register(ctx, a) })

@@ -13,7 +13,7 @@ import (
 
 // A node's record of its activity counts while the node renews it: one that was killed while it
 // saved holds up no other for ever.
-func TestAStaleRecordOfSavingHoldsNobodyUp(t *testing.T) {
+func TestAStaleRecordOfSavingIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2", 1)
 		at := map[string]*simAgent{"a": s.start("a"), "b": s.start("b")}

@@ -391,7 +391,7 @@ func TestWipedForLongerThanTheConnectTimeout(t *testing.T) {
 }
 
 // The revisions of a new store begin anew: what is told by them is told there as well.
-func TestWipedAndLostIsTold(t *testing.T) {
+func TestWipedAndLostIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
 		b := s.trains("a", "b")[1]

@@ -10,7 +10,7 @@ import (
 )
 
 // Kubernetes shows 4096 bytes: the sentence, and the end of the traceback.
-func TestLastWord(t *testing.T) {
+func TestTerminationMessage(t *testing.T) {
 	failure := &rendezvous.Failure{Node: "a", Code: 1, Message: "ValueError: no", Detail: "Traceback (most recent call last):\n" +
 		strings.Repeat("  File \"train.py\", line 7, in step\n", 400) + "ValueError: no"}
 	outcome := rendezvous.Outcome{Code: 1, Source: "worker", Message: "restarts used (3 of 3)", Failure: failure}

@@ -11,7 +11,7 @@ import (
 
 // A connection says once that there is a newer generation. The agent is told, however busy it is in
 // that moment.
-func TestANewerGenerationIsToldWhenTheAgentListens(t *testing.T) {
+func TestANewerGenerationIsReportedWhenTheAgentListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var effects scope.Scope
 		p := New(&effects, &Place{})

@@ -45,10 +45,10 @@ func (s *Saves) report(e replicator.Event) {
 		s.c.Notice(e.String())
 	case replicator.LoadsAll:
 		s.mu.Lock()
-		told := s.loadsAll == e
+		said := s.loadsAll == e
 		s.loadsAll = e
 		s.mu.Unlock()
-		if !told {
+		if !said {
 			s.c.Notice(e.String())
 		}
 	case replicator.Refused:

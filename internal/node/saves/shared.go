@@ -48,10 +48,10 @@ func (s *Saves) with(w rendezvous.World) *pipeline.Sharing {
 
 func (s *Saves) tellShared() {
 	s.mu.Lock()
-	told := s.sharing
+	said := s.sharing
 	s.sharing = true
 	s.mu.Unlock()
-	if !told {
+	if !said {
 		s.c.Notice("the checkpoint directory is one that nodes share: rank 0's node alone captures from it " +
 			"and puts back into it")
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // What waits on a node is told when it is other than before, and what an earlier agent told is removed.
-func TestWarmWorkersAreTold(t *testing.T) {
+func TestWarmWorkersAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := memory.New().Client("a")

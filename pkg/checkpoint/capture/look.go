@@ -18,19 +18,19 @@ import (
 
 // entry is what is written as one, as it was seen: a file, or the directory of a step.
 type entry struct {
-	name    string // its path in the checkpoint directory
-	dir     bool
-	top     dirfs.FileState  // of the name itself
-	files   []dirfs.Found    // by path: what would be captured
-	scratch string           // a temporary name in it
-	mark    *dirfs.FileState // of the file that says that the entry is complete
-	told    told             // what that file says
-	named   bool             // a tracker file names it
-	tracked bool             // a tracker file is beside it
+	name     string // its path in the checkpoint directory
+	dir      bool
+	top      dirfs.FileState  // of the name itself
+	files    []dirfs.Found    // by path: what would be captured
+	scratch  string           // a temporary name in it
+	mark     *dirfs.FileState // of the file that says that the entry is complete
+	progress progress         // what that file says
+	named    bool             // a tracker file names it
+	tracked  bool             // a tracker file is beside it
 }
 
-// told is what a mark, or a file of the framework, says of a save.
-type told struct {
+// progress is what a mark, or a file of the framework, says of a save.
+type progress struct {
 	Step    *int64 `json:"step"`
 	Samples *int64 `json:"samples"`
 
@@ -41,7 +41,7 @@ type told struct {
 }
 
 // cursor is the position in the data, nil if the script tells none.
-func (t *told) cursor() *manifest.Cursor {
+func (t *progress) cursor() *manifest.Cursor {
 	if t.Epoch == nil || t.Consumed == nil {
 		return nil
 	}
@@ -54,7 +54,7 @@ const (
 	ownPrefix  = ".elastic-"       // begins the names that Elastic makes
 
 	incompleteFile = "checkpoint-is-incomplete.txt" // Hugging Face's, while it writes
-	maxTold        = 1 << 20
+	maxMetadata    = 1 << 20
 )
 
 // same reports whether nothing changed since the look that found o. That its tracker file names
@@ -261,14 +261,14 @@ func (e *entry) takeMark(t dirfs.Reader, name string) error {
 	if err != nil || !fi.Mode().IsRegular() {
 		return err
 	}
-	raw, err := readTold(t, name)
+	raw, err := readMetadata(t, name)
 	if err != nil {
 		return err
 	}
 	id := dirfs.StateOf(fi)
 	e.mark = &id
-	if json.Unmarshal(raw, &e.told) != nil {
-		e.told = told{} // complete all the same
+	if json.Unmarshal(raw, &e.progress) != nil {
+		e.progress = progress{} // complete all the same
 	}
 	if !e.dir {
 		e.files = append(e.files, dirfs.Found{Path: name, Mode: fi.Mode().Perm(), State: id})
@@ -282,7 +282,7 @@ func nameTracked(t dirfs.Reader, found map[string]*entry) error {
 		if e.dir || !trackers[path.Base(name)] {
 			continue
 		}
-		raw, err := readTold(t, name)
+		raw, err := readMetadata(t, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -303,37 +303,37 @@ func nameTracked(t dirfs.Reader, found map[string]*entry) error {
 	return nil
 }
 
-func readTold(t dirfs.Reader, name string) ([]byte, error) {
+func readMetadata(t dirfs.Reader, name string) ([]byte, error) {
 	f, err := t.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxTold))
+	return io.ReadAll(io.LimitReader(f, maxMetadata))
 }
 
 // progressOf is what is known of the step and the samples of an entry: by its
 // mark, by the trainer's own file, by its name.
-func progressOf(t dirfs.Reader, e *entry) (told, error) {
+func progressOf(t dirfs.Reader, e *entry) (progress, error) {
 	if e.mark != nil {
-		return e.told, nil
+		return e.progress, nil
 	}
 	if e.dir && e.has("trainer_state.json") {
-		raw, err := readTold(t, e.name+"/trainer_state.json")
+		raw, err := readMetadata(t, e.name+"/trainer_state.json")
 		if err != nil {
-			return told{}, err
+			return progress{}, err
 		}
 		var state struct {
 			Step *int64 `json:"global_step"`
 		}
 		if json.Unmarshal(raw, &state) == nil && state.Step != nil {
-			return told{Step: state.Step}, nil
+			return progress{Step: state.Step}, nil
 		}
 	}
 	if m := stepName.FindAllStringSubmatch(path.Base(e.name), -1); m != nil {
 		if n, err := strconv.ParseInt(m[len(m)-1][1], 10, 64); err == nil {
-			return told{Step: &n}, nil
+			return progress{Step: &n}, nil
 		}
 	}
-	return told{}, nil
+	return progress{}, nil
 }

@@ -144,14 +144,14 @@ func (c *Watcher) temporary(found *listing) string {
 // marked decides where saves are told by a mark: nothing else is one. A file without a mark is in it
 // if it was written before that: a later one may be of the next save.
 func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d judge.Decision) {
-	told := int64(0)
+	lastMark := int64(0)
 	for _, u := range units {
 		e := found.entries[u.Path]
 		was := c.base[e.name]
 		if e.mark != nil && (was == nil || was.mark == nil || !e.mark.SameBytes(*was.mark)) &&
 			e.newest() <= e.mark.Mtime {
 			d.Wrote = append(d.Wrote, u)
-			told = max(told, e.mark.Mtime)
+			lastMark = max(lastMark, e.mark.Mtime)
 		}
 	}
 	for _, u := range units {
@@ -162,10 +162,10 @@ func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d j
 			if u.InLast {
 				d.Take = append(d.Take, u)
 			}
-		case e.mark != nil || e.numbered() || e.newest() > told:
+		case e.mark != nil || e.numbered() || e.newest() > lastMark:
 		case u.Status == judge.Done:
 			d.Take = append(d.Take, u)
-		case told <= now.UnixNano() && now.UnixNano() < told+int64(settled):
+		case lastMark <= now.UnixNano() && now.UnixNano() < lastMark+int64(settled):
 			return judge.Decision{Path: u.Name(), Why: u.Why} // a moment later it can be judged
 		}
 	}
@@ -275,14 +275,14 @@ func common(a, b string) string {
 
 // limits of what is said about a save that is not taken.
 const (
-	doubtAfter = 8 * time.Second
-	doubtAgain = time.Minute
+	reportAfter = 8 * time.Second
+	reportAgain = time.Minute
 )
 
-// doubt is what a save waits for.
-type doubt struct {
-	began time.Time // of the waiting
-	told  time.Time // when it was last said
+// delay is how long a save has waited.
+type delay struct {
+	began    time.Time // of the waiting
+	reported time.Time // when it was last said
 }
 
 // ErrUnsettled says that there is a save that is not known to be complete.
@@ -303,15 +303,15 @@ func (c *Watcher) refuse(found *listing, units []judge.Unit, d judge.Decision, a
 	if d.Path == "" {
 		return nil
 	}
-	if c.doubt.began.IsZero() {
-		c.doubt.began = now
+	if c.delay.began.IsZero() {
+		c.delay.began = now
 	}
 	growing := now.Sub(c.grew) < 2*time.Second && len(c.evidence.writers) > 0
-	early := now.Sub(c.doubt.began) < doubtAfter+d.Quiet
-	if growing || early || !c.doubt.told.IsZero() && now.Sub(c.doubt.told) < doubtAgain {
+	early := now.Sub(c.delay.began) < reportAfter+d.Quiet
+	if growing || early || !c.delay.reported.IsZero() && now.Sub(c.delay.reported) < reportAgain {
 		return nil
 	}
-	c.doubt.told = now
+	c.delay.reported = now
 	return []Refusal{{Reason: Unsettled, Path: d.Path, Err: unsettled(d)}}
 }
 

@@ -101,7 +101,7 @@ type Watcher struct {
 	shards   map[string]bool // families whose numbers count no steps
 	explicit bool            // marks are used here: what has none is not finished
 	refused  map[dirfs.FileState]bool
-	doubt    doubt
+	delay    delay
 	sequence uint64
 	pause    time.Duration
 	rest     time.Duration // not below pause
@@ -179,13 +179,13 @@ func watch(
 func (c *Watcher) Close() error { return errors.Join(c.tree.Close(), c.notices.Close()) }
 
 const (
-	pauseMin  = 200 * time.Millisecond
-	pauseBusy = 100 * time.Millisecond
-	pauseMax  = 5 * time.Second
-	idleShare = 1000             // of the time goes into looking while nothing happens: 0.1 %
-	toldShare = 50               // after a notice: 2 %
-	busyShare = 20               // while something is being written: 5 %
-	busyFor   = 10 * time.Second // after the last write
+	pauseMin    = 200 * time.Millisecond
+	pauseBusy   = 100 * time.Millisecond
+	pauseMax    = 5 * time.Second
+	idleShare   = 1000             // of the time goes into looking while nothing happens: 0.1 %
+	noticeShare = 50               // after a notice: 2 %
+	busyShare   = 20               // while something is being written: 5 %
+	busyFor     = 10 * time.Second // after the last write
 )
 
 // Pause is how long to wait before the next Look when there is a notice, Rest when there is none.
@@ -217,7 +217,7 @@ func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 	}
 	c.rest = c.pause
 	if !busy && err == nil && c.notices.All() { // the next change gives notice
-		c.rest, c.pause = pauseMax, min(max(pauseMin, toldShare*cost), pauseMax)
+		c.rest, c.pause = pauseMax, min(max(pauseMin, noticeShare*cost), pauseMax)
 	}
 	return p, refused, err
 }
@@ -245,7 +245,7 @@ func (c *Watcher) Taken(p *Picture) {
 	c.memory.Taken(p.decision)
 	c.evidence.taken(p.passes)
 	c.forget()
-	c.fresh, c.doubt = 0, doubt{told: c.doubt.told}
+	c.fresh, c.delay = 0, delay{reported: c.delay.reported}
 }
 
 // follow opens the directory that has the path now: scripts clear theirs by
@@ -292,7 +292,7 @@ func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, e
 	fresh := c.note(found, now)
 	c.fresh = len(fresh)
 	if len(fresh) == 0 {
-		c.doubt = doubt{told: c.doubt.told}
+		c.delay = delay{reported: c.delay.reported}
 		return nil, nil, nil
 	}
 	c.evidence.scan(fresh, c.workers, state)

@@ -59,10 +59,10 @@ func (l *Pipeline) lacks(step int64, what string) {
 	if s.waits.IsZero() {
 		s.waits = now
 	}
-	if what == "" || now.Sub(s.waits) < lackingAfter || !s.told.IsZero() && now.Sub(s.told) < lackingAgain {
+	if what == "" || now.Sub(s.waits) < lackingAfter || !s.said.IsZero() && now.Sub(s.said) < lackingAgain {
 		return
 	}
-	s.told = now
+	s.said = now
 	how := ""
 	if !s.All {
 		how = "; if rank 0 writes all of a save, run with --save-from=rank0"
@@ -115,7 +115,7 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 			Step: own.m.Step, Err: fmt.Errorf("step %d: %w", c.Step, err)})
 		return l.report(ctx)
 	}
-	s.waits, s.told, s.failed, s.unread = time.Time{}, time.Time{}, nil, time.Time{}
+	s.waits, s.said, s.failed, s.unread = time.Time{}, time.Time{}, nil, time.Time{}
 	if inParts {
 		l.carried(ctx, own.picture, x.Manifest, head)
 	} else if err := l.carryMade(ctx, own.picture, x.Manifest, x.hash); err != nil {

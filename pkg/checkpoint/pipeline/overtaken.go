@@ -15,10 +15,10 @@ func (l *Pipeline) overtaken(p *capture.Picture) {
 	if l.torn.IsZero() {
 		l.torn = now
 	}
-	if now.Sub(l.torn) < overtakenAfter || !l.told.IsZero() && now.Sub(l.told) < overtakenAgain {
+	if now.Sub(l.torn) < overtakenAfter || !l.tornSaid.IsZero() && now.Sub(l.tornSaid) < overtakenAgain {
 		return
 	}
-	l.told = now
+	l.tornSaid = now
 	l.refuse(capture.Refusal{Reason: capture.Unsettled, Path: p.Save.Entry, Step: p.Save.Step,
 		Err: fmt.Errorf("%w: %q is written over while it is copied; write each save under another name and "+
 			"rename it",

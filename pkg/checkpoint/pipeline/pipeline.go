@@ -35,9 +35,9 @@ type Pipeline struct {
 
 	inventory func() error // takes the inventory that could not be taken yet; nil: it was
 
-	torn time.Time // since when each save was written over while it was copied
-	told time.Time // when that was last said
-	said map[capture.Reason]time.Time
+	torn     time.Time // since when each save was written over while it was copied
+	tornSaid time.Time // when that was last said
+	said     map[capture.Reason]time.Time
 
 	sharing *sharing // nil: these workers write the whole of each save
 

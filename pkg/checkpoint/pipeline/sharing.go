@@ -83,7 +83,7 @@ type sharing struct {
 	shard    string          // which
 	gathered time.Time
 	waits    time.Time // since when the newest save is not complete
-	told     time.Time
+	said     time.Time
 	unread   time.Time    // since when a part could not be read
 	choice   parts.Choice // the last one
 }

@@ -17,7 +17,7 @@ func (r *Replicator) AdoptJob(u schema.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Record.AdoptJob(u)
-	r.told, r.toldAs = nil, 0 // revisions of another store say nothing in this one
+	r.published, r.publishedAs = nil, 0 // revisions of another store say nothing in this one
 	r.late, r.looked = nil, false
 	r.newest = 0
 }

@@ -27,16 +27,16 @@ type Replicator struct {
 	Keep     int         // checkpoints kept
 	Report   func(Event) // must not block; called by several goroutines
 
-	mu     sync.Mutex
-	nodes  []membership.Node
-	away   []membership.Node // that were registered, newest last; they may still answer
-	moved  chan struct{}     // closed when nodes change
-	resume []manifest.Hash   // what the newest world resumes from
-	late   *manifest.Head    // on this disk, and newer than what the job was made again from
-	looked bool              // whether there is one
-	told   []manifest.Number // what held/ says, as of the registration toldAs
-	toldAs int64
-	newest manifest.Number // of the commits that were read of this job
+	mu          sync.Mutex
+	nodes       []membership.Node
+	away        []membership.Node // that were registered, newest last; they may still answer
+	moved       chan struct{}     // closed when nodes change
+	resume      []manifest.Hash   // what the newest world resumes from
+	late        *manifest.Head    // on this disk, and newer than what the job was made again from
+	looked      bool              // whether there is one
+	published   []manifest.Number // what held/ says, as of the registration publishedAs
+	publishedAs int64
+	newest      manifest.Number // of the commits that were read of this job
 	// partsFrom is the oldest part of a save on this disk that may still be committed.
 	partsFrom manifest.Position
 }
@@ -162,7 +162,7 @@ func (r *Replicator) tell(ctx context.Context) error {
 	me, ok := r.me()
 	have := r.Store.Numbers()
 	r.mu.Lock()
-	same := r.toldAs == me.Rev && slices.Equal(r.told, have)
+	same := r.publishedAs == me.Rev && slices.Equal(r.published, have)
 	r.mu.Unlock()
 	if !ok || same {
 		return nil
@@ -172,7 +172,7 @@ func (r *Replicator) tell(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told, r.toldAs = have, me.Rev
+	r.published, r.publishedAs = have, me.Rev
 	return nil
 }
 

@@ -85,7 +85,7 @@ func (w *answer) Write(b []byte) (int, error) { return w.body.Write(b) }
 // A peer that lies, stalls or never stops costs time, and never a wrong byte: what it did not give
 // comes from the next one, and a copy that it claims to have counts only if it says so as it
 // should.
-func TestPeersThatLie(t *testing.T) {
+func TestPeersThatSendWrongBytes(t *testing.T) {
 	from := memfs.New()
 	memfs.WriteFile(t, from, "model.bin", memfs.Bytes(1, 3000), 0o600)
 	liar, honest := membership.Ref{Node: "a liar"}, membership.Ref{Node: "honest"}

@@ -117,9 +117,9 @@ func warming(s *rendezvous.Snapshot, n membership.Node) bool {
 
 func fit(s *rendezvous.Snapshot, v verdict.View, out func(membership.Node) bool) []membership.Node {
 	drained := rendezvous.SetOf(s.Wish.Drain)
-	var told map[membership.Incarnation]bool
+	var reported map[membership.Incarnation]bool
 	if s.World != nil {
-		told = rendezvous.SetOf(s.World.ReportedLost)
+		reported = rendezvous.SetOf(s.World.ReportedLost)
 	}
 	c := make([]membership.Node, 0, len(s.Nodes))
 	for _, n := range s.Nodes {
@@ -127,7 +127,7 @@ func fit(s *rendezvous.Snapshot, v verdict.View, out func(membership.Node) bool)
 			continue
 		}
 		if seen := v.Find(n.Ref); seen != nil && (seen.State == verdict.Gone ||
-			seen.State == verdict.Suspect && told[n.Incarnation]) {
+			seen.State == verdict.Suspect && reported[n.Incarnation]) {
 			continue // also a node that another one found gone, as long as it does not answer
 		}
 		c = append(c, n)

@@ -47,7 +47,7 @@ func (p *planner) change(c rendezvous.Cause, text string) Step {
 // changeFailed is change because a worker failed.
 func (p *planner) changeFailed() Step {
 	b, c, text := p.books(), rendezvous.CauseWorkerFailed, p.s.Failure.String()
-	told := &ReportedFailure{Failure: *p.s.Failure, Collateral: b.Collateral, Spent: b.Spent}
+	failure := &ReportedFailure{Failure: *p.s.Failure, Collateral: b.Collateral, Spent: b.Spent}
 	if p.s.Failure.AsksForRestart() {
 		c = rendezvous.CauseAsked
 	}
@@ -58,17 +58,17 @@ func (p *planner) changeFailed() Step {
 		text = quarantineText(b.Ledger, p.s.Failure.Node)
 		p = p.withLedger(b.Ledger)
 	}
-	return p.changeWith(c, text, b, told)
+	return p.changeWith(c, text, b, failure)
 }
 
-// changeWith is change after the books were closed; told is the failure that its step reports, or
+// changeWith is change after the books were closed; failure is the one that its step reports, or
 // nil.
-func (p *planner) changeWith(c rendezvous.Cause, text string, b ledger.Settled, told *ReportedFailure) Step {
+func (p *planner) changeWith(c rendezvous.Cause, text string, b ledger.Settled, failure *ReportedFailure) Step {
 	switch {
 	case b.Fail != nil:
 		lost := p.unreported()
 		return End{Phase: rendezvous.Failed, Outcome: *b.Fail,
-			Ledger: ledger.CountLost(b.Ledger, p.w, lost, p.now), Lost: lost, Failure: told}
+			Ledger: ledger.CountLost(b.Ledger, p.w, lost, p.now), Lost: lost, Failure: failure}
 	case b.Backoff > 0:
 		lost := p.unreported()
 		next := fmt.Sprintf("%s without progress; the next one in %s",
@@ -79,19 +79,19 @@ func (p *planner) changeWith(c rendezvous.Cause, text string, b ledger.Settled, 
 		return Hold{Hold: rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(b.Backoff),
 			Present: Present(p.s, p.v), Cause: c,
 			Text: text + "; " + next},
-			Ledger: ledger.CountLost(b.Ledger, p.w, lost, p.now), Lost: lost, Failure: told}
+			Ledger: ledger.CountLost(b.Ledger, p.w, lost, p.now), Lost: lost, Failure: failure}
 	}
 	step := p.propose(c, text, b)
 	switch step := step.(type) {
 	case Propose:
-		step.Failure = told
+		step.Failure = failure
 		return step
 	case Nothing:
 		if p.blocked() != "" {
 			return step
 		}
 		e := p.enter(c, text, b)
-		e.Failure = told
+		e.Failure = failure
 		return e
 	}
 	return step

@@ -105,10 +105,10 @@ func (p *planner) resumeFrom(w *rendezvous.World) {
 // dropped and told once, the others leave at the barrier.
 func (p *planner) partWith(w *rendezvous.World, step *Propose) {
 	var old, leavers []membership.Ref
-	var told map[membership.Incarnation]bool
+	var reported map[membership.Incarnation]bool
 	if p.w != nil {
 		old, leavers = p.w.Members, p.w.Leavers
-		told = rendezvous.SetOf(p.w.ReportedLost)
+		reported = rendezvous.SetOf(p.w.ReportedLost)
 	}
 	placed, late := rendezvous.NewRefSet(w.Members), rendezvous.SetOf(p.evict)
 	for i, o := range slices.Concat(old, leavers) {
@@ -124,7 +124,7 @@ func (p *planner) partWith(w *rendezvous.World, step *Propose) {
 		lost := seen.State == verdict.Gone
 		switch room := len(step.Evicted)+len(step.Dropped) < maxDropped; {
 		case room && seen.Registered && (lost || late[o.Node] || seen.State == verdict.Suspect &&
-			told[o.Incarnation]):
+			reported[o.Incarnation]):
 			// Also a node that was told lost and does not answer: as a leaver it would hold the
 			// barrier up.
 			step.Evicted, lost = append(step.Evicted, *seen), true
@@ -139,14 +139,14 @@ func (p *planner) partWith(w *rendezvous.World, step *Propose) {
 				news.Reason, news.Why = "not-ready", "not ready in time"
 			}
 			step.Lost = append(step.Lost, news)
-			if told == nil {
-				told = map[membership.Incarnation]bool{}
+			if reported == nil {
+				reported = map[membership.Incarnation]bool{}
 			}
-			told[o.Incarnation] = true
+			reported[o.Incarnation] = true
 		}
 	}
 	for _, l := range w.Leavers {
-		if told[l.Incarnation] {
+		if reported[l.Incarnation] {
 			w.ReportedLost = append(w.ReportedLost, l.Incarnation)
 		}
 	}

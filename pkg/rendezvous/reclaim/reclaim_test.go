@@ -66,8 +66,8 @@ func (c claim) made(at int64) claim { c.Job.Time = time.Unix(at, 0); return c }
 
 func (c claim) later(f func(*claim)) claim { f(&c); return c }
 
-// told is a verdict in words.
-func told(v Verdict) string {
+// stepText is a verdict in words.
+func stepText(v Verdict) string {
 	switch {
 	case v.Newer != "":
 		return "yield to " + string(v.Newer)
@@ -204,7 +204,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			for range 2 { // whatever the order
-				got := told(decide(c.claims, "u", c.wait))
+				got := stepText(decide(c.claims, "u", c.wait))
 				if !strings.HasPrefix(got, c.want) || c.want[0] == 'r' && got != c.want {
 					t.Errorf("%s, want %s", got, c.want)
 				}
@@ -228,21 +228,21 @@ func TestDecideAfterTwoLosses(t *testing.T) {
 	head := saved(5, 4, "c") // was number 4 in the store before
 	old := says("c", 2, "a c", saved(3, 3), saved(4, 4))
 	claims := []claim{says("a", 3, "a").of("v", "u").knows(head), old}
-	if got, want := told(decide(claims, "v", ForAll)), "remake: fence 3, 6 was 5 on c"; got != want {
+	if got, want := stepText(decide(claims, "v", ForAll)), "remake: fence 3, 6 was 5 on c"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	captured := saved(5, 9) // and never committed
 	claims[1].Newest = &captured
-	if got, want := told(decide(claims, "v", ForAll)), "remake: fence 3, 6 was 5 on c"; got != want {
+	if got, want := stepText(decide(claims, "v", ForAll)), "remake: fence 3, 6 was 5 on c"; got != want {
 		t.Errorf("with a capture beyond it: %s, want %s", got, want)
 	}
 	claims[0] = says("a", 3, "a", saved(6, 6)).of("v", "u")
 	claims[1] = says("c", 2, "a c", saved(3, 3), saved(7, 7)) // never adopted: it is offered when c has joined
-	if got, want := told(decide(claims, "v", ForEnough)), "remake: fence 3, 8 was 6 on a"; got != want {
+	if got, want := stepText(decide(claims, "v", ForEnough)), "remake: fence 3, 8 was 6 on a"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	claims[0] = says("a", 3, "a").of("v", "u") // which has none at all
-	if got, want := told(decide(claims, "v", ForEnough)), "remake: fence 3, 8 was 7 on c, and 3"; got != want {
+	if got, want := stepText(decide(claims, "v", ForEnough)), "remake: fence 3, 8 was 7 on c, and 3"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -250,10 +250,10 @@ func TestDecideAfterTwoLosses(t *testing.T) {
 // The operator goes on without the missing nodes, from what the others have.
 func TestWithout(t *testing.T) {
 	claims := []claim{says("c", 3, "a b c", saved(1, 1), saved(2, 2)).knows(saved(3, 3, "a", "b"))}
-	if got := told(decide(claims, "u", ForEnough)); got != "wait for a b with 3" {
+	if got := stepText(decide(claims, "u", ForEnough)); got != "wait for a b with 3" {
 		t.Error(got)
 	}
-	if got, want := told(Verdict{Remake: Without(all(claims), 2)}),
+	if got, want := stepText(Verdict{Remake: Without(all(claims), 2)}),
 		"remake: fence 3, 4 was 2 on c, and 1, without a b"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -267,7 +267,7 @@ func TestWithout(t *testing.T) {
 	if got := Choices(all(claims)); !slices.Equal(got, []checkpoint.Number{1, 4}) {
 		t.Errorf("choices %v", got)
 	}
-	if got, want := told(Verdict{Remake: Without(all(claims), 4)}),
+	if got, want := stepText(Verdict{Remake: Without(all(claims), 4)}),
 		"remake: fence 3, 5 was 4 on c, and 1, without a b"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -323,7 +323,7 @@ func TestDecideOfParts(t *testing.T) {
 			ForEnough, "wait for b c with 2", 0},
 	} {
 		v := decide(c.claims, "u", c.wait)
-		if got := told(v); got != c.want {
+		if got := stepText(v); got != c.want {
 			t.Errorf("%s: %s, want %s", c.what, got, c.want)
 		}
 		if v.Remake != nil && v.Remake.Head.Copies != c.copies {

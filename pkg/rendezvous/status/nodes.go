@@ -56,22 +56,22 @@ const listed = 10 * time.Minute
 func (x *explainer) nodes(state State) []Node {
 	s := x.s
 	list := []Node{}
-	told := map[string]bool{}
+	shown := map[string]bool{}
 	if w := x.w; w != nil {
 		for i, m := range w.Members {
 			n := s.Node(m.Node)
 			switch {
-			case told[m.Node]:
+			case shown[m.Node]:
 			case n != nil && n.Incarnation == m.Incarnation:
-				list, told[m.Node] = append(list, x.member(n, &x.v.Members[i], state)), true
+				list, shown[m.Node] = append(list, x.member(n, &x.v.Members[i], state)), true
 			case n == nil && !w.Phase.Ended() && !x.lostBy(m.Node) && x.v.Members[i].State == verdict.Absent:
-				list, told[m.Node] = append(list, x.absent(m)), true
+				list, shown[m.Node] = append(list, x.absent(m)), true
 			}
 		}
 	}
 	for i := range s.Nodes {
-		if n := &s.Nodes[i]; !told[n.Node] {
-			list, told[n.Node] = append(list, x.other(n)), true
+		if n := &s.Nodes[i]; !shown[n.Node] {
+			list, shown[n.Node] = append(list, x.other(n)), true
 		}
 	}
 	for _, w := range s.Warm {
@@ -89,7 +89,7 @@ func (x *explainer) nodes(state State) []Node {
 	}
 	var past []Node
 	for node, w := range x.events {
-		if told[node] || (w.kind != history.NodeLost && w.kind != history.NodeLeft) ||
+		if shown[node] || (w.kind != history.NodeLost && w.kind != history.NodeLeft) ||
 			x.now.Sub(w.at) > listed {
 			continue
 		}

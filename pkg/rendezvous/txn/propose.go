@@ -97,8 +97,8 @@ func (r Requests) outdated(seen *rendezvous.Snapshot, w *rendezvous.World, room 
 	for _, x := range seen.Left {
 		// One that was just written may not have been seen by all: without it they would miss the
 		// node.
-		told := seen.World != nil && x.Rev < seen.World.Rev
-		if len(writes) < room && told &&
+		reported := seen.World != nil && x.Rev < seen.World.Rev
+		if len(writes) < room && reported &&
 			!before.Has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
 			writes = append(writes, store.Delete(r.Job.Left(x.Node)))
 		}

@@ -59,7 +59,7 @@ func testExpiry(h *harness) {
 			}
 		case c := <-w.changes:
 			if told = len(c.Events) > 0; told || c.Err != nil {
-				h.equal("told", h.told(c), []string{"-a", "-b"})
+				h.equal("told", h.text(c), []string{"-a", "-b"})
 			}
 		}
 	}

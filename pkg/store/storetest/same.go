@@ -63,7 +63,7 @@ func Same(t *testing.T, x, y Subject) {
 			},
 		})
 		both(rt, a, b, func(p *player) any { return p.get("", "") })
-		both(rt, a, b, (*player).told)
+		both(rt, a, b, (*player).changes)
 		if rapid.IntRange(0, 4).Draw(rt, "look back") > 0 {
 			return // etcd takes 0.1 s for it
 		}
@@ -73,7 +73,7 @@ func Same(t *testing.T, x, y Subject) {
 			r, from := drawRange(rt), drawRev(rt, a)
 			both(rt, a, b, func(p *player) any { return p.watch(r[0], r[1], from) })
 		}
-		both(rt, a, b, (*player).told)
+		both(rt, a, b, (*player).changes)
 	})
 }
 
@@ -313,7 +313,7 @@ type opened struct {
 	changes  <-chan store.Change
 }
 
-// watch opens a watch, told tells what it told.
+// watch opens a watch, changes returns what it received.
 func (p *player) watch(key, end string, from int64) any {
 	if key, end = p.at(key, end); end == "" || key < end { // else nothing lies in there
 		ctx, stop := context.WithTimeout(p.t.Context(), patience)
@@ -323,8 +323,8 @@ func (p *player) watch(key, end string, from int64) any {
 	return nil
 }
 
-// told ends all watches, behind a change that each of them sees.
-func (p *player) told() any {
+// changes ends all watches, behind a change that each of them sees.
+func (p *player) changes() any {
 	var t store.Txn
 	seen := map[string]bool{}
 	for _, w := range p.watches {
@@ -346,10 +346,10 @@ func (p *player) told() any {
 	return all
 }
 
-func (p *player) drain(w opened, last int64) (told []any) {
+func (p *player) drain(w opened, last int64) (received []any) {
 	for c := range w.changes {
 		if c.Err != nil {
-			return append(told, kind(c.Err))
+			return append(received, kind(c.Err))
 		}
 		if len(c.Events) == 0 {
 			continue
@@ -359,11 +359,11 @@ func (p *player) drain(w opened, last int64) (told []any) {
 		for i := range c.Events {
 			c.Events[i].Entry = p.entry(c.Events[i].Entry)
 		}
-		if told = append(told, c); done {
-			return told
+		if received = append(received, c); done {
+			return received
 		}
 	}
-	return append(told, "the watch ended without "+w.key)
+	return append(received, "the watch ended without "+w.key)
 }
 
 // compact forgets up to a revision, if there is one to forget.

@@ -196,8 +196,8 @@ func (f *follower) stop() {
 	}
 }
 
-// told writes a change as "+key=value" and "-key", without the prefix.
-func (h *harness) told(c store.Change) []string {
+// text writes a change as "+key=value" and "-key", without the prefix.
+func (h *harness) text(c store.Change) []string {
 	h.Helper()
 	if c.Err != nil {
 		h.Fatal(c.Err)

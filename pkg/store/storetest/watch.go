@@ -12,7 +12,7 @@ func testWatch(h *harness) {
 	from := h.put("a=1")
 	h.put("a=2", "b=1")
 	w := h.watch(h.B, from)
-	h.equal("history", [][]string{h.told(w.next()), h.told(w.next()), h.told(w.next())},
+	h.equal("history", [][]string{h.text(w.next()), h.text(w.next()), h.text(w.next())},
 		[][]string{{"+a=1"}, {"+a=2"}, {"+b=1"}})
 	rev := h.write(store.Delete(h.key("a")))
 	c := w.next()
@@ -41,9 +41,9 @@ func testWatchFuture(h *harness) {
 	rev := h.put("a=1")
 	w := h.watch(h.A, rev+1)
 	h.put("a=2")
-	h.equal("next", h.told(w.next()), []string{"+a=2"})
+	h.equal("next", h.text(w.next()), []string{"+a=2"})
 	h.put("a=3")
-	h.equal("next", h.told(w.next()), []string{"+a=3"})
+	h.equal("next", h.text(w.next()), []string{"+a=3"})
 }
 
 func testWatchAtomic(h *harness) {
@@ -53,8 +53,8 @@ func testWatchAtomic(h *harness) {
 	h.write(store.Put(h.key("b"), []byte("1")), store.Put(h.key("a"), []byte("1")),
 		store.DeleteRange(h.key("x/"), store.End(h.key("x/"))), store.Delete(h.key("y")))
 	want := []string{"+b=1", "+a=1", "-x/1", "-x/2", "-y"}
-	h.equal("as it happens", h.told(before.next()), want)
-	h.equal("as history", h.told(h.watch(h.A, from).next()), want)
+	h.equal("as it happens", h.text(before.next()), want)
+	h.equal("as history", h.text(h.watch(h.A, from).next()), want)
 }
 
 func testWatchRange(h *harness) {
@@ -63,8 +63,8 @@ func testWatchRange(h *harness) {
 	below := h.watchRange(h.A, h.key("n/"), store.End(h.key("n/")), from+1)
 	h.put("n=1", "n/a/x=1", "n/ab=1", "n0=1")
 	h.write(store.Put(h.key("n/a"), []byte("2")), store.Put(h.key("n"), []byte("2")))
-	h.equal("one key", h.told(one.next()), []string{"+n/a=2"})
-	h.equal("below n/", [][]string{h.told(below.next()), h.told(below.next()), h.told(below.next())},
+	h.equal("one key", h.text(one.next()), []string{"+n/a=2"})
+	h.equal("below n/", [][]string{h.text(below.next()), h.text(below.next()), h.text(below.next())},
 		[][]string{{"+n/a/x=1"}, {"+n/ab=1"}, {"+n/a=2"}})
 }
 
@@ -112,12 +112,12 @@ func testCompacted(h *harness) {
 	rev := h.write(store.Delete(h.key("a")))
 	live := h.watch(h.A, rev+1)
 	h.put("a=4")
-	h.equal("live", h.told(live.next()), []string{"+a=4"})
+	h.equal("live", h.text(live.next()), []string{"+a=4"})
 	h.Compact(rev)
 	for _, from := range []int64{1, rev - 1} {
 		w := h.watch(h.A, from)
 		if c := w.next(); !errors.Is(c.Err, store.ErrCompacted) {
-			h.Fatalf("watch from %d told %v, want ErrCompacted", from, h.told(c))
+			h.Fatalf("watch from %d told %v, want ErrCompacted", from, h.text(c))
 		}
 		if c, open := <-w.changes; open {
 			h.Fatalf("after ErrCompacted: %+v", c)
@@ -125,10 +125,10 @@ func testCompacted(h *harness) {
 	}
 	ahead := h.watch(h.A, rev+100) // as after the store was set back
 	if c := ahead.next(); !errors.Is(c.Err, store.ErrCompacted) {
-		h.Fatalf("a watch from a revision that is not there told %v, want ErrCompacted", h.told(c))
+		h.Fatalf("a watch from a revision that is not there told %v, want ErrCompacted", h.text(c))
 	}
 	w := h.watch(h.A, rev)
-	h.equal("from there", [][]string{h.told(w.next()), h.told(w.next())}, [][]string{{"-a"}, {"+a=4"}})
+	h.equal("from there", [][]string{h.text(w.next()), h.text(w.next())}, [][]string{{"-a"}, {"+a=4"}})
 	h.put("a=5")
-	h.equal("live", h.told(live.next()), []string{"+a=5"})
+	h.equal("live", h.text(live.next()), []string{"+a=5"})
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 )
 
-// FuzzTold puts any bytes into the files with which workers and frameworks say that a save is
+// FuzzProgress puts any bytes into the files with which workers and frameworks say that a save is
 // complete, and how far training was: they name no entry that is none.
-func FuzzTold(f *testing.F) {
+func FuzzProgress(f *testing.F) {
 	f.Add(uint8(0), []byte(`{"step":3,"samples":7,"cursor":{"a":1}}`))
 	f.Add(uint8(1), []byte(`{"global_step":9223372036854775808}`))
 	f.Add(uint8(2), []byte("-3"))
