@@ -175,10 +175,11 @@ func DecodePart(job schema.Job, r store.Read) (Snapshot, error) {
 		job.World()} {
 		at[key] = nil
 	}
+	missed := job.Event(MissedEvent)
 	for i := range r.Entries {
 		if _, single := at[r.Entries[i].Key]; single {
 			at[r.Entries[i].Key] = &r.Entries[i]
-		} else if inc, ok := strings.CutPrefix(r.Entries[i].Key, job.Event(MissedEvent)); ok {
+		} else if inc, ok := strings.CutPrefix(r.Entries[i].Key, missed); ok {
 			s.Missed[membership.Incarnation(inc)] = true
 		}
 	}

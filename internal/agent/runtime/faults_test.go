@@ -127,10 +127,10 @@ func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 	s.settle, s.real, s.begins = schema.SettleTime, true, s.train
 	s.clocks, s.exits = r.IntN(4) == 0, m.rare
 	s.job.Rules.MaxRestarts = 1000 // faults end workers more often than a job may; the budget has tests of its own
-	switch k := r.IntN(40); {
+	switch k := r.IntN(80); {
 	case k < 1:
 		s.often = true
-	case k < 2, m.rare && k < 3:
+	case k < 4, m.rare && k < 6:
 		s.layout = layoutUnsure
 	}
 	s.fated = s.dooms

@@ -51,7 +51,7 @@ func (s *faulty) storeFails() string {
 	span, kinds := time.Duration(s.r.IntN(20))*time.Second, 2
 	if s.mix.rare {
 		kinds = 6
-		if s.r.IntN(10) == 0 {
+		if s.r.IntN(30) == 0 {
 			span *= 30
 		}
 	}

@@ -17,12 +17,18 @@ import (
 )
 
 // entries is what lies below prefix now, past every fault.
-func (s *sim) entries(prefix string) []store.Entry { return s.etcd.Read(prefix).Entries }
+func (s *sim) entries(prefix string) []store.Entry { return s.etcd.Read(store.Below(prefix)).Entries }
 
 // lastRead is the snapshot that was read last. Until the store changes, it is the next one, too.
 type lastRead struct {
 	mu   sync.Mutex
 	snap *rendezvous.Snapshot
+}
+
+// decided are the records of a job that agents decide by: of its events those that report a lost node.
+func decided(j schema.Job) []store.Range {
+	return []store.Range{{From: j.Prefix(), End: j.Events()}, store.Below(j.Event(rendezvous.MissedEvent)),
+		{From: store.End(j.Events()), End: store.End(j.Prefix())}}
 }
 
 // snapshot reads the job past every fault.
@@ -32,7 +38,7 @@ func (s *sim) snapshot() rendezvous.Snapshot {
 	if x := s.read.snap; x != nil && s.etcd.Is(x.Cluster, x.Rev) {
 		return *x
 	}
-	snap, err := rendezvous.Decode(s.job.Name, s.etcd.Read(s.job.Name.Prefix()))
+	snap, err := rendezvous.Decode(s.job.Name, s.etcd.Read(s.all...))
 	if err != nil {
 		s.t.Fatalf("read: %v\n%s", err, s.story())
 	}

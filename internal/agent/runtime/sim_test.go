@@ -24,6 +24,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
@@ -45,6 +46,7 @@ type sim struct {
 	fated   func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
 	lie     func() bool                     // whether a worker that lies does so now; nil: always. mu is held
 
+	all   []store.Range // what snapshot reads
 	read  lastRead
 	again context.CancelFunc // has the observer begin again; guarded by mu
 
@@ -138,7 +140,7 @@ func newSim(t *testing.T, np string, seed uint64) *sim {
 		Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second),
 			Grace: rendezvous.Seconds(5 * time.Second), Replicas: 2, Keep: 3, Load: "all"}}
-	s.program = func(g *simGroup) {}
+	s.program, s.all = func(g *simGroup) {}, decided(s.job.Name)
 	s.etcd.Spread()
 	s.etcd.Share(func(key string) bool { return !strings.HasPrefix(key, s.job.Name.Events()) }) // events get a Rev
 	time.Sleep(1234567)                                                                         // what a test does falls on no tick of an agent

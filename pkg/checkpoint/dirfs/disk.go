@@ -212,8 +212,17 @@ func (d *Disk) Sum(name string) (h manifest.Hash, err error) {
 		return h, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return h, err
+	}
 	sum, most := sha256.New(), &io.LimitedReader{R: f, N: manifest.ChunkSize + 1}
-	if err = d.copy(sum, most); err == nil && most.N > 0 {
+	if size := info.Size(); size < pieceSize { // and one byte, to see its end
+		_, err = io.CopyBuffer(sum, most, make([]byte, size+1))
+	} else {
+		err = d.copy(sum, most)
+	}
+	if err == nil && most.N > 0 {
 		h = manifest.Hash(sum.Sum(nil))
 	}
 	return h, err

@@ -98,47 +98,66 @@ func first(ranks []*membership.Ref, old rendezvous.RefSet, others []*membership.
 // candidates are the nodes that a next World may have: registered in this attempt, not gone, not
 // asked to go, not in quarantine. In the order of their names.
 func candidates(s *rendezvous.Snapshot, v verdict.View) []membership.Node {
-	out := keptOut(s, dispensable)
-	c := fit(s, v, func(n membership.Node) bool { return warming(s, n) || out(n) })
-	if len(c) < s.Least() { // a candidate whose workers are not there yet is better than no World
-		c = fit(s, v, out)
-	}
-	if len(c) < s.Least() { // better one that was late or lost before than no World
-		c = fit(s, v, keptOut(s, needed))
+	c := make([]membership.Node, 0, len(s.Nodes))
+	may := mayTake(s, v)
+	for i := range s.Nodes {
+		if may(&s.Nodes[i]) {
+			c = append(c, s.Nodes[i])
+		}
 	}
 	return c
 }
 
+// mayTake tells the candidates from other nodes.
+func mayTake(s *rendezvous.Snapshot, v verdict.View) func(*membership.Node) bool {
+	fits, out := fit(s, v), keptOut(s, dispensable)
+	may := func(n *membership.Node) bool { return fits(n) && !warming(s, n) && !out(n) }
+	if count(s.Nodes, may) < s.Least() { // a candidate whose workers are not there yet is better than no World
+		may = func(n *membership.Node) bool { return fits(n) && !out(n) }
+	}
+	if count(s.Nodes, may) < s.Least() { // better one that was late or lost before than no World
+		out := keptOut(s, needed)
+		may = func(n *membership.Node) bool { return fits(n) && !out(n) }
+	}
+	return may
+}
+
+func count(nodes []membership.Node, is func(*membership.Node) bool) (k int) {
+	for i := range nodes {
+		if is(&nodes[i]) {
+			k++
+		}
+	}
+	return k
+}
+
 // warming reports whether a world with n would wait for its workers, which start. A member is one
 // all the same: only those that the world does without are left out of the next one.
-func warming(s *rendezvous.Snapshot, n membership.Node) bool {
+func warming(s *rendezvous.Snapshot, n *membership.Node) bool {
 	return n.Warming && s.World != nil && s.World.Rank(n.Ref) < 0
 }
 
-func fit(s *rendezvous.Snapshot, v verdict.View, out func(membership.Node) bool) []membership.Node {
+// fit tells the nodes of this attempt that are here, and that are not asked to go, from others.
+func fit(s *rendezvous.Snapshot, v verdict.View) func(*membership.Node) bool {
 	drained := rendezvous.SetOf(s.Wish.Drain)
 	var reported map[membership.Incarnation]bool
 	if s.World != nil {
 		reported = rendezvous.SetOf(s.World.ReportedLost)
 	}
-	c := make([]membership.Node, 0, len(s.Nodes))
-	for _, n := range s.Nodes {
-		if n.Attempt != s.Job.Attempt || drained[n.Node] || out(n) {
-			continue
+	return func(n *membership.Node) bool {
+		if n.Attempt != s.Job.Attempt || drained[n.Node] {
+			return false
 		}
-		if seen := v.Find(n.Ref); seen != nil && (seen.State == verdict.Gone ||
-			seen.State == verdict.Suspect && reported[n.Incarnation]) {
-			continue // also a node that another one found gone, as long as it does not answer
-		}
-		c = append(c, n)
+		seen := v.Find(n.Ref)
+		// nor one that another node found gone, as long as it does not answer
+		return seen == nil || seen.State != verdict.Gone && (seen.State != verdict.Suspect || !reported[n.Incarnation])
 	}
-	return c
 }
 
 // Shortage says how many nodes are here that a World may have, how many are wished, and how many
 // are missing for there to be one.
 func Shortage(s *rendezvous.Snapshot, v verdict.View) (present, wished, missing int) {
-	n := len(candidates(s, v))
+	n := Present(s, v)
 	return n, s.Wish.NP, max(0, s.Least()-n)
 }
 
@@ -149,7 +168,7 @@ func Size(s *rendezvous.Snapshot, v verdict.View) int {
 }
 
 // Present is the number of nodes here that a World may have.
-func Present(s *rendezvous.Snapshot, v verdict.View) int { return len(candidates(s, v)) }
+func Present(s *rendezvous.Snapshot, v verdict.View) int { return count(s.Nodes, mayTake(s, v)) }
 
 // Batch is the batch and rate plan for n nodes.
 func Batch(s *rendezvous.Snapshot, n int) (*scaling.Plan, error) {

@@ -22,9 +22,9 @@ const (
 // stays out until it runs another program or is admitted. Where they are needed, such a node is
 // tried again after its time, and one that only disturbs the others at once: that is better than no
 // world.
-func keptOut(s *rendezvous.Snapshot, d demand) func(membership.Node) bool {
-	if s.World == nil {
-		return func(membership.Node) bool { return false }
+func keptOut(s *rendezvous.Snapshot, d demand) func(*membership.Node) bool {
+	if w := s.World; w == nil || len(w.Ledger.Nodes)+len(w.Quarantine) == 0 {
+		return func(*membership.Node) bool { return false }
 	}
 	out := map[string]rendezvous.NodeRecord{}
 	thisAttempt := s.World.Attempt == s.Job.Attempt
@@ -41,7 +41,7 @@ func keptOut(s *rendezvous.Snapshot, d demand) func(membership.Node) bool {
 			late[q.Node] = true
 		}
 	}
-	return func(n membership.Node) bool {
+	return func(n *membership.Node) bool {
 		r, kept := out[n.Node]
 		// another program is another try
 		return late[n.Node] || kept && (r.Program == "" || r.Program == n.Program)
@@ -92,7 +92,8 @@ func Quarantined(s *rendezvous.Snapshot) (list []KeptOut) {
 		return nil
 	}
 	out := keptOut(s, dispensable)
-	for _, n := range s.Nodes {
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
 		if !out(n) || s.World.Rank(n.Ref) >= 0 {
 			continue
 		}

@@ -83,12 +83,16 @@ func (c *Cluster) History(from int64) []store.Change {
 	return slices.Clone(c.since(from))
 }
 
-// Read returns what lies below prefix now, past every fault.
-func (c *Cluster) Read(prefix string) store.Read {
+// Read returns what lies in the ranges now, past every fault.
+func (c *Cluster) Read(ranges ...store.Range) store.Read {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lo, hi := c.span(prefix, store.End(prefix))
-	return store.Read{Entries: slices.Clone(c.entries[lo:hi]), Rev: c.rev, Cluster: c.id}
+	r := store.Read{Rev: c.rev, Cluster: c.id}
+	for _, x := range ranges {
+		lo, hi := c.span(x.From, x.End)
+		r.Entries = append(r.Entries, c.entries[lo:hi]...)
+	}
+	return r
 }
 
 // Is reports whether the cluster is that of id, and its newest change that of rev.
