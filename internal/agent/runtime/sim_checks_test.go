@@ -158,7 +158,8 @@ func (s *faulty) forgetWorlds(snap *rendezvous.Snapshot) {
 		if a := s.at[name]; a != nil {
 			unheard = unheard || a.isDead() || a.frozen != nil || time.Since(a.upSince) < untilClaimed
 			known := max(a.host.memory[a.node].Generation, a.host.seen[a.node])
-			if a.undisturbed() && a.host.memory[a.node].Job.UID == s.known.UID && known > claimed {
+			_, proposed := s.proposals[known] // a number that was refused was not given
+			if proposed && a.undisturbed() && a.host.memory[a.node].Job.UID == s.known.UID && known > claimed {
 				s.wrongf("the job was made again above generation %d, and %s is here, which knows of %d", claimed,
 					a.label(), known)
 			}
