@@ -167,7 +167,7 @@ var protocolPlants = []plant{
 	if e.Ours {`,
 		`	if e.Ours {`, machine, "TestStories"},
 	{"a world waits for a node whose workers start", plan + "/assign.go",
-		`return warming(s, n) || out(n)`, `return out(n)`, rendezvous, "TestANodeWhoseWorkersStart"},
+		`return fits(n) && !warming(s, n) && !out(n)`, `return fits(n) && !out(n)`, rendezvous, "TestANodeWhoseWorkersStart"},
 	{"workers that wait for their first world are ended when it comes", workers + "/first.go",
 		`!g.Paused && late`, `late`, machine, "TestStories"},
 	{"G3: new workers in place of some that stayed begin without the checkpoint", workers + "/start.go",
