@@ -66,10 +66,13 @@ func (e *entry) same(o *entry) bool {
 }
 
 // numbered reports whether the name has a number: that of a step, or of a rank, or of nothing.
-func (e *entry) numbered() bool { return digits.MatchString(path.Base(e.name)) }
+func (e *entry) numbered() bool { return strings.ContainsAny(path.Base(e.name), "0123456789") }
 
 // order is the number of a name that counts something up: of those only the newest are of use.
 func (e *entry) order() (n int64, ok bool) {
+	if !e.numbered() {
+		return 0, false
+	}
 	m := countName.FindAllStringSubmatch(path.Base(e.name), -1)
 	if m == nil {
 		return 0, false
@@ -80,6 +83,9 @@ func (e *entry) order() (n int64, ok bool) {
 
 // family is the name without its numbers.
 func (e *entry) family() string {
+	if !e.numbered() {
+		return e.name
+	}
 	return path.Join(path.Dir(e.name), digits.ReplaceAllString(path.Base(e.name), "#"))
 }
 

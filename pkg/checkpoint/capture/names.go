@@ -30,8 +30,8 @@ func passing(name string) bool {
 		return true
 	}
 	return strings.HasSuffix(name, "~") || strings.HasPrefix(name, "tmp") ||
-		strings.HasPrefix(name, ".nfs") ||
-		strings.HasPrefix(name, ".#") || tmpName.MatchString(name)
+		strings.HasPrefix(name, ".nfs") || strings.HasPrefix(name, ".#") ||
+		strings.Contains(strings.ToLower(name), "mp") && tmpName.MatchString(name)
 }
 
 // ignored reports whether a name at the top is never part of a save: hidden

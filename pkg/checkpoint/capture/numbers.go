@@ -78,6 +78,45 @@ func (c *Watcher) number(e *entry) (int64, bool) {
 	return lastNumber(path.Base(e.name))
 }
 
+// enoughPaced is how many names of a family must come after a pause, none of them written again, before
+// their numbers count saves.
+const enoughPaced = 2
+
+// pace notes whether the names of a family come one at a time, after a pause: then their numbers may
+// count saves. Names that come at once are parts.
+func (c *Watcher) pace(found *listing) {
+	came := map[string]int{}
+	for name, e := range found.entries {
+		if c.last.entries[name] == nil && e.numbered() && !e.ordered() {
+			came[e.family()]++
+		}
+	}
+	there := map[string]bool{}
+	for name, e := range c.last.entries {
+		if !e.same(c.base[name]) {
+			there[e.family()] = true
+		}
+	}
+	for family, n := range came {
+		switch {
+		case c.paced[family] >= enoughPaced:
+		case n > 1 || there[family] && !c.still:
+			c.paced[family] = atOnce
+		case there[family] && c.paced[family] != atOnce:
+			c.paced[family]++
+		}
+	}
+}
+
+// atOnce stands for a family of which several names were written at once.
+const atOnce = -1
+
+// ambiguous reports whether the name is one of two that came with a pause between them.
+func (c *Watcher) ambiguous(e *entry) bool {
+	family := e.family()
+	return !c.shards[family] && e.numbered() && !e.ordered() && c.paced[family] == 1 && c.several(e)
+}
+
 // ordered reports whether the name counts steps by its words.
 func (e *entry) ordered() bool { _, ok := e.order(); return ok }
 

@@ -39,6 +39,10 @@ func (c *Watcher) decide(
 		return nil, c.refuse(found, l.Units, d, instant{now, state}), nil
 	}
 	p, err := c.picture(found, l.Units, d, now)
+	if state == Running && d.Path != "" && now.Sub(c.delay.reported) >= reportAgain {
+		c.delay.reported = now
+		return p, []Refusal{{Reason: Unsettled, Path: d.Path, Err: unsettled(d)}}, err
+	}
 	return p, nil, err
 }
 
@@ -61,6 +65,10 @@ func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState)
 		return u, nil
 	}
 	at, why, err := c.evidence.unfinished(e, c.since[e.name], now, state)
+	if why == "" && !u.Counted && c.ambiguous(e) {
+		at = e.name
+		why = "it is not known whether the numbers of such names are those of saves, or of parts of one"
+	}
 	if why != "" {
 		u.Status, u.At, u.Why = judge.Busy, at, why
 		c.since[e.name] = now // quiet begins when it is complete
@@ -92,6 +100,9 @@ func (c *Watcher) noteGrowth(fresh []*entry, now time.Time) {
 // several reports whether more than one file of the family was written at once: their numbers are
 // those of ranks, or of parts.
 func (c *Watcher) several(e *entry) bool {
+	if family := e.family(); c.memory.Counts(family) || c.paced[family] >= enoughPaced {
+		return false
+	}
 	n := 0
 	for name, o := range c.last.entries {
 		if o.family() == e.family() && (c.in[name] || !o.same(c.base[name])) && c.in[name] == c.in[e.name] {

@@ -13,6 +13,9 @@ import (
 // saves is how many saves a worker of TestEverySystemCall makes.
 const saves = 4
 
+// resumedAt is the first save of a generation that begins from a checkpoint.
+const resumedAt = 3
+
 // point is a moment in the life of a worker: before call number At of the save of a step.
 type point struct{ Step, At int }
 
@@ -25,20 +28,22 @@ type scenario struct {
 	gap    time.Duration // between two saves
 	killed point         // where it is killed; Step is 0 if it ends by itself
 	steady bool          // the agent looks after each call, and not only in pauses
+
+	resumed bool // another generation makes the later saves
 }
 
 func (s scenario) String() string {
-	return fmt.Sprintf("%s in %q, pause of %s at %v, saves each %s, killed at %v, steady %t",
-		layouts[s.layout].name, s.in, s.pause, s.paused, s.gap, s.killed, s.steady)
+	return fmt.Sprintf("%s in %q, pause of %s at %v, saves each %s, killed at %v, steady %t, resumed %t",
+		layouts[s.layout].name, s.in, s.pause, s.paused, s.gap, s.killed, s.steady, s.resumed)
 }
 
 // everyLife are all lives of workers that end by themselves: a pause before each call of each save, in
 // all layouts and directories. deaths are the moments after the pause at which one may be killed.
 func everyLife(t *testing.T, yield func(s scenario, deaths []point)) {
 	for i, layout := range layouts {
-		probe := script{t: t, step: 1}
-		layout.save(&probe, "")
 		for step := 1; step <= saves; step++ {
+			probe := script{t: t, step: step}
+			layout.save(&probe, "")
 			for at := range probe.calls {
 				var deaths []point
 				for k := at; k < len(probe.calls); k++ {
@@ -49,17 +54,28 @@ func everyLife(t *testing.T, yield func(s scenario, deaths []point)) {
 				}
 				for _, pause := range []time.Duration{300 * time.Millisecond, 2 * time.Second, 20 * time.Second} {
 					for _, gap := range []time.Duration{0, 2 * time.Second} {
-						if layout.name == numbered && gap == 0 {
+						if undecidable(layout.name, step, pause, gap) {
 							continue
 						}
 						for _, in := range []string{"", "last/", "resnet50/", "exp1/ckpt/"} {
-							yield(scenario{i, in, point{step, at}, pause, gap, point{}, at%2 == 0}, deaths)
+							s := scenario{layout: i, in: in, paused: point{step, at}, pause: pause, gap: gap, steady: at%2 == 0}
+							yield(s, deaths)
+							if s.resumed = true; step >= resumedAt {
+								yield(s, deaths)
+							}
 						}
 					}
 				}
 			}
 		}
 	}
+}
+
+// undecidable reports whether two different saves look alike. Numbers in the middle of names that follow
+// each other at once may be those of parts. A file that comes late may be the last one of the save before
+// when the save that begins with it pauses for longer than there was between the two.
+func undecidable(layout string, step int, pause, gap time.Duration) bool {
+	return layout == numbered && gap == 0 || layout == lateFirst && step >= lateStep && pause > gap
 }
 
 // A worker pauses before any system call of a save for as long as it likes, and is killed at any
@@ -150,6 +166,10 @@ func TestPausesThatMixedSaves(t *testing.T) {
 		{layout: layoutOf(t, "two memory maps"), paused: point{1, 13}, pause: long, gap: late},
 		{layout: layoutOf(t, "numbered parts"), in: "exp1/ckpt/", paused: point{1, 6}, pause: long, gap: late, steady: true},
 		{layout: layoutOf(t, "numbered parts"), in: "last/", paused: point{1, 10}, pause: late, steady: true},
+		{layout: layoutOf(t, "a configuration in each save"), paused: point{1, 1}, pause: long, gap: late},
+		{layout: layoutOf(t, "a directory a step"), paused: point{3, 3}, pause: soon, gap: late, resumed: true},
+		{layout: layoutOf(t, numbered), paused: point{1, 1}, pause: long, gap: late},
+		{layout: layoutOf(t, lateFirst), paused: point{3, 5}, pause: late, gap: late, steady: true},
 		{layout: layoutOf(t, "two memory maps"), in: "last/", paused: point{1, 8}, pause: late,
 			killed: point{2, 10}, steady: true},
 		{layout: layoutOf(t, "the newest under one name, and a file a step"), paused: point{1, 6}, pause: late,

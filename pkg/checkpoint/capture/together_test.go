@@ -118,6 +118,32 @@ func TestSeveralFilesOfAStep(t *testing.T) {
 	}
 }
 
+// Two names with numbers and a pause between them are two saves, or two parts of one. A third one shows
+// that each save makes a new name: then two of them between two looks are two saves, too.
+func TestNumbersOfSavesOrOfParts(t *testing.T) {
+	for _, third := range []bool{false, true} {
+		b := newBench(t)
+		b.want(b.look(time.Minute), "", "", 0)
+		b.write("state.1.raw", "x")
+		b.want(b.look(2*time.Second), "", "", 0)
+		b.write("state.2.raw", "x")
+		b.want(b.look(time.Minute), "", "", 0)
+		if third {
+			b.write("state.3.raw", "x")
+			b.want(b.look(time.Second), "state.3.raw", "state.3.raw", unknown)
+			b.write("state.4.raw", "x")
+			b.write("state.5.raw", "x")
+			b.want(b.look(time.Second), "state.5.raw", "state.5.raw", unknown)
+			continue
+		}
+		b.state = Exited
+		b.want(b.once(true), "", "", 0)
+		if n := len(b.refused); n == 0 || !strings.Contains(b.refused[n-1].Err.Error(), "numbers") {
+			t.Errorf("refused: %v", b.refused)
+		}
+	}
+}
+
 // Ranks are numbered too, and none of them is older than the others.
 func TestNumberedShards(t *testing.T) {
 	b := newBench(t)
@@ -134,4 +160,7 @@ func TestNumberedShards(t *testing.T) {
 		b.write(name, "x")
 		b.want(b.look(3*time.Second), name, name, unknown)
 	}
+	b.write("state.3.raw", "x")
+	b.write("state.4.raw", "x")
+	b.want(b.look(3*time.Second), "state.4.raw", "state.4.raw", unknown)
 }

@@ -98,6 +98,8 @@ type Watcher struct {
 	evidence *evidence
 	memory   judge.Memory
 	growth   growth.Files
+	still    bool            // nothing was written for a second before the last look
+	paced    map[string]int  // by family of numbers: names that came after a pause; atOnce
 	shards   map[string]bool // families whose numbers count no steps
 	explicit bool            // marks are used here: what has none is not finished
 	refused  map[dirfs.FileState]bool
@@ -154,7 +156,7 @@ func watch(
 		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers, pause: pauseMin,
 		rest: pauseMin,
 		in:   map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{},
-		growth:   growth.Files{},
+		growth: growth.Files{}, paced: map[string]int{},
 		refused:  map[dirfs.FileState]bool{},
 		evidence: newEvidence(t), log: notices.LogOf(t),
 	}
@@ -171,6 +173,11 @@ func watch(
 	}
 	if resume != nil && workers.Share == Whole {
 		c.memory.Remember(resume.Written)
+		for name, e := range c.base {
+			if e.dir && e.ordered() && resume.Contains(name) {
+				c.memory.RememberShape(e.family(), e.shape())
+			}
+		}
 	}
 	return c, nil
 }
@@ -302,6 +309,7 @@ func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, e
 // note remembers since when each entry is as it is, and returns those that are not as in the last
 // save.
 func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
+	c.pace(found)
 	for name, e := range found.entries {
 		if !e.same(c.last.entries[name]) {
 			c.since[name], c.moved = now, now
@@ -324,6 +332,7 @@ func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 	if c.began.IsZero() {
 		c.began = now
 	}
+	c.still = now.Sub(c.moved) >= judge.FirstQuiet && len(c.evidence.writers) == 0
 	c.last = found
 	c.noteGrowth(fresh, now)
 	slices.SortFunc(fresh, func(a, b *entry) int { return strings.Compare(a.name, b.name) })

@@ -36,15 +36,17 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 	if u := behind(wrote); u.Path != "" && !finished(wrote) {
 		return Decision{Path: u.Path, Why: "it was not written as often as the other files of the first save"}
 	}
-	passes, text := map[int]bool{}, false
+	passes, text := map[int]bool{}, true
 	for _, u := range wrote {
 		if u.Counted && (u.Proven && u.Dir || m.superseded(l.Units, u)) {
 			return Decision{}
 		}
-		passes[u.Passes], text = true, text || u.Text
+		passes[u.Passes], text = true, text && u.Text
 	}
 	stays := m.stays(l.Units, wrote)
 	switch {
+	case len(m.passes) > 0 && !m.unsure:
+		return m.lacksLast(l, wrote)
 	case l.Workers == Exited:
 		return Decision{}
 	case l.Workers == Killed && len(wrote) == 1 && stays == "":
@@ -93,7 +95,7 @@ const (
 // quiet is how long a save of which nothing was in a save before must not change, if its newest
 // file is of that time. Workers that were killed write nothing more.
 func (m *Memory) quiet(l Look, newest time.Time) time.Duration {
-	if l.Workers == Killed || len(m.passes) > 0 {
+	if l.Workers == Killed || len(m.passes) > 0 { // the rest of the first save
 		return FirstQuiet
 	}
 	return min(max(FirstQuiet, newest.Sub(l.Began)/quietShare), maxQuiet)

@@ -84,7 +84,8 @@ type Decision struct {
 	Wrote []Unit // those of Take that this save wrote
 	Left  []Unit // written since the last save and in no save: to which they belong is not known
 	Guess bool   // taken because nothing changed for a while: more may belong to it
-	// Path and Why name what a save waits for, if there is something fresh and nothing to take.
+	// Path and Why name what a save waits for, if there is something fresh and nothing to take, and a
+	// file that one more save is taken without.
 	Path, Why string
 	Quiet     time.Duration // it is taken when nothing of it has changed for so long
 }
@@ -106,6 +107,7 @@ type Memory struct {
 	passes map[string]int // by key: how often a save completes it; nil: no save was seen. 0: not known
 	apart  map[string]bool
 	shapes map[string]string
+	at     time.Time          // of the last write of the last save; zero: no save was seen
 	unsure bool               // the last save was taken by a guess: units that come may belong to it
 	debt   map[string]int     // by key: how many passes of a newcomer belong to saves before the next one
 	left   map[string]absence // by key: newcomers that the last save left out
@@ -123,6 +125,14 @@ func (m *Memory) Remember(keys []string) {
 	}
 }
 
+// RememberShape starts with the names of the files in a directory of the checkpoint before.
+func (m *Memory) RememberShape(key, shape string) {
+	if m.shapes == nil {
+		m.shapes = map[string]string{}
+	}
+	m.shapes[key] = shape
+}
+
 // Keys are those that each save writes, in order, and each as often as a save writes it; nil while
 // that is not known.
 func (m *Memory) Keys() (keys []string) {
@@ -134,6 +144,9 @@ func (m *Memory) Keys() (keys []string) {
 	}
 	return keys
 }
+
+// Counts reports whether the last save had a name of the family that counts something.
+func (m *Memory) Counts(family string) bool { return m.passes[family] > 0 }
 
 func (m *Memory) keys() []string {
 	var keys []string
@@ -159,7 +172,7 @@ func (m *Memory) Uncount(family string, names []string) {
 // Clone is a Memory that learns on its own.
 func (m *Memory) Clone() *Memory {
 	return &Memory{passes: maps.Clone(m.passes), apart: maps.Clone(m.apart), shapes: maps.Clone(m.shapes),
-		unsure: m.unsure, debt: maps.Clone(m.debt), left: maps.Clone(m.left),
+		at: m.at, unsure: m.unsure, debt: maps.Clone(m.debt), left: maps.Clone(m.left),
 		stood: maps.Clone(m.stood)}
 }
 
@@ -172,10 +185,7 @@ func (m *Memory) Taken(d Decision) {
 	rounds := m.rounds(d.Wrote)
 	for _, u := range d.Wrote {
 		if u.Dir && u.Shape != "" {
-			if m.shapes == nil {
-				m.shapes = map[string]string{}
-			}
-			m.shapes[u.Key] = u.Shape
+			m.RememberShape(u.Key, u.Shape)
 		}
 		switch {
 		case m.apart[u.Key]:
@@ -186,6 +196,11 @@ func (m *Memory) Taken(d Decision) {
 		}
 	}
 	m.noteLeft(d, rounds)
+	for _, u := range d.Wrote {
+		if u.Since.After(m.at) {
+			m.at = u.Since
+		}
+	}
 	m.unsure, m.debt, m.stood = d.Guess, nil, nil
 }
 
@@ -200,6 +215,7 @@ func (m *Memory) setApart(key string) {
 // Decide finds the newest complete save.
 func (m *Memory) Decide(l Look) Decision {
 	m.separate(l.Units)
+	m.replace(l.Units)
 	m.owe(l.Units)
 	var numbers []int64
 	flat := false
@@ -282,8 +298,15 @@ func (m *Memory) try(l Look, number *int64) Decision {
 	if len(wrote) == 0 {
 		return Decision{}
 	}
-	return Decision{Take: append(slices.Clone(wrote), m.beside(l.Units, wrote)...), Wrote: wrote, Left: left,
+	d := Decision{Take: append(slices.Clone(wrote), m.beside(l.Units, wrote)...), Wrote: wrote, Left: left,
 		Guess: why.Guess}
+	for _, u := range left {
+		if _, before := m.left[u.Key]; before {
+			d.Path = u.Path
+			d.Why = "saves are taken without it: no save had it before, and it is not known to which it belongs"
+		}
+	}
+	return d
 }
 
 // beside are the units that did not change and still belong to the save: all of the last one but

@@ -120,6 +120,9 @@ func TestSavesThatFail(t *testing.T) {
 		{"the first was taken alone", "m1 . o1 m2 o2 m3 o3", "m1 m2+o2 m3+o3"},
 		{"the first was taken alone, and the second fails", "m1 . o1 m2 m3 o3 m4 o4", "m1 m3+o3 m4+o4"},
 		{"a file comes late, and stays", "m1 . m2 b2 m3 m4 m5 m6 b6 m7", "m1 m2 m3 m4 m5 b2+m6 b6+m6 b6+m7"},
+		{"a save of other files", "m1 . m2 n3 n4 n5 n6 n7", "m1 m2 m2+n6 m2+n7"},
+		{"a file comes after the last save, and nothing more", "m1 . m2 . b2 . .", "m1 m2 b2+m2"},
+		{"a file comes some time before the last save", "m1 . m2 . . b3 . m3", "m1 m2 m3"},
 		{"a file comes before the last save", "m1 . m2 b3 m3 exit", "m1 m2 m3"},
 		{"a file comes after the last save", "m1 . m2 m3 b3 exit", "m1 m2 m3 b3+m3"},
 		{"the next workers are killed between two files", "m1 o1 . next m5 kill . .", "m1+o1"},
@@ -143,6 +146,15 @@ func TestHowOftenAFileIsWrittenIsRemembered(t *testing.T) {
 	after.m.Remember(before.m.Keys())
 	if got := strings.Join(after.play("m3 o3 o3 m4 o4 o4"), " "); got != "m3+o3 m4+o4" {
 		t.Errorf("taken: %s; known: %v", got, before.m.Keys())
+	}
+}
+
+// A generation that saves other files than the one before takes them when nothing else is written.
+func TestTheNextGenerationSavesOtherFiles(t *testing.T) {
+	d := newFolder()
+	d.m.Remember([]string{"m"})
+	if got := strings.Join(d.play("n1 . n2 . n3 . n4 . n5"), " "); got != "n4 n5" {
+		t.Errorf("taken: %s", got)
 	}
 }
 

@@ -56,6 +56,44 @@ func (m *Memory) placed(u Unit, required []Unit) bool {
 	return u.Status == Done && (n == rounds || n > 0 && n < rounds && u.Last > newest)
 }
 
+// replace forgets what saves wrote when they write other files now: newcomers were written three times,
+// and once more, and nothing else was.
+func (m *Memory) replace(units []Unit) {
+	most := 0
+	for _, u := range units {
+		switch {
+		case !u.Fresh || u.Log || m.apart[u.Key]:
+		case m.newcomer(u):
+			most = max(most, u.Passes-m.left[u.Key].passes)
+		default:
+			return
+		}
+	}
+	if most > apartAfter {
+		for _, key := range m.keys() {
+			m.setApart(key)
+		}
+	}
+}
+
+// lacksLast says why newcomers that were written alone are not known to belong to the last save: the
+// next one may have begun with them. They are of the last one when the workers ended at once after it,
+// and when nothing was written for longer than they came after it.
+func (m *Memory) lacksLast(l Look, wrote []Unit) Decision {
+	for _, u := range wrote {
+		after := u.Since.Sub(m.at)
+		d := Decision{Path: u.Path, Why: "no save had it before, and the next save may have begun with it"}
+		switch {
+		case m.at.IsZero():
+			return d // these workers have not saved yet
+		case l.Workers == Exited && after <= FirstQuiet:
+		case l.Now.Sub(u.Since) < max(FirstQuiet, after):
+			return d
+		}
+	}
+	return Decision{Guess: l.Workers != Exited}
+}
+
 // leaveOut splits off the newcomers of which is not known to which save they belong.
 func (m *Memory) leaveOut(wrote []Unit) (rest, left []Unit) {
 	required := m.required(wrote)
