@@ -95,7 +95,7 @@ func (w *workers) connect(at *peers.Place) {
 	w.peers = peers.New(w.effects, at)
 	w.mark = &saves.Mark{Dir: w.o.CheckpointDir, Address: at.Here, Notice: w.notice}
 	w.saves = saves.New(saves.Config{Job: w.o.Job.Name, Store: w.store, Effects: w.effects, Peers: w.peers,
-		Mark: w.mark, Notice: w.notice, PreHook: w.preHook})
+		Mark: w.mark, Notice: w.notice, PreHook: w.preHook, VerifyEvery: w.o.VerifyEvery})
 }
 
 // hint says how more nodes come.

@@ -65,6 +65,7 @@ type Options struct {
 	LeaseTTL       time.Duration
 	StoreCutLimit  time.Duration
 	WaitTimeout    time.Duration // 0: none
+	VerifyEvery    time.Duration // 0: checkpoints on disk are not read again
 	ConnectTimeout time.Duration
 
 	// The server. Store is open and answered already. Local is the local server's place, to start

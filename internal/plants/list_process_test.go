@@ -59,6 +59,10 @@ var processPlants = []plant{
 		`return p.Before(at) }`, `return false }`, chunkstore, "TestLaterDraftReplacesTheOneBefore"},
 	{"a save that was given up stays on the disk", chunkstore + "/put.go",
 		`errors.Join(err, s.sweep())`, `err`, chunkstore, "TestTornIsNeverTaken"},
+	{"damage that is found is not mended", replicator + "/scrub.go", `err := s.r.refetch(ctx, k)`, `err := ctx.Err()`,
+		pipeline, "TestScrubMendsEveryDamage"},
+	{"damage that no node can mend is reported each time", replicator + "/scrub.go", `case !known:`, `default:`,
+		pipeline, "TestScrubWaitsForAHolder"},
 	{"a damaged manifest ends the way to the next generation", replicator + "/prepare.go",
 		`chunkstore.ErrDamaged) && !try.again {
 			continue // its manifest`, `chunkstore.ErrDamaged) && try.again {

@@ -41,6 +41,7 @@ const (
 	Committed     Kind = "checkpoint_committed"
 	Refused       Kind = "checkpoint_refused"
 	Bad           Kind = "checkpoint_bad"
+	Damaged       Kind = "checkpoint_damaged"
 	Distrusted    Kind = "checkpoint_distrusted"
 	Deleted       Kind = "checkpoint_deleted"
 	LossNaN       Kind = "loss_nan"

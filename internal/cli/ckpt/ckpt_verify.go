@@ -156,6 +156,7 @@ func (k *saves) showVerified(all []verified) error {
 		name = fmt.Sprintf("checkpoint %d", *worst.Number)
 	}
 	return problem.New(problem.CkptBad, "%s is damaged on node %s: %s", name, worst.Node, worst.Damage[0]).
-		Cure("a node that needs it fetches it again from another holder; elastic ckpt ls names its holders").
+		Cure("the agent of node %s fetches what is damaged from another holder within --verify-every (24h), "+
+			"or when it needs it; elastic ckpt ls names the holders; see to the disk", worst.Node).
 		Detail("node", worst.Node).Detail("number", worst.Number).Detail("damage", worst.Damage)
 }

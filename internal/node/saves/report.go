@@ -53,6 +53,8 @@ func (s *Saves) report(e replicator.Event) {
 		}
 	case replicator.Refused:
 		s.refused(e)
+	case replicator.Damaged:
+		s.damaged(e)
 	case replicator.Moving:
 		what := map[string]string{"replicate": "saving", "fetch": "fetching"}[e.What]
 		if e.Done == e.Total {
@@ -66,23 +68,48 @@ func (s *Saves) report(e replicator.Event) {
 // refused tells the user, and in an event all others, that a save was not taken.
 func (s *Saves) refused(e replicator.Refused) {
 	s.node.Activity.Nothing()
-	text := s.refusal(e)
-	s.c.Notice(text)
+	s.tell(history.Event{Kind: history.Refused, Generation: e.Generation, Text: s.refusal(e),
+		Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})
+}
+
+// damaged tells the user and all others that a checkpoint went bad on this disk.
+func (s *Saves) damaged(e replicator.Damaged) {
+	h := e.Head
+	text := fmt.Sprintf("checkpoint %d%s", h.Number, checkpoint.AtStep(h.Step))
+	switch {
+	case e.Err == nil && e.Where == "":
+		text += " is whole again on this disk: another node had what was damaged"
+	case e.Err == nil:
+		text += fmt.Sprintf(" was damaged on this disk (%s), and what was damaged is fetched again from "+
+			"another node; see to the disk of %s if that happens again", e.Where, s.node.Dir)
+	default:
+		text += fmt.Sprintf(" is damaged on this disk (%s), and no node that is here has it whole; bring back a node "+
+			"that has it (elastic ckpt ls %s), and see to the disk of %s: %s",
+			e.Where, s.c.Job, s.node.Dir, oneLine(e.Err))
+	}
+	s.tell(history.Event{Kind: history.Damaged, Generation: s.chunks.Generation(), Text: text,
+		Fields: history.Fields{"number": h.Number, "where": e.Where, "mended": e.Err == nil}})
+}
+
+// tell says what happened on this node to its user, and in an event to all others.
+func (s *Saves) tell(e history.Event) {
+	e.Node = s.replicator.Self
+	s.c.Notice(e.Text)
 	s.c.Effects.Go(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		// The refusal was said; that its event is lost with the store is no harm.
-		_, _ = s.c.Store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.c.Job,
-			history.Event{Kind: history.Refused,
-				Generation: e.Generation, Node: s.replicator.Self, Text: text,
-				Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
+		// It was said; that its event is lost with the store is no harm.
+		_, _ = s.c.Store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.c.Job, e)}})
 	})
 	s.wrote(1)
 }
 
+// oneLine is the text of an error, or of several.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
 // refusal says in one line why a save was not taken, and what to do.
 func (s *Saves) refusal(e replicator.Refused) string {
-	why := strings.ReplaceAll(e.Err.Error(), "\n", "; ") // of several errors
+	why := oneLine(e.Err)
 	switch {
 	case errors.Is(e.Err, capture.ErrUnsettled):
 		return why

@@ -39,6 +39,8 @@ type Config struct {
 	Peers   *peers.Peers
 	Mark    *Mark
 	Notice  func(string)
+	// VerifyEvery is the time in which all that this disk keeps is read again; 0: never.
+	VerifyEvery time.Duration
 	// PreHook decides whether this node can run workers of a generation in a world of that size.
 	PreHook func(ctx context.Context, g schema.Generation, size int) error
 }
@@ -113,7 +115,12 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.mu.Unlock()
 	s.c.Peers.Server.Handle(transfer.Prefix, transfer.Handler(chunks))
 	s.c.Effects.Go(func(ctx context.Context) {
-		_ = k.Run(ctx)     // ends with ctx, and in no other way
+		var scrub sync.WaitGroup
+		if s.c.VerifyEvery > 0 {
+			scrub.Go(func() { k.Scrub(ctx, s.c.VerifyEvery) })
+		}
+		_ = k.Run(ctx) // ends with ctx, and in no other way
+		scrub.Wait()
 		_ = chunks.Close() // what it could not write is written again by the next agent
 	})
 	return nil

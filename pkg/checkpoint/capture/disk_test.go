@@ -366,6 +366,7 @@ type playedFile struct {
 func (f playedFile) Write([]byte) (int, error)       { return 0, os.ErrPermission }
 func (f playedFile) WriteDirect([]byte) (int, error) { return 0, os.ErrPermission }
 func (f playedFile) Begin()                          {}
+func (f playedFile) Uncache()                        {}
 func (f playedFile) Sync() error                     { return nil }
 func (f playedFile) Stat() (fs.FileInfo, error)      { return f.info, nil }
 func (f playedFile) Chmod(fs.FileMode) error         { return os.ErrPermission }

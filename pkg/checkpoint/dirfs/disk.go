@@ -205,7 +205,7 @@ func (d *Disk) Discard(name string) error {
 	return nil
 }
 
-// Sum is the hash of a file of at most a chunk; a longer one has none.
+// Sum is the hash of a file of at most a chunk as it is on the disk; a longer one has none.
 func (d *Disk) Sum(name string) (h manifest.Hash, err error) {
 	f, err := d.FS.Open(name)
 	if err != nil {
@@ -216,6 +216,8 @@ func (d *Disk) Sum(name string) (h manifest.Hash, err error) {
 	if err != nil {
 		return h, err
 	}
+	f.Uncache()
+	defer f.Uncache()
 	sum, most := sha256.New(), &io.LimitedReader{R: f, N: manifest.ChunkSize + 1}
 	if size := info.Size(); size < pieceSize { // and one byte, to see its end
 		_, err = io.CopyBuffer(sum, most, make([]byte, size+1))

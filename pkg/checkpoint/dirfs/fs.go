@@ -9,6 +9,8 @@ import (
 	"path"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
@@ -39,6 +41,8 @@ type File interface {
 	io.Closer
 	// Write past the page cache where that is possible; from 0, in multiples of directSize
 	WriteDirect(b []byte) (int, error)
+	// Uncache drops the bytes from the page cache: the next read asks the disk.
+	Uncache()
 	// has the disk begin with what was written, without waiting for it; Sync tells how it ended
 	Begin()
 	Sync() error
@@ -83,6 +87,8 @@ type osFile struct{ *os.File }
 func (f osFile) Begin() {
 	_ = syscall.SyncFileRange(int(f.Fd()), 0, 0, syncFileRangeWrite)
 }
+
+func (f osFile) Uncache() { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }
 
 const syncFileRangeWrite = 2 // SYNC_FILE_RANGE_WRITE
 

@@ -1,11 +1,14 @@
 package pipeline
 
 import (
+	"context"
 	"io/fs"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
@@ -74,4 +77,66 @@ func TestPrepareMendsEveryDamage(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What goes bad on a disk while no node needs it is found within the time that was given, fetched
+// from another holder, and reported once.
+func TestScrubMendsEveryDamage(t *testing.T) {
+	for how, damage := range damages {
+		for _, what := range []string{"manifest", "chunk"} {
+			t.Run(what+" "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, r := newCluster(t, "a", "b"), newReports()
+					k, m, head := committedOnBoth(t, c, r.add)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					go k.Scrub(ctx, time.Hour)
+					time.Sleep(3 * time.Hour)
+					if len(r.c) > 0 {
+						t.Errorf("of a disk that is well: %+v", <-r.c)
+					}
+					name, file := "manifests/"+head.Manifest.String(), m.Files[len(m.Files)-1]
+					where := "its manifest"
+					if what == "chunk" {
+						name, where = "chunks/"+file.Chunks[0].String(), " at byte "
+					}
+					damage(t, c.disks["a"], name)
+					time.Sleep(2 * time.Hour)
+					if e := next[replicator.Damaged](t, r); e.Err != nil || e.Head.Number != 1 || !strings.Contains(e.Where, where) {
+						t.Errorf("%+v", e)
+					}
+					if len(r.c) > 0 {
+						t.Errorf("told again: %+v", <-r.c)
+					}
+					must(t, reopen(t, c.disks["a"], names(true)).Verify(t.Context(), head.Manifest))
+				})
+			})
+		}
+	}
+}
+
+// Damage that no node can mend is reported once. It is mended when a node comes back that can.
+func TestScrubWaitsForAHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, r := newCluster(t, "a", "b"), newReports()
+		k, m, head := committedOnBoth(t, c, r.add)
+		c.gone(t, "b")
+		checkpointtest.Flip(t, c.disks["a"], m.Files[0].Chunks[0])
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go k.Scrub(ctx, 24*time.Hour)
+		time.Sleep(50 * time.Hour)
+		if e := next[replicator.Damaged](t, r); e.Err == nil || e.Where == "" {
+			t.Errorf("%+v", e)
+		}
+		c.join(t, "b", "1")
+		time.Sleep(time.Hour)
+		if e := next[replicator.Damaged](t, r); e.Err != nil || e.Where != "" {
+			t.Errorf("%+v", e)
+		}
+		if len(r.c) > 0 {
+			t.Errorf("told again: %+v", <-r.c)
+		}
+		must(t, c.peers.Stores["a"].Verify(t.Context(), head.Manifest))
+	})
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Event is what a Replicator and its pipelines report: Committed, Refused, Moving, Closed, Sharded,
-// LoadsAll or Behind.
+// LoadsAll, Damaged or Behind.
 type Event interface{ event() }
 
 // Committed says that a checkpoint is saved: it was read back as the head.
@@ -62,6 +62,15 @@ func (e LoadsAll) String() string {
 	return fmt.Sprintf("--load=own: this node loads all of the checkpoint: %s", e.Why)
 }
 
+// Damaged says that a committed checkpoint went bad on this disk, and was fetched again unless Err
+// says why not.
+type Damaged struct {
+	Head  manifest.Head
+	Where string // the file and the byte, or its manifest; "": what was reported before is mended now
+	Err   error
+}
+
+func (Damaged) event()   {}
 func (LoadsAll) event()  {}
 func (Sharded) event()   {}
 func (Behind) event()    {}

@@ -48,17 +48,7 @@ func Flags() []command.Flag {
 			Usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},
 		{Name: "max-restarts", Arg: "N", Usage: "after failures of workers (3)", Same: []string{"max-restart"},
 			Env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS"}},
-		{Name: "last-call", Arg: "TIME", Usage: "for more nodes than MIN (3s)"},
-		{Name: "hang-timeout", Arg: "TIME", Usage: "without a sign of life of any worker (none)"},
-		{Name: "pre-hook", Arg: "CMD", Usage: "before each start of workers; if it fails this node leaves (none)",
-			Env: []string{"ELASTIC_PRE_HOOK"}},
-		{Name: "pre-hook-timeout", Arg: "TIME", Usage: "for the pre-hook (60s)"},
-		{Name: "wait-timeout", Arg: "TIME", Usage: "without a world, then this node leaves (none)"},
-		{Name: "grace", Arg: "TIME", Usage: "to save before a planned stop (30s)"},
-		{Name: "finish-timeout", Arg: "TIME", Usage: "for the others when a worker is through (none)"},
-		{Name: "lease-ttl", Arg: "TIME", Usage: "of this node's registration (3s)"},
-		{Name: "connect-timeout", Arg: "TIME", Usage: "for the first answer of the server (60s)"},
-		{Name: "store-cut-limit", Arg: "TIME", Usage: "for a node that the server alone lost (60s)"},
+	}, timeFlags(), []command.Flag{
 		{Name: "port", Arg: "P", Usage: "of this agent, that other nodes dial (any)"},
 		{Name: "worker-ports", Arg: "LO-HI", Usage: "for the workers (any)"},
 		{Name: "console", Arg: "0|all|none|RANKS", Usage: "whose output is shown here, by local rank (0)",
@@ -67,4 +57,22 @@ func Flags() []command.Flag {
 			Env: []string{"PET_TEE"}},
 		{Name: "redirects", Short: "r", Arg: "STD", Usage: "as torchrun's", Env: []string{"PET_REDIRECTS"}},
 	})
+}
+
+// timeFlags are the limits in time.
+func timeFlags() []command.Flag {
+	return []command.Flag{
+		{Name: "last-call", Arg: "TIME", Usage: "for more nodes than MIN (3s)"},
+		{Name: "hang-timeout", Arg: "TIME", Usage: "without a sign of life of any worker (none)"},
+		{Name: "pre-hook", Arg: "CMD", Usage: "before each start of workers; if it fails this node leaves (none)",
+			Env: []string{"ELASTIC_PRE_HOOK"}},
+		{Name: "pre-hook-timeout", Arg: "TIME", Usage: "for the pre-hook (60s)"},
+		{Name: "wait-timeout", Arg: "TIME", Usage: "without a world, then this node leaves (none)"},
+		{Name: "verify-every", Arg: "TIME", Usage: "in which the checkpoints on this disk are read again (24h)"},
+		{Name: "grace", Arg: "TIME", Usage: "to save before a planned stop (30s)"},
+		{Name: "finish-timeout", Arg: "TIME", Usage: "for the others when a worker is through (none)"},
+		{Name: "lease-ttl", Arg: "TIME", Usage: "of this node's registration (3s)"},
+		{Name: "connect-timeout", Arg: "TIME", Usage: "for the first answer of the server (60s)"},
+		{Name: "store-cut-limit", Arg: "TIME", Usage: "for a node that the server alone lost (60s)"},
+	}
 }

@@ -196,6 +196,7 @@ func times(c *command.Call, o *node.Options) error {
 		none      bool
 	}{
 		{"wait-timeout", &o.WaitTimeout, 0, true}, {"hang-timeout", &o.HangTimeout, 0, true},
+		{"verify-every", &o.VerifyEvery, 24 * time.Hour, true},
 		{"pre-hook-timeout", &o.PreHook.Limit, time.Minute, false},
 		{"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},
 		{"connect-timeout", &o.ConnectTimeout, 60 * time.Second, false},

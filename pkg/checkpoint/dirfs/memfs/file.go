@@ -101,6 +101,8 @@ func (f *memFile) Seek(offset int64, whence int) (int64, error) {
 
 func (f *memFile) WriteDirect(p []byte) (int, error) { return f.Write(p) }
 
+func (f *memFile) Uncache() {}
+
 func (f *memFile) Begin() {}
 
 func (f *memFile) Sync() error {

@@ -1,0 +1,101 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// damagedNodes are two nodes that have one checkpoint, and train on without another.
+func damagedNodes(t *testing.T, verifyEvery string) (p *sandbox, node func(name string) *proc, a *proc) {
+	t.Helper()
+	p = newSandbox(t)
+	p.daemons(1)
+	const script = `
+import os, time
+d, g = os.environ["ELASTIC_CHECKPOINT_DIR"], os.environ["ELASTIC_GENERATION"]
+if g == "1" and os.environ["RANK"] == "0":
+    with open(f"{d}/model.tmp", "wb") as f:
+        f.write(os.urandom(9 << 20))
+    os.rename(f"{d}/model.tmp", f"{d}/model.raw")
+time.sleep(1000)
+`
+	if err := os.WriteFile(p.path("train.py"), []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node = func(name string) *proc {
+		return p.run("--node="+name, "--np=2", "--job_id=x", "--log-dir=log-"+name, "--verify-every="+verifyEvery,
+			"/usr/bin/python3", p.path("train.py"))
+	}
+	a = node("a")
+	node("b")
+	p.running("x", 1, 2)
+	p.committed("x", 1)
+	p.heldBy("x", "a", "b")
+	return p, node, a
+}
+
+// damage flips a bit of each file in a directory of the store of a node.
+func (p *sandbox) damage(node, dir string) {
+	p.t.Helper()
+	files, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", node, "jobs", "x", "store", dir, "*"))
+	if err != nil || len(files) == 0 {
+		p.t.Fatalf("%d files: %v", len(files), err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		b[len(b)/2] ^= 1
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// What goes bad on the disk of a holder while no node needs it is found, fetched from the other
+// holder, and told.
+func TestDamageIsMended(t *testing.T) {
+	t.Parallel()
+	p, _, _ := damagedNodes(t, "1s")
+	for n, dir := range []string{"chunks", "manifests"} {
+		p.damage("b", dir)
+		until(t, "damage to "+dir+" is reported", func() error {
+			if all := kinds(p.events("x"), "checkpoint_damaged"); len(all) <= n {
+				return fmt.Errorf("%d events", len(all))
+			}
+			return nil
+		})
+		until(t, "what b has is whole", func() error {
+			_, err := p.try("ckpt", "verify", "x")
+			return err
+		})
+	}
+	for _, e := range kinds(p.events("x"), "checkpoint_damaged") {
+		if !strings.Contains(e.Text, "fetched again from another node") {
+			t.Errorf("it says %s", e.Text)
+		}
+	}
+}
+
+// A manifest goes bad on the disk of a holder whose agent lives: the next generation begins with
+// what the other holder has.
+func TestManifestDamagedOnOneHolder(t *testing.T) {
+	t.Parallel()
+	p, node, a := damagedNodes(t, "none")
+	p.damage("b", "manifests")
+	if err := a.kill(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-a.done
+	node("a")
+	p.running("x", 2, 2)
+	p.must("ckpt", "verify", "x")
+	if all := kinds(p.events("x"), "checkpoint_bad"); len(all) > 0 {
+		t.Errorf("given up: %s", all[0].Text)
+	}
+}

@@ -1,0 +1,172 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// Scrub reads all that this disk keeps of committed checkpoints, evenly within that time, again and
+// again, and fetches what went bad from another node: a damaged copy is found before it is needed.
+// The chunks come in another order each time, so that an agent that is started often reads all of
+// them too. It ends with ctx.
+func (r *Replicator) Scrub(ctx context.Context, within time.Duration) {
+	s := &scrubber{r: r, limit: min(scrubSlowest, within)}
+	for s.wait(ctx, s.limit) {
+		s.pass(ctx, within)
+	}
+}
+
+const (
+	scrubFastest = 250 * time.Millisecond // between two chunks: at most 16 MiB a second
+	scrubSlowest = 10 * time.Minute
+)
+
+// scrubber reads the disk of one node.
+type scrubber struct {
+	r     *Replicator
+	limit time.Duration // between two chunks, and between two attempts to mend
+	bad   []kept        // could not be mended yet
+	tried time.Time     // when that was tried last
+}
+
+// kept is a manifest on this disk: of a committed checkpoint, or of a part of one.
+type kept struct {
+	head     manifest.Head
+	hash     manifest.Hash
+	manifest *manifest.Manifest // nil: its file is damaged
+}
+
+// pass reads each chunk once.
+func (s *scrubber) pass(ctx context.Context, within time.Duration) {
+	all, err := s.kept(ctx)
+	if err != nil {
+		return // without the record nothing can be mended
+	}
+	var order []manifest.Hash
+	of := map[manifest.Hash][]kept{}
+	for _, k := range all {
+		if k.manifest == nil {
+			s.mend(ctx, k, "its manifest")
+			continue
+		}
+		for c := range k.manifest.DistinctChunks() {
+			if of[c] == nil {
+				order = append(order, c)
+			}
+			of[c] = append(of[c], k)
+		}
+	}
+	slices.SortFunc(order, func(a, b manifest.Hash) int { return slices.Compare(a[:], b[:]) })
+	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	pause := min(max(within/time.Duration(max(len(order), 1)), scrubFastest), s.limit)
+	for _, c := range order {
+		if !s.wait(ctx, pause) {
+			return
+		}
+		// A chunk that cannot be read for another reason than damage is read the next time.
+		if good, err := s.r.Store.VerifyChunk(c); good || err != nil {
+			continue
+		}
+		for _, k := range of[c] {
+			s.mend(ctx, k, k.at(c))
+		}
+	}
+}
+
+// wait waits, and tries meanwhile to mend what could not be mended. false: ctx ended.
+func (s *scrubber) wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	}
+	if len(s.bad) > 0 && time.Since(s.tried) >= s.limit {
+		for _, k := range slices.Clone(s.bad) {
+			s.mend(ctx, k, "")
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// kept lists what this disk has of the checkpoints that the record names.
+func (s *scrubber) kept(ctx context.Context) (all []kept, err error) {
+	_, committed, err := s.r.Read(ctx)
+	for _, h := range committed {
+		hashes := []manifest.Hash{h.Manifest}
+		for _, p := range h.Parts {
+			hashes = append(hashes, p.Manifest)
+		}
+		for _, hash := range hashes {
+			m, err := s.r.Store.Manifest(hash)
+			if err == nil || errors.Is(err, chunkstore.ErrDamaged) {
+				all = append(all, kept{h, hash, m})
+			}
+		}
+	}
+	return all, err
+}
+
+// at says which bytes of the checkpoint a chunk has.
+func (k kept) at(c manifest.Hash) string {
+	for _, f := range k.manifest.Files {
+		if i := slices.Index(f.Chunks, c); i >= 0 {
+			return fmt.Sprintf("%s at byte %d", f.Path, int64(i)*manifest.ChunkSize)
+		}
+	}
+	return "its manifest"
+}
+
+// mend fetches what is damaged of a checkpoint, unless it was removed meanwhile.
+func (s *scrubber) mend(ctx context.Context, k kept, where string) {
+	known := slices.ContainsFunc(s.bad, k.same)
+	s.bad = slices.DeleteFunc(s.bad, k.same)
+	if !s.r.Store.Has(k.hash) {
+		return
+	}
+	err := s.r.refetch(ctx, k)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		s.bad, s.tried = append(s.bad, k), time.Now()
+	}
+	switch {
+	case err == nil && known:
+		s.r.Report(Damaged{Head: k.head})
+	case !known:
+		s.r.Report(Damaged{Head: k.head, Where: where, Err: err})
+	}
+}
+
+func (k kept) same(o kept) bool { return k.hash == o.hash }
+
+// refetch brings what is damaged of a checkpoint, or of a part, from other nodes.
+func (r *Replicator) refetch(ctx context.Context, k kept) error {
+	g := max(k.head.Generation, r.Store.Generation())
+	if k.hash == k.head.Manifest {
+		return r.fetch(ctx, fetched{g, k.head.Number, k.hash, nil})
+	}
+	holders, err := r.partsOf(ctx, k.head)
+	if err != nil {
+		return err
+	}
+	var from []membership.Ref
+	for _, p := range holders {
+		if p.Part == k.hash {
+			from = p.Nodes
+		}
+	}
+	c := transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: g}
+	return c.Fetch(ctx, k.hash, from)
+}
