@@ -271,7 +271,8 @@ func TestSpellingsAndSettings(t *testing.T) {
 	flags, variables := map[string]bool{}, map[string]bool{}
 	for _, f := range slices.Concat(sources(t, "internal/cli"), sources(t, "internal/cli/command"),
 		sources(t, "internal/cli/target"),
-		sources(t, "internal/cli/run"), sources(t, "internal/cli/run/options"), sources(t, "internal/local")) {
+		sources(t, "internal/cli/run"), sources(t, "internal/cli/run/options"),
+		sources(t, "internal/local")) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.KeyValueExpr:
@@ -344,12 +345,14 @@ func TestFlagsOfElasticd(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	ref, found := read(t, "docs/REFERENCE.md"), 0
-	for _, f := range slices.Concat(sources(t, "internal/coordinator"), sources(t, "internal/coordinator/jobs")) {
+	for _, f := range slices.Concat(sources(t, "internal/coordinator"),
+		sources(t, "internal/coordinator/jobs")) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if c, ok := n.(*ast.CallExpr); ok && len(c.Args) > 0 {
 				id, _ := c.Fun.(*ast.Ident)
 				method, _ := c.Fun.(*ast.SelectorExpr)
-				if id != nil && id.Name == "Desc" || method != nil && (method.Sel.Name == "Desc" || method.Sel.Name == "gauge") {
+				if id != nil && id.Name == "Desc" || method != nil &&
+					(method.Sel.Name == "Desc" || method.Sel.Name == "gauge") {
 					if s, ok := literal(c.Args[0]); ok {
 						if found++; !names(ref, "elastic_"+s) {
 							t.Errorf("elastic_%s is not in REFERENCE.md", s)
@@ -426,10 +429,11 @@ if not os.environ.get("ELASTIC_RESUME_FROM"): model["w"], optimizer["m"] = 1, 2
 // What a worker is told: everything that can be.
 func TestEnvironment(t *testing.T) {
 	step := int64(1)
-	in := launch.Inputs{Job: "x", Generation: 2, Node: "a", Nodes: 1, Workers: 2, WorldSize: 2, CheckpointDir: "/c",
-		RunDir: "/r",
-		Resume: &launch.Resume{From: "/c/step-1", Step: &step, Samples: &step},
-		Plan:   &scaling.Plan{GlobalBatch: 2, BatchSizes: []int{1, 1}, GradAccum: 1, LR: 1, LRScale: 1}, LRScale: 1,
+	in := launch.Inputs{Job: "x", Generation: 2, Node: "a", Nodes: 1, Workers: 2, WorldSize: 2,
+		CheckpointDir: "/c", RunDir: "/r",
+		Resume:     &launch.Resume{From: "/c/step-1", Step: &step, Samples: &step},
+		Plan:       &scaling.Plan{GlobalBatch: 2, BatchSizes: []int{1, 1}, GradAccum: 1, LR: 1, LRScale: 1},
+		LRScale:    1,
 		MasterHost: "h", MasterPort: 1, PaddlePort: 2, Endpoints: []string{"h:3", "h:4"}}
 	ref := read(t, "docs/REFERENCE.md")
 	told := launch.Environ(in)[0]
@@ -461,7 +465,8 @@ func TestStatusExample(t *testing.T) {
 	}
 	b, err := json.Marshal(status.Status{Nodes: []status.Node{{}}, World: []rendezvous.Seat{{}},
 		Checkpoint: &status.Checkpoint{},
-		Plan:       &scaling.Plan{}, Progress: &status.Progress{}, Origin: &status.Origin{}, Server: &status.Server{}})
+		Plan:       &scaling.Plan{}, Progress: &status.Progress{}, Origin: &status.Origin{},
+		Server: &status.Server{}})
 	if err == nil {
 		err = json.Unmarshal(b, &got)
 	}
@@ -595,16 +600,17 @@ func TestNamesOfTheArchitecture(t *testing.T) {
 	}
 	tests := map[string]bool{}
 	for _, folder := range []string{"cmd", "internal", "pkg", "integration", "spec"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && strings.HasSuffix(path, "_test.go") {
-				b, err := os.ReadFile(path)
-				for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t `).FindAllSubmatch(b, -1) {
-					tests[string(m[1])] = true
+		err := filepath.WalkDir(filepath.Join(root, folder),
+			func(path string, d fs.DirEntry, err error) error {
+				if err == nil && strings.HasSuffix(path, "_test.go") {
+					b, err := os.ReadFile(path)
+					for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t `).FindAllSubmatch(b, -1) {
+						tests[string(m[1])] = true
+					}
+					return err
 				}
 				return err
-			}
-			return err
-		})
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -615,7 +621,8 @@ func TestNamesOfTheArchitecture(t *testing.T) {
 		}
 	}
 	for i := 1; i <= 8; i++ {
-		if row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| G%d \\|.*`Test\\w+`.*$", i)); !row.MatchString(doc) {
+		if row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| G%d \\|.*`Test\\w+`.*$", i)); !row.MatchString(
+			doc) {
 			t.Errorf("G%d has no test", i)
 		}
 	}
@@ -623,7 +630,8 @@ func TestNamesOfTheArchitecture(t *testing.T) {
 
 // A path in backticks, and a target of make, is there.
 func TestPathsAndTargets(t *testing.T) {
-	path := regexp.MustCompile("`((?:\\./)?(?:cmd|internal|pkg|spec|integration|docs|demo|deploy|bench|\\.ci)(?:/[\\w.-]+)*/?)`")
+	path := regexp.MustCompile(
+		"`((?:\\./)?(?:cmd|internal|pkg|spec|integration|docs|demo|deploy|bench|\\.ci)(?:/[\\w.-]+)*/?)`")
 	target := regexp.MustCompile("(?m)(?:`|^    )make ([a-z]+)")
 	makefile := read(t, "Makefile")
 	for name, doc := range documents(t) {

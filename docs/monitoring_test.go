@@ -30,10 +30,12 @@ func TestAlertRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	watched := map[string]bool{}
-	metric, label := regexp.MustCompile(`\b(elastic|etcd)_[a-z_]+`), regexp.MustCompile(`(\w+)(=~|=)"([^"]*)"`)
+	metric, label := regexp.MustCompile(`\b(elastic|etcd)_[a-z_]+`),
+		regexp.MustCompile(`(\w+)(=~|=)"([^"]*)"`)
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
-			if r.Alert == "" || r.Expr == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" ||
+			if r.Alert == "" || r.Expr == "" || r.Labels["severity"] == "" ||
+				r.Annotations["summary"] == "" ||
 				r.Annotations["action"] == "" {
 				t.Errorf("the alert %q has no name, expression, severity, summary or action", r.Alert)
 			}
@@ -56,15 +58,16 @@ func TestAlertRules(t *testing.T) {
 	}
 	for _, m := range []string{"elastic_job_progress_age_seconds", "elastic_job_nodes", "elastic_job_phase",
 		"elastic_job_starts_total",
-		"elastic_job_quarantined_nodes", "elastic_job_checkpoint_age_seconds", "elastic_job_checkpoint_copies",
+		"elastic_job_quarantined_nodes", "elastic_job_checkpoint_age_seconds",
+		"elastic_job_checkpoint_copies",
 		"elastic_store_full", "etcd_server_has_leader"} {
 		if !watched[m] {
 			t.Errorf("no alert watches %s", m)
 		}
 	}
 	board := read(t, "deploy/monitoring/grafana.json")
-	for _, m := range []string{"elastic_job_step", "elastic_job_lost_seconds_total", "elastic_job_checkpoint_copies",
-		"elastic_job_progress_age_seconds"} {
+	for _, m := range []string{"elastic_job_step", "elastic_job_lost_seconds_total",
+		"elastic_job_checkpoint_copies", "elastic_job_progress_age_seconds"} {
 		if !strings.Contains(board, m) {
 			t.Errorf("the dashboard does not show %s", m)
 		}
@@ -75,13 +78,15 @@ func TestAlertRules(t *testing.T) {
 func knownLabel(name, value string) bool {
 	switch name {
 	case "phase":
-		return slices.Contains([]rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Finishing,
-			rendezvous.Waiting,
-			rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}, rendezvous.Phase(value))
+		return slices.Contains(
+			[]rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Finishing,
+				rendezvous.Waiting,
+				rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}, rendezvous.Phase(value))
 	case "cause":
 		return slices.Contains([]rendezvous.Cause{rendezvous.CauseFirst, rendezvous.CauseAttempt,
 			rendezvous.CauseNodeLost,
-			rendezvous.CauseNodeJoined, rendezvous.CauseScale, rendezvous.CauseWorkerFailed, rendezvous.CauseDrain,
+			rendezvous.CauseNodeJoined, rendezvous.CauseScale, rendezvous.CauseWorkerFailed,
+			rendezvous.CauseDrain,
 			rendezvous.CauseAsked, rendezvous.CauseCheckpoint}, rendezvous.Cause(value))
 	}
 	return false
