@@ -101,7 +101,8 @@ func (l *audit) apply(events []*clientv3.Event) {
 	at := map[string]*store.Entry{} // what it wrote
 	for _, e := range events {
 		if e.Type == clientv3.EventTypePut {
-			at[string(e.Kv.Key)] = &store.Entry{Key: string(e.Kv.Key), Value: e.Kv.Value, Rev: e.Kv.ModRevision}
+			at[string(e.Kv.Key)] = &store.Entry{Key: string(e.Kv.Key), Value: e.Kv.Value,
+				Rev: e.Kv.ModRevision}
 		} else if p := schema.Rest(l.job.Nodes(), string(e.Kv.Key)); len(p) == 1 {
 			delete(l.nodes, p[0])
 		}
@@ -155,13 +156,15 @@ func (l *audit) apply(events []*clientv3.Event) {
 // commit: G2, and the numbers of checkpoints rise by one.
 func (l *audit) commit(h checkpoint.Head, fallback bool) {
 	if h.Generation != l.fence && !fallback {
-		l.breach("G2: a checkpoint of generation %d was committed; generation %d was proposed", h.Generation, l.fence)
+		l.breach("G2: a checkpoint of generation %d was committed; generation %d was proposed", h.Generation,
+			l.fence)
 	}
 	if h.Number != l.head.Number+1 {
 		l.breach("checkpoint %d after %d", h.Number, l.head.Number)
 	}
 	if h.Step != nil && l.head.Step != nil && *h.Step < *l.head.Step {
-		l.breach("G3: checkpoint %d is of step %d, and %d was of %d", h.Number, *h.Step, l.head.Number, *l.head.Step)
+		l.breach("G3: checkpoint %d is of step %d, and %d was of %d", h.Number, *h.Step, l.head.Number,
+			*l.head.Step)
 	}
 	l.head = h
 }
@@ -184,11 +187,12 @@ func (l *audit) turn(w *rendezvous.World) {
 	}
 	same := w.Proposal == old.Proposal && slices.EqualFunc(w.Members, old.Members, membership.Ref.Same) &&
 		slices.EqualFunc(w.Leavers, old.Leavers, membership.Ref.Same)
-	order := []rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Finishing, rendezvous.Waiting,
-		rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}
+	order := []rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Finishing,
+		rendezvous.Waiting, rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}
 	again := w.Phase == rendezvous.Waiting && old.Phase == rendezvous.Waiting
-	if w.Generation < old.Generation || !same || slices.Index(order, w.Phase) <= slices.Index(order, old.Phase) &&
-		!again {
+	if w.Generation < old.Generation || !same ||
+		slices.Index(order, w.Phase) <= slices.Index(order, old.Phase) &&
+			!again {
 		l.breach("G1: generation %d %s %v became generation %d %s %v", old.Generation, old.Phase, old.Members,
 			w.Generation, w.Phase, w.Members)
 	}
@@ -205,9 +209,10 @@ func (l *audit) proposed(w *rendezvous.World) {
 		names = append(names, m.Node)
 	}
 	slices.Sort(names)
-	if len(slices.Compact(names)) != w.Count || len(w.Members) != w.Count || w.Phase != rendezvous.Forming || w.Generation != l.fence {
-		l.breach("G1: generation %d, fence %d, is %s with %d members: %v", w.Generation, l.fence, w.Phase, w.Count,
-			w.Members)
+	if len(slices.Compact(names)) != w.Count || len(w.Members) != w.Count || w.Phase != rendezvous.Forming ||
+		w.Generation != l.fence {
+		l.breach("G1: generation %d, fence %d, is %s with %d members: %v", w.Generation, l.fence, w.Phase,
+			w.Count, w.Members)
 	}
 	if n := l.job1.Limits; n.Exact && w.Count != w.NP || !n.Exact && (w.Count < n.Min || w.Count > n.Max) {
 		l.breach("G1: generation %d has %d members; np is %s, %d wished", w.Generation, w.Count, n, w.NP)
@@ -217,8 +222,8 @@ func (l *audit) proposed(w *rendezvous.World) {
 		resume = *w.Resume
 	}
 	if resume.Number != l.head.Number || resume.Manifest != l.head.Manifest {
-		l.breach("G3: generation %d starts from checkpoint %d, and %d is the newest", w.Generation, resume.Number,
-			l.head.Number)
+		l.breach("G3: generation %d starts from checkpoint %d, and %d is the newest", w.Generation,
+			resume.Number, l.head.Number)
 	}
 	if l.resumes[w.Generation] = 0; resume.Step != nil {
 		l.resumes[w.Generation] = *resume.Step

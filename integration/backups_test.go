@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -49,7 +48,8 @@ func TestCheckpointDirectoryThatCannotBeWritten(t *testing.T) {
 		x := p.run("--np=1", "--job_id=x", "--checkpoint-dir="+dir, "true")
 		p.ends(x, 125)
 		lines := strings.Split(strings.TrimSpace(x.stderr()), "\n")
-		if len(lines) != 3 || !strings.Contains(lines[0], want[0]) || !strings.HasSuffix(lines[0], "[E-CKPT-DIR]") ||
+		if len(lines) != 3 || !strings.Contains(lines[0], want[0]) ||
+			!strings.HasSuffix(lines[0], "[E-CKPT-DIR]") ||
 			!strings.HasPrefix(lines[1], "  why: ") || !strings.Contains(lines[2], want[1]) {
 			t.Errorf("%s: it says\n%s", dir, x.stderr())
 		}
@@ -97,12 +97,9 @@ func TestRecordIsNewerThanTheDisks(t *testing.T) {
 	p.running("x", 1, 2)
 	p.committed("x", 2)
 	end := func() {
-		for _, x := range []*proc{a, b} {
-			if err := x.kill(syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			<-x.done
-		}
+		p.kill(a, b)
+		<-a.done
+		<-b.done
 	}
 	end()
 	state, backup := filepath.Join(p.dir, "state"), filepath.Join(p.dir, "backup")
@@ -110,7 +107,8 @@ func TestRecordIsNewerThanTheDisks(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	had := len(kinds(p.events("x"), "checkpoint_committed"))
-	for _, g := range []int{2, 3} { // the record names what the newest generation began with, and not what 2 did
+	// the record names what the newest generation began with, and not what 2 did
+	for _, g := range []int{2, 3} {
 		a, b = trains(p, "a", 2), trains(p, "b", 2)
 		p.running("x", g, 2)
 		p.committed("x", g*had+6)

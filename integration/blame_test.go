@@ -34,14 +34,16 @@ func TestTheRightRankIsBlamed(t *testing.T) {
 				bad := (i*3 + 5) % 8
 				p := newSandbox(t)
 				p.set(fmt.Sprintf("BAD=%d", bad), "HOW="+end.how, "RECORD="+end.record)
-				args := []string{"--np=2", "--nproc-per-node=4", "--job-id=x", "--max-restarts=0", "--console=none",
-					"python3", script}
-				a, b := p.run(append([]string{"--node=a"}, args...)...), p.run(append([]string{"--node=b"}, args...)...)
+				args := []string{"--np=2", "--nproc-per-node=4", "--job-id=x", "--max-restarts=0",
+					"--console=none", "python3", script}
+				a, b := p.run(append([]string{"--node=a"}, args...)...),
+					p.run(append([]string{"--node=b"}, args...)...)
 				p.ends(a, end.code)
 				p.ends(b, end.code)
 				for _, x := range []*proc{a, b} {
 					said := x.stderr()
-					abort := fmt.Sprintf("ABORT!!! Out of all 8 trainers, the trainer process with rank=[%d] was aborted. Please check its log.\n", bad)
+					abort := fmt.Sprintf("ABORT!!! Out of all 8 trainers, the trainer process with "+
+						"rank=[%d] was aborted. Please check its log.\n", bad)
 					if strings.Count(said, "ABORT") != 1 || !strings.Contains(said, abort) {
 						t.Errorf("rank %d failed:\n%s", bad, said)
 					}
@@ -59,7 +61,8 @@ func TestTheRightRankIsBlamed(t *testing.T) {
 					t.Errorf("exit: %+v", st.Exit)
 				}
 				failures := kinds(p.events("x"), "worker_failed")
-				if len(failures) != 1 || !strings.Contains(failures[0].Text, fmt.Sprintf("rank %d on ", bad)) ||
+				if len(failures) != 1 ||
+					!strings.Contains(failures[0].Text, fmt.Sprintf("rank %d on ", bad)) ||
 					!strings.Contains(failures[0].Text, end.says) {
 					t.Errorf("events: %+v", failures)
 				}
@@ -75,11 +78,13 @@ func TestTracebackOfTorch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newSandbox(t)
 			script := "from torch.distributed.elastic.multiprocessing.errors import record\n" + decorator +
-				"\ndef main():\n    raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB')\nmain()\n"
+				"\ndef main():\n    raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 " +
+				"GiB')\nmain()\n"
 			if err := os.WriteFile(p.path("t.py"), []byte(script), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			x := p.run("--job-id=x", "--node=a", "--max-restarts=0", "--console=none", "/usr/bin/python3", "t.py")
+			x := p.run("--job-id=x", "--node=a", "--max-restarts=0", "--console=none", "/usr/bin/python3",
+				"t.py")
 			p.ends(x, 1)
 			if said := x.stderr(); !strings.Contains(said, `elastic:     File "t.py", line 4, in main`) &&
 				!strings.Contains(said, "t.py\", line 4, in main") ||

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -36,7 +35,8 @@ func (p *sandbox) committed(job string, n int) {
 }
 
 func trainNode(p *sandbox, node string, np int, more ...string) *proc {
-	args := []string{"--node=" + node, fmt.Sprintf("--np=%d", np), "--job_id=x", "--batch-size=256", "--lr=0.1",
+	args := []string{"--node=" + node, fmt.Sprintf("--np=%d", np), "--job_id=x", "--batch-size=256",
+		"--lr=0.1",
 		"--scaling=fixed-batch", "--log-dir=log-" + node, "train", "--steps=400", "--step-sleep=10ms",
 		"--save-every=300ms"}
 	return p.run(append(args, more...)...)
@@ -68,9 +68,7 @@ func TestRankZeroAndItsDiskAreLost(t *testing.T) {
 		zero, other, name = b, a, "b"
 	}
 	p.committed("x", 3)
-	if err := zero.kill(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	p.kill(zero)
 	p.state("x", "waiting")
 	p.wipe(name)
 	c := trainNode(p, "c", 2)
@@ -164,7 +162,8 @@ func TestAnUnchangedTorchScript(t *testing.T) {
 	}
 	p := newSandbox(t)
 	node := func(name string) *proc {
-		return p.run("--node="+name, "--np=2", "--job_id=x", "--console=all", "--log-dir=log-"+name, python, script)
+		return p.run("--node="+name, "--np=2", "--job_id=x", "--console=all", "--log-dir=log-"+name, python,
+			script)
 	}
 	a, b := node("a"), node("b")
 	first := p.running("x", 1, 2)
@@ -173,9 +172,7 @@ func TestAnUnchangedTorchScript(t *testing.T) {
 	if first.rank("a") != 0 {
 		zero, other, name = b, a, "b"
 	}
-	if err := zero.kill(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	p.kill(zero)
 	p.state("x", "waiting")
 	p.wipe(name)
 	c := node("c")

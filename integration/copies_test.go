@@ -23,8 +23,8 @@ func TestCutFromTheCopies(t *testing.T) {
 	t.Parallel()
 	l := newTestbed(t, "a", "b", "c", "d")
 	w := l.audit("x")
-	l.line = []string{"--np=3", "--job-id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch", "train",
-		"--step-sleep=20ms", "--save-every=300ms", "--steps=1000000"}
+	l.line = []string{"--np=3", "--job-id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch",
+		"train", "--step-sleep=20ms", "--save-every=300ms", "--steps=1000000"}
 	for _, name := range l.names[1:] {
 		l.again(name)
 	}
@@ -64,8 +64,8 @@ func TestTheOnlyHolderIsLost(t *testing.T) {
 	t.Parallel()
 	l := newTestbed(t, "a", "b", "c", "d")
 	w := l.audit("x")
-	l.line = []string{"--np=2", "--job-id=x", "--keep=1", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch",
-		"train", "--step-sleep=10ms", "--save-every=700ms", "--steps=1000000"}
+	l.line = []string{"--np=2", "--job-id=x", "--keep=1", "--batch-size=240", "--lr=0.1",
+		"--scaling=fixed-batch", "train", "--step-sleep=10ms", "--save-every=700ms", "--steps=1000000"}
 	l.again("a")
 	l.again("b")
 	commits := func(after, copies int) (head checkpoint.Head) {
@@ -94,7 +94,8 @@ func TestTheOnlyHolderIsLost(t *testing.T) {
 		if err := newest(); err != nil {
 			return err
 		}
-		frozen := l.signal(syscall.SIGSTOP, []string{lost}, (*testbed).on) // no newer commit comes after the look
+		// no newer commit comes after the look
+		frozen := l.signal(syscall.SIGSTOP, []string{lost}, (*testbed).on)
 		err := newest()
 		if err != nil {
 			for _, x := range frozen {
@@ -144,8 +145,9 @@ func TestTheOnlyHolderIsLost(t *testing.T) {
 // has returns nil if the disk of a machine has a checkpoint.
 func (l *testbed) has(name string, head checkpoint.Head) error {
 	l.t.Helper()
-	files, err := filepath.Glob(filepath.Join(l.dir, "state", name, "*", "nodes", name, "jobs/x/store/manifests",
-		head.Manifest.String()))
+	files, err := filepath.Glob(
+		filepath.Join(l.dir, "state", name, "*", "nodes", name, "jobs/x/store/manifests",
+			head.Manifest.String()))
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -28,7 +28,8 @@ func TestServerOnAFullDisk(t *testing.T) {
 	x := p.start(filepath.Join(bin, "elasticd"), "--name=a", "--data-dir="+filepath.Join(small, "data"))
 	p.ends(x, 1)
 	lines := strings.Split(strings.TrimSpace(x.stderr()), "\n")
-	if len(lines) != 3 || !strings.HasSuffix(lines[0], "[E-DATA-DIR]") || !strings.HasPrefix(lines[1], "  why: ") ||
+	if len(lines) != 3 || !strings.HasSuffix(lines[0], "[E-DATA-DIR]") ||
+		!strings.HasPrefix(lines[1], "  why: ") ||
 		!strings.HasPrefix(lines[2], "  fix: ") {
 		t.Errorf("it says\n%s", x.stderr())
 	}

@@ -33,7 +33,8 @@ func (p *sandbox) holds(who string, got, want map[string]string) {
 		switch {
 		case !ok:
 			p.t.Errorf("%s: %s is not set, want %s", who, k, w)
-		case strings.HasPrefix(w, "^") && !regexp.MustCompile(w).MatchString(g), !strings.HasPrefix(w, "^") && g != w:
+		case strings.HasPrefix(w, "^") && !regexp.MustCompile(w).MatchString(g), !strings.HasPrefix(w, "^") &&
+			g != w:
 			p.t.Errorf("%s: %s=%s, want %s", who, k, g, w)
 		}
 	}
@@ -43,9 +44,10 @@ func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	// What is left of another launcher must not reach a worker, the rest must.
-	p.set("RANK=77", "WORLD_SIZE=78", "MASTER_ADDR=elsewhere", "MASTER_PORT=1", "TORCHELASTIC_RESTART_COUNT=9",
-		"TORCHELASTIC_RUN_ID=other", "TORCHELASTIC_OF_OLD=1",
-		"PADDLE_TRAINER_ID=5", "PADDLE_TRAINER_ENDPOINTS=elsewhere:1", "CUDA_VISIBLE_DEVICES=3", "MINE=a b\nc")
+	p.set("RANK=77", "WORLD_SIZE=78", "MASTER_ADDR=elsewhere", "MASTER_PORT=1",
+		"TORCHELASTIC_RESTART_COUNT=9", "TORCHELASTIC_RUN_ID=other", "TORCHELASTIC_OF_OLD=1",
+		"PADDLE_TRAINER_ID=5", "PADDLE_TRAINER_ENDPOINTS=elsewhere:1", "CUDA_VISIBLE_DEVICES=3",
+		"MINE=a b\nc")
 	args := []string{"--nproc-per-node=2", "--job-id=x", "sh", "-c", dump}
 	p.run(append([]string{"--np=1", "--batch-size=256", "--lr=0.1", "--node=a"}, args...)...)
 	p.running("x", 1, 2)
@@ -82,15 +84,18 @@ func TestEnvironment(t *testing.T) {
 		"ELASTIC_LR":          "0.2", "ELASTIC_LR_SCALE": "2", "ELASTIC_WARMUP_SAMPLES": "0",
 		"ELASTIC_PROGRESS_FILE": filepath.Join(job, "run", "2", "1", "progress.jsonl"),
 		"ELASTIC_DRAIN_FILE":    filepath.Join(job, "run", "2", "drain"),
-		"RANK":                  "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "1",
+		"RANK":                  "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2",
+		"GROUP_RANK":       "1",
 		"GROUP_WORLD_SIZE": "2",
-		"NODE_RANK":        "1", "NNODES": "2", "ROLE_RANK": "3", "ROLE_WORLD_SIZE": "4", "ROLE_NAME": "default",
+		"NODE_RANK":        "1", "NNODES": "2", "ROLE_RANK": "3", "ROLE_WORLD_SIZE": "4",
+		"ROLE_NAME":   "default",
 		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "^[0-9]+$",
 		"TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_RESTART_COUNT": "1", "TORCHELASTIC_MAX_RESTARTS": "3",
 		"TORCHELASTIC_USE_AGENT_STORE": "False",
 		"TORCHELASTIC_ERROR_FILE":      filepath.Join(job, "run", "2", "1", "error.json"),
 		"OMP_NUM_THREADS":              "1", "PYTHONUNBUFFERED": "1",
-		"PADDLE_DISTRI_BACKEND": "gloo", "PADDLE_TRAINERS": "127.0.0.1,127.0.0.1", "PADDLE_LOG_DIR": p.path("log", "b"),
+		"PADDLE_DISTRI_BACKEND": "gloo", "PADDLE_TRAINERS": "127.0.0.1,127.0.0.1",
+		"PADDLE_LOG_DIR":       p.path("log", "b"),
 		"CUDA_VISIBLE_DEVICES": "3", "MINE": "a b\nc",
 	})
 	if v, ok := seen["TORCH_NCCL_ASYNC_ERROR_HANDLING"]; ok {
@@ -113,7 +118,8 @@ func TestEnvironment(t *testing.T) {
 	if first["MASTER_PORT"] == seen["MASTER_PORT"] {
 		t.Errorf("two generations have one MASTER_PORT: %s", seen["MASTER_PORT"])
 	}
-	for _, dir := range []string{seen["ELASTIC_CHECKPOINT_DIR"], filepath.Dir(seen["ELASTIC_PROGRESS_FILE"])} {
+	for _, dir := range []string{seen["ELASTIC_CHECKPOINT_DIR"],
+		filepath.Dir(seen["ELASTIC_PROGRESS_FILE"])} {
 		if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 			t.Errorf("%s: %v", dir, err)
 		}

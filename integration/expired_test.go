@@ -38,13 +38,15 @@ func TestExpiredCertificates(t *testing.T) {
 	valid, old := p.expired()
 	at := "https://" + address(t)
 	server := func(of string, more ...string) *proc {
-		return p.start(filepath.Join(bin, "elasticd"), append([]string{"--data-dir=" + p.path("data"), "--http=", "--listen-client-urls=" + at,
-			"--cert-file=" + of + "/server.crt", "--key-file=" + of + "/server.key",
-			"--trusted-ca-file=" + valid + "/ca.crt"}, more...)...)
+		return p.start(filepath.Join(bin, "elasticd"),
+			append([]string{"--data-dir=" + p.path("data"), "--http=", "--listen-client-urls=" + at,
+				"--cert-file=" + of + "/server.crt", "--key-file=" + of + "/server.key",
+				"--trusted-ca-file=" + valid + "/ca.crt"}, more...)...)
 	}
 	member := []string{"--peer-cert-file=" + old + "/peer.crt", "--peer-key-file=" + old + "/peer.key",
 		"--peer-trusted-ca-file=" + valid + "/peer-ca.crt", "--listen-peer-urls=https://" + address(t)}
-	for flag, x := range map[string]*proc{"--cert-file=": server(old), "--peer-cert-file=": server(valid, member...)} {
+	for flag, x := range map[string]*proc{"--cert-file=": server(old),
+		"--peer-cert-file=": server(valid, member...)} {
 		p.ends(x, 2)
 		p.says(x, flag+old)
 		p.says(x, "fix: renew it (elastic certs), or set the clock of this machine")
@@ -53,16 +55,19 @@ func TestExpiredCertificates(t *testing.T) {
 	p.says(server(valid), "ready: clients")
 	p.at = at
 	ask := func(of string) result {
-		return p.command("jobs", "--cacert="+valid+"/ca.crt", "--cert="+of+"/client.crt", "--key="+of+"/client.key")
+		return p.command("jobs", "--cacert="+valid+"/ca.crt", "--cert="+of+"/client.crt", "--key="+of+
+			"/client.key")
 	}
 	if r := ask(valid); r.status != 0 {
 		t.Errorf("with a certificate that is valid: %d %s", r.status, r.stderr)
 	}
-	if r := ask(old); r.status != 4 || !strings.Contains(r.stderr, "error: our certificate is not valid now") ||
+	if r := ask(old); r.status != 4 ||
+		!strings.Contains(r.stderr, "error: our certificate is not valid now") ||
 		!strings.Contains(r.stderr, "fix: renew it (elastic certs)") {
 		t.Errorf("with a certificate that has expired: %d %s", r.status, r.stderr)
 	}
-	for _, file := range []string{"server.crt", "server.key"} { // what a server has is read anew for each connection
+	// what a server has is read anew for each connection
+	for _, file := range []string{"server.crt", "server.key"} {
 		b, err := os.ReadFile(old + "/" + file)
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +76,8 @@ func TestExpiredCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r := ask(valid); r.status != 4 || !strings.Contains(r.stderr, "error: the server's certificate is not valid now") ||
+	if r := ask(valid); r.status != 4 ||
+		!strings.Contains(r.stderr, "error: the server's certificate is not valid now") ||
 		!strings.Contains(r.stderr, "fix: renew it (elastic certs)") {
 		t.Errorf("a server whose certificate has expired: %d %s", r.status, r.stderr)
 	}

@@ -66,7 +66,8 @@ func freeze(whom ...func(*testbed, string) []process) func(*testbed, []string) f
 	}
 }
 
-func (l *testbed) signal(s syscall.Signal, nodes []string, whom ...func(*testbed, string) []process) (all []process) {
+func (l *testbed) signal(s syscall.Signal, nodes []string,
+	whom ...func(*testbed, string) []process) (all []process) {
 	for _, name := range nodes {
 		for _, w := range whom {
 			all = append(all, w(l, name)...)

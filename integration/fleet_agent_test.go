@@ -40,7 +40,8 @@ type fleetAgent struct {
 }
 
 func newFleetAgent(h *fleet, name string) *fleetAgent {
-	b := &fleetAgent{h: h, name: name, tally: &memory.Tally{}, dead: make(chan struct{}), quit: make(chan os.Signal, 2),
+	b := &fleetAgent{h: h, name: name, tally: &memory.Tally{}, dead: make(chan struct{}),
+		quit:    make(chan os.Signal, 2),
 		signals: make(chan event.Signal, 1<<8), told: map[membership.Incarnation]bool{}}
 	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- os.Interrupt; b.quit <- os.Interrupt })
 	return b
@@ -164,7 +165,8 @@ func (n network) notice() {
 // answer is what a dial brings. mu is held.
 func (n network) answer(to membership.Ref) membership.Answer {
 	if x := n.h.living(to.Node); x != nil {
-		return membership.Answer{Kind: membership.Same, Incarnation: to.Incarnation, Generation: x.hello.Generation}
+		return membership.Answer{Kind: membership.Same, Incarnation: to.Incarnation,
+			Generation: x.hello.Generation}
 	}
 	return membership.Answer{Kind: membership.Refused}
 }

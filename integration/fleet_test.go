@@ -139,7 +139,8 @@ func fleetOn(t testing.TB, n int, endpoints []string) *fleet {
 
 // newFleetWith is a fleet whose test looks into the store by look.
 func newFleetWith(t testing.TB, n int, look store.Store) *fleet {
-	h := &fleet{t: t, n: n, ttl: 30 * time.Second, look: look, tally: &memory.Tally{}, lives: map[string][]*fleetAgent{}}
+	h := &fleet{t: t, n: n, ttl: 30 * time.Second, look: look, tally: &memory.Tally{},
+		lives: map[string][]*fleetAgent{}}
 	h.job = rendezvous.Job{Name: "fleet", Limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, Slots: 1,
 		Base: scaling.Base{Nodes: n, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second),

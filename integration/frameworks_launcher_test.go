@@ -20,9 +20,11 @@ for at in os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",") if os.environ["T
 `
 
 var (
-	ofPaddle  = regexp.MustCompile(`^(PADDLE_|FLAGS_selected_|STAGE_|HETER_|TRAINING_ROLE$|POD_IP$|CUDA_V|XPU_V)`)
+	ofPaddle = regexp.MustCompile(
+		`^(PADDLE_|FLAGS_selected_|STAGE_|HETER_|TRAINING_ROLE$|POD_IP$|CUDA_V|XPU_V)`)
 	anyPort   = regexp.MustCompile(`\b\d{4,5}\b`)
-	saidOfRun = regexp.MustCompile(`] (Local .* processes|Run parameter-sever mode\. pserver arguments:\[.*\]|all .* exit|all .* are killed)`)
+	saidOfRun = regexp.MustCompile(
+		`] (Local .* processes|Run parameter-sever mode\. pserver arguments:\[.*\]|all .* exit|all .* are killed)`)
 )
 
 // The command lines of Paddle's documents for parameter servers and heter workers, with Paddle's own
@@ -41,16 +43,20 @@ func TestFrameworksLauncher(t *testing.T) {
 	q := ports(t, "127.0.0.1", 6)
 	at := func(ports ...string) string { return "127.0.0.1:" + strings.Join(ports, ",127.0.0.1:") }
 	for name, line := range map[string][]string{
-		"numbers":    {"--server_num=1", "--worker_num=2"},
-		"heter":      {"--server_num=1", "--worker_num=2", "--heter_worker_num=1", "--heter_devices=cpu;cpu"},
-		"stages":     {"--server_num=1", "--worker_num=2", "--heter_worker_num=1;1", "--heter_devices=cpu;cpu;cpu"},
-		"hosts":      {"--servers=" + at(q[0], q[1]), "--workers=127.0.0.1,127.0.0.1", "--http_port=" + q[5]},
-		"heter list": {"--servers=" + at(q[0]), "--workers=" + at(q[1], q[2]), "--heter_workers=" + at(q[3], q[4]), "--heter_devices=cpu;cpu"},
+		"numbers": {"--server_num=1", "--worker_num=2"},
+		"heter":   {"--server_num=1", "--worker_num=2", "--heter_worker_num=1", "--heter_devices=cpu;cpu"},
+		"stages": {"--server_num=1", "--worker_num=2", "--heter_worker_num=1;1",
+			"--heter_devices=cpu;cpu;cpu"},
+		"hosts": {"--servers=" + at(q[0], q[1]), "--workers=127.0.0.1,127.0.0.1", "--http_port=" + q[5]},
+		"heter list": {"--servers=" + at(q[0]), "--workers=" + at(q[1], q[2]), "--heter_workers=" +
+			at(q[3], q[4]), "--heter_devices=cpu;cpu"},
 	} {
-		theirs := p.start(python, slices.Concat([]string{"-m", "paddle.distributed.fleet.launch", "--log_dir=theirs-" + name}, line,
-			[]string{"train.py", "--batch_size=64"})...)
+		theirs := p.start(python,
+			slices.Concat([]string{"-m", "paddle.distributed.fleet.launch", "--log_dir=theirs-" + name}, line,
+				[]string{"train.py", "--batch_size=64"})...)
 		p.ends(theirs, 0)
-		ours := p.run(slices.Concat([]string{"--log-dir=ours-" + name}, line, []string{"train.py", "--batch_size=64"})...)
+		ours := p.run(slices.Concat([]string{"--log-dir=ours-" + name}, line,
+			[]string{"train.py", "--batch_size=64"})...)
 		p.ends(ours, 0)
 		logs, err := filepath.Glob(p.path("theirs-"+name, "*log.*"))
 		if err != nil || len(logs) < 3 {

@@ -33,7 +33,8 @@ func (j *tables) join(names ...string) {
 		j.t.Fatal(err)
 	}
 	for _, name := range names {
-		j.nodes[name] = j.run("--np=3", "--job-id=x", "--node="+name, "--log-dir=log-"+name, fmt.Sprintf("--server_num=%d", j.servers),
+		j.nodes[name] = j.run("--np=3", "--job-id=x", "--node="+name, "--log-dir=log-"+name,
+			fmt.Sprintf("--server_num=%d", j.servers),
 			"--save-from=all", script, "--passes=100000", "--pause=0.3")
 	}
 }
@@ -158,7 +159,8 @@ func TestFrameworksServers(t *testing.T) {
 		j.from(st.Generation, 4)
 		j.learns("d", 2)
 		if now := [2]int{j.starts("a"), j.starts("b")}; now != begun {
-			t.Errorf("the servers were started %v times, and %v times before the number of trainers changed", now, begun)
+			t.Errorf("the servers were started %v times, and %v times before the number of trainers changed",
+				now, begun)
 		}
 		p.must("stop", "x")
 		for _, x := range j.nodes {

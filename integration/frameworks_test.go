@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -48,8 +47,8 @@ func survives(t *testing.T, venv, script, np string) {
 	p := newSandbox(t)
 	p.set("PYTHON_EXEC=" + python)
 	node := func(name string) *proc {
-		return p.run("--np="+np, "--job-id=x", "--node="+name, "--checkpoint-dir=ckpt-"+name, "--log-dir=log-"+name,
-			script, "--out", "ckpt-"+name, "--steps", "40", "--pause", "0.5")
+		return p.run("--np="+np, "--job-id=x", "--node="+name, "--checkpoint-dir=ckpt-"+name,
+			"--log-dir=log-"+name, script, "--out", "ckpt-"+name, "--steps", "40", "--pause", "0.5")
 	}
 	a, b := node("a"), node("b")
 	p.says(a, "generation 1 running: world size 2")
@@ -61,9 +60,7 @@ func survives(t *testing.T, venv, script, np string) {
 		}
 		return fmt.Errorf("it is not")
 	})
-	if err := b.kill(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	p.kill(b)
 	<-b.done // it holds the name until then
 	world, nodes := 1, []*proc{a}
 	if np == "2" {
@@ -82,7 +79,8 @@ func survives(t *testing.T, venv, script, np string) {
 	}
 	said := a.stdout()
 	begins := regexp.MustCompile(`rank \d+ of (\d+) begins at step (\d+)`).FindAllStringSubmatch(said, -1)
-	if len(begins) != 2 || begins[0][1] != "2" || begins[0][2] != "0" || begins[1][1] != strconv.Itoa(world) ||
+	if len(begins) != 2 || begins[0][1] != "2" || begins[0][2] != "0" ||
+		begins[1][1] != strconv.Itoa(world) ||
 		begins[1][2] == "0" {
 		t.Errorf("two starts, the second one of %d from a checkpoint:\n%s", world, said)
 	}

@@ -39,11 +39,13 @@ func TestFSDP(t *testing.T) {
 	}
 	p := newSandbox(t)
 	program := []string{python, script, "--float64", fsdpRate, "--steps=" + steps}
-	j := &shardedJob{sandbox: p, program: append(program, "--save-every=10", "--pause=0.03"), nodes: map[string]*proc{}}
+	j := &shardedJob{sandbox: p, program: append(program, "--save-every=10", "--pause=0.03"),
+		nodes: map[string]*proc{}}
 	j.disturbed(sizesOf(rounds), p.path("finish"))
 	got := fsdpLoss.FindStringSubmatch(j.logs("log-*"))
-	alone := p.start(filepath.Join(bin, "elastic"), append([]string{"run", "--job-id=alone", "--log-dir=log-of-one"},
-		append(program, "--save-every=1000000")...)...)
+	alone := p.start(filepath.Join(bin, "elastic"),
+		append([]string{"run", "--job-id=alone", "--log-dir=log-of-one"},
+			append(program, "--save-every=1000000")...)...)
 	p.ends(alone, 0)
 	want := fsdpLoss.FindStringSubmatch(j.logs("log-of-one"))
 	if got == nil || want == nil || got[1] != want[1] {

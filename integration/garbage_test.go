@@ -32,7 +32,8 @@ var damages = []struct {
 	}},
 	{"truncated", func(was []byte, r *rand.Rand) []byte { return was[:r.IntN(len(was)+1)] }},
 	{"oversized", func(was []byte, _ *rand.Rand) []byte {
-		return fmt.Appendf(nil, `{"format":1,"record":{"uid":"%s","x":%s}}`, strings.Repeat("x", 1<<20), quoted(was))
+		return fmt.Appendf(nil, `{"format":1,"record":{"uid":"%s","x":%s}}`, strings.Repeat("x", 1<<20),
+			quoted(was))
 	}},
 	{"wrongly typed", func(was []byte, r *rand.Rand) []byte { return twisted(was, r) }},
 	{"of a future format", func(was []byte, _ *rand.Rand) []byte {
@@ -253,7 +254,8 @@ func (v *vandal) gust() error {
 func (v *vandal) asks(key, damage string, args ...string) {
 	v.t.Helper()
 	r := v.command(args...)
-	if strings.ContainsFunc(r.stdout+r.stderr, func(c rune) bool { return c < ' ' && c != '\n' && c != '\t' }) {
+	if strings.ContainsFunc(r.stdout+r.stderr,
+		func(c rune) bool { return c < ' ' && c != '\n' && c != '\t' }) {
 		v.t.Errorf("%q is %s: elastic %s says %q%q", key, damage, strings.Join(args, " "), r.stdout, r.stderr)
 	}
 	about := "/elastic/v1/none/"
@@ -262,7 +264,8 @@ func (v *vandal) asks(key, damage string, args ...string) {
 	}
 	told := strings.Contains(r.stderr, "[E-JOB-UNREADABLE]") && strings.HasPrefix(key, about)
 	if r.status != 0 && !told && !strings.Contains(r.stderr, "[E-JOB-LIVE]") {
-		v.t.Errorf("%q is %s: elastic %s ended with %d: %q", key, damage, strings.Join(args, " "), r.status, r.stderr)
+		v.t.Errorf("%q is %s: elastic %s ended with %d: %q", key, damage, strings.Join(args, " "), r.status,
+			r.stderr)
 	}
 }
 
@@ -275,7 +278,8 @@ var strange = []string{"x/", "x/nodes/", "x/nodes/../../y", "x/nodes/a/b/c", "x/
 	strings.Repeat("j", 300) + "/job", "noslash"}
 
 // asked are the commands that have to answer meanwhile.
-var asked = [][]string{{"jobs"}, {"status", "x"}, {"nodes", "x"}, {"events", "x"}, {"ckpt", "ls", "x"}, {"status", "y"},
+var asked = [][]string{{"jobs"}, {"status", "x"}, {"nodes", "x"}, {"events", "x"}, {"ckpt", "ls", "x"},
+	{"status", "y"},
 	{"explain", "x"}, {"goodput", "x"}, {"events", "y"}, {"scale", "--np=3", "x"}, {"rm", "--yes", "x"}}
 
 // everyKey damages each key of the store in each way, one after the other, and asks some command

@@ -27,9 +27,10 @@ func TestHangsAreFound(t *testing.T) {
 				bad := (i + 1) % 4
 				p := newSandbox(t)
 				p.set(fmt.Sprintf("BAD=%d", bad), "HOW="+how, "HELPER="+helper[how])
-				args := []string{"--np=2", "--nproc-per-node=2", "--job-id=x", "--max-restarts=1", "--hang-timeout=3s",
-					"--console=none", "/usr/bin/python3", script}
-				a, b := p.run(append([]string{"--node=a"}, args...)...), p.run(append([]string{"--node=b"}, args...)...)
+				args := []string{"--np=2", "--nproc-per-node=2", "--job-id=x", "--max-restarts=1",
+					"--hang-timeout=3s", "--console=none", "/usr/bin/python3", script}
+				a, b := p.run(append([]string{"--node=a"}, args...)...),
+					p.run(append([]string{"--node=b"}, args...)...)
 				p.ends(a, 0)
 				p.ends(b, 0)
 				all := p.events("x")
@@ -115,7 +116,8 @@ func TestSlowWorkIsNoHang(t *testing.T) {
 	p.set(fmt.Sprintf("SECONDS=%d", int(works.Seconds())))
 	x := p.run("--nproc-per-node=2", "--job-id=x", "--node=a", "--hang-timeout=2s", "--max-restarts=0",
 		"/usr/bin/python3", "t.py")
-	within(t, works+limit, "the work is done", func() error { _, err := os.Stat(p.path("through")); return err })
+	within(t, works+limit, "the work is done",
+		func() error { _, err := os.Stat(p.path("through")); return err })
 	p.ends(x, 0)
 	if failures := kinds(p.events("x"), "worker_failed"); len(failures) != 0 {
 		t.Errorf("%+v", failures)
@@ -125,7 +127,8 @@ func TestSlowWorkIsNoHang(t *testing.T) {
 // A worker that hardly gets a processor computes slowly; it does not hang.
 func TestStarvedWorkIsNoHang(t *testing.T) {
 	p := newSandbox(t)
-	script := "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('fed'):\n    for _ in range(1000): pass\n"
+	script := "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('fed'):\n    for _ in " +
+		"range(1000): pass\n"
 	if err := os.WriteFile(p.path("t.py"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}

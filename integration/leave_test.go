@@ -22,7 +22,8 @@ func TestBelowMinAndBack(t *testing.T) {
 		}
 		p.ends(b, 75)
 		p.reaches("x", "waiting for b", func(s status) error {
-			if s.State != "waiting" || s.WhyCode != "nodes-missing" || s.node("b") != "left" || s.Wish.Missing != 1 {
+			if s.State != "waiting" || s.WhyCode != "nodes-missing" || s.node("b") != "left" ||
+				s.Wish.Missing != 1 {
 				return fmt.Errorf("not yet")
 			}
 			return nil
@@ -47,7 +48,8 @@ func TestEarlyFinisherRestartsNoWorker(t *testing.T) {
 	p := newSandbox(t)
 	program := []string{"--np=2", "--job-id=x", "sh", "-c",
 		`[ $RANK = 0 ] && exit 0; echo $$ >slow; until [ -e through ]; do sleep 0.05; done`}
-	a, b := p.run(append([]string{"--node=a"}, program...)...), p.run(append([]string{"--node=b"}, program...)...)
+	a, b := p.run(append([]string{"--node=a"}, program...)...),
+		p.run(append([]string{"--node=b"}, program...)...)
 	p.reaches("x", "finishing", func(s status) error {
 		if s.State != "finishing" || s.WhyCode != "finishing" || s.Generation != 1 {
 			return fmt.Errorf("not yet")
@@ -63,9 +65,7 @@ func TestEarlyFinisherRestartsNoWorker(t *testing.T) {
 		}
 		return nil
 	})
-	if err := c.kill(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	p.kill(c)
 	p.reaches("x", "c is gone", func(s status) error {
 		if n := s.node("c"); n != "lost" && n != "" {
 			return fmt.Errorf("not yet")

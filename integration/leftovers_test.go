@@ -5,7 +5,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -48,8 +47,8 @@ func TestLeftoversOfADeadGeneration(t *testing.T) {
 				t.Fatal(err)
 			}
 			node := func(name string) *proc {
-				return p.run(append([]string{"--node=" + name, "--np=2", "--job_id=x", "--log-dir=log-" + name,
-					"/usr/bin/python3", p.path("train.py")}, c.saved...)...)
+				return p.run(append([]string{"--node=" + name, "--np=2", "--job_id=x", "--log-dir=log-" +
+					name, "/usr/bin/python3", p.path("train.py")}, c.saved...)...)
 			}
 			a, b := node("a"), node("b")
 			p.running("x", 1, 2)
@@ -87,7 +86,8 @@ func TestHoldersComeBackLate(t *testing.T) {
 	p := newSandbox(t)
 	servers := p.daemons(1)
 	node := func(name string) *proc {
-		return p.run("--node="+name, "--np=2", "--job_id=x", "--store-cut-limit=2s", "--batch-size=256", "--lr=0.1",
+		return p.run("--node="+name, "--np=2", "--job_id=x", "--store-cut-limit=2s", "--batch-size=256",
+			"--lr=0.1",
 			"--scaling=fixed-batch", "--log-dir=log-"+name, "train", "--steps=100000", "--step-sleep=10ms",
 			"--save-every=300ms")
 	}
@@ -107,9 +107,7 @@ func TestHoldersComeBackLate(t *testing.T) {
 	p.heldBy("x", "a", zero)
 	p.loses(servers, func() {
 		for _, x := range nodes {
-			if err := x.kill(syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			p.kill(x)
 			<-x.done
 		}
 	})

@@ -271,7 +271,8 @@ func (p *pulse) during(what, goal string, f func()) {
 	before := p.h.newest()
 	took, theirs, own, writes, peak := p.measure(f)
 	_, rss := cost(p.server.cmd.Process.Pid)
-	fmt.Printf("%-62s %7.3fs; CPU elasticd %.2fs, all agents %.2fs; %d writes, %d in the busiest second; elasticd %d MB%s\n", what, took.Seconds(),
+	fmt.Printf("%-62s %7.3fs; CPU elasticd %.2fs, all agents %.2fs; %d writes, %d in the busiest second; "+
+		"elasticd %d MB%s\n", what, took.Seconds(),
 		theirs.Seconds(), own.Seconds(), writes, peak, rss>>20, goalOf(goal))
 	all, _, err := history.Read(p.h.t.Context(), p.h.look, p.h.job.Name, 0)
 	if err != nil {
@@ -308,7 +309,8 @@ func (p *pulse) rest(d time.Duration) {
 		}
 		return ""
 	}
-	fmt.Printf("at rest: elasticd %.3f of a core (goal <= 0.5%s), %d MB (goal <= 300%s); an agent %.3f %% of a core, without its process and heartbeats; %.1f writes a second\n",
+	fmt.Printf("at rest: elasticd %.3f of a core (goal <= 0.5%s), %d MB (goal <= 300%s); an agent %.3f %% "+
+		"of a core, without its process and heartbeats; %.1f writes a second\n",
 		share, mark(share > 0.5), rss>>20, mark(rss>>20 > 300),
 		100*own.Seconds()/took.Seconds()/float64(len(p.h.agents())), float64(writes)/took.Seconds())
 }

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -32,8 +31,8 @@ func sameLosses(t *testing.T, made, undisturbed []madeStep, tolerance float64) {
 		w, known := want[s.Step]
 		d := math.Abs(s.Loss - w)
 		if !known || !(d <= tolerance) {
-			t.Fatalf("step %d of generation %d has loss %v, undisturbed %v (there: %v)", s.Step, s.Generation, s.Loss,
-				w, known)
+			t.Fatalf("step %d of generation %d has loss %v, undisturbed %v (there: %v)", s.Step, s.Generation,
+				s.Loss, w, known)
 		}
 		last, worst = max(last, s.Step), max(worst, d)
 		seen[s.Step], worlds[s.World] = true, true
@@ -46,7 +45,8 @@ func sameLosses(t *testing.T, made, undisturbed []madeStep, tolerance float64) {
 	if !worlds[1] || !worlds[2] || !worlds[3] {
 		t.Errorf("steps were made in worlds of %v, want 1, 2 and 3", worlds)
 	}
-	t.Logf("%d steps made, up to step %d, in worlds of %v: largest difference %.2g", len(made), last, worlds, worst)
+	t.Logf("%d steps made, up to step %d, in worlds of %v: largest difference %.2g", len(made), last, worlds,
+		worst)
 }
 
 // disturb runs nodes of a job in worlds of 2, 2 after a kill, 3, 1 and 2 workers, each of which
@@ -69,9 +69,7 @@ func disturb(p *sandbox, node func(name string) *proc, made func() []madeStep) {
 	a, b := node("a"), node("b")
 	g := trains(0, 2)
 	p.committed("x", 2)
-	if err := b.kill(syscall.SIGKILL); err != nil {
-		p.t.Fatal(err)
-	}
+	p.kill(b)
 	p.ends(b, 128+9) // it holds the name until then
 	node("b")
 	g = trains(g, 2)
@@ -157,7 +155,8 @@ func tracedSteps(p *sandbox) (all []madeStep) {
 	sums, ranks := map[key]float64{}, map[key]int{}
 	for _, f := range files {
 		k, rank := key{}, 0
-		if _, err := fmt.Sscanf(filepath.Base(f), "steps-%d-%d-%d", &k.generation, &k.world, &rank); err != nil {
+		if _, err := fmt.Sscanf(filepath.Base(f), "steps-%d-%d-%d", &k.generation, &k.world,
+			&rank); err != nil {
 			p.t.Fatal(err)
 		}
 		for line := range strings.Lines(content(f)) {
@@ -207,7 +206,8 @@ func TestEachStepOfTorchHasTheSameLoss(t *testing.T) {
 			start := func(p *sandbox, name string, flags ...string) *proc {
 				line := []string{"--node=" + name, "--np=2", "--job-id=x", "--batch-size=48", "--lr=0.05",
 					"--scaling=fixed-batch",
-					"--max-restarts=10", "--log-dir=log-" + name, debianPython, p.script(traced), example, precision,
+					"--max-restarts=10", "--log-dir=log-" + name, debianPython, p.script(traced), example,
+					precision,
 					"--samples=970"}
 				return p.run(append(line, flags...)...)
 			}
@@ -251,9 +251,10 @@ func TestOneScriptForEveryLauncher(t *testing.T) {
 			script...)...)},
 		// Debian's torchrun fails on the defaults of --redirects and --tee; with these its lines
 		// begin with "[default0]:".
-		2: {plain("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--redirects=1", "--tee=1",
-			"--log_dir="+p.path("torchrun")),
-			p.run(append([]string{"--np=1", "--nproc-per-node=2", "--job-id=two", "--log-dir=log-two", debianPython},
+		2: {plain("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--redirects=1",
+			"--tee=1", "--log_dir="+p.path("torchrun")),
+			p.run(append([]string{"--np=1", "--nproc-per-node=2", "--job-id=two", "--log-dir=log-two",
+				debianPython},
 				script...)...)},
 	}
 	for size, all := range worlds {

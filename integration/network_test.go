@@ -93,22 +93,27 @@ func TestStranger(t *testing.T) {
 	l.ends(l.start(filepath.Join(bin, "elastic"), "certs", "--host="+at, "--dir=theirs"), 0)
 	cert := func(name string) string { return l.path("certs", name) }
 	url := "https://" + at + ":2379"
-	server := l.start("nsenter", l.inside("server", filepath.Join(bin, "elasticd"), "--name=tls", "--data-dir="+
-		filepath.Join(l.dir, "tls"),
-		"--listen-client-urls="+url+",unix://"+filepath.Join(l.dir, "tls.sock"), "--advertise-client-urls="+url,
-		"--http="+at+":7070",
-		"--listen-peer-urls=https://"+at+":2380", "--initial-advertise-peer-urls=https://"+at+":2380",
-		"--cert-file="+cert("server.crt"), "--key-file="+cert("server.key"), "--trusted-ca-file="+cert("ca.crt"),
-		"--peer-cert-file="+cert("peer.crt"), "--peer-key-file="+cert("peer.key"), "--peer-trusted-ca-file="+
-			cert("peer-ca.crt"))...)
+	server := l.start("nsenter",
+		l.inside("server", filepath.Join(bin, "elasticd"), "--name=tls", "--data-dir="+
+			filepath.Join(l.dir, "tls"),
+			"--listen-client-urls="+url+",unix://"+filepath.Join(l.dir, "tls.sock"),
+			"--advertise-client-urls="+url,
+			"--http="+at+":7070",
+			"--listen-peer-urls=https://"+at+":2380", "--initial-advertise-peer-urls=https://"+at+":2380",
+			"--cert-file="+cert("server.crt"), "--key-file="+cert("server.key"), "--trusted-ca-file="+
+				cert("ca.crt"),
+			"--peer-cert-file="+cert("peer.crt"), "--peer-key-file="+cert("peer.key"),
+			"--peer-trusted-ca-file="+
+				cert("peer-ca.crt"))...)
 	l.says(server, "elasticd: ready: ")
 	l.at = "unix://" + filepath.Join(l.dir, "tls.sock")
 	for _, name := range []string{"a", "b"} {
-		l.agents[name] = l.start("nsenter", l.inside(name, filepath.Join(bin, "elastic"), "run", "--server="+url,
-			"--cacert="+cert("ca.crt"),
-			"--cert="+cert("client.crt"), "--key="+cert("client.key"), "--np=2", "--job-id=x", "--node="+name,
-			"--log-dir=log-"+name,
-			"--state-dir="+filepath.Join(l.dir, "state", name), "sh", "-c", sit)...)
+		l.agents[name] = l.start("nsenter",
+			l.inside(name, filepath.Join(bin, "elastic"), "run", "--server="+url, "--cacert="+cert("ca.crt"),
+				"--cert="+cert("client.crt"), "--key="+cert("client.key"), "--np=2", "--job-id=x", "--node="+
+					name,
+				"--log-dir=log-"+name,
+				"--state-dir="+filepath.Join(l.dir, "state", name), "sh", "-c", sit)...)
 	}
 	l.running("x", 1, 2)
 
@@ -123,7 +128,8 @@ func TestStranger(t *testing.T) {
 		"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
 		"GET /debug/vars HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
 		"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-		"POST /v3/kv/range HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 20\r\n\r\n{\"key\":\"L2VsYXN0aWM\"}", "\x16\x03\x01\x00\x00"}
+		"POST /v3/kv/range HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
+			"20\r\n\r\n{\"key\":\"L2VsYXN0aWM\"}", "\x16\x03\x01\x00\x00"}
 	ports := 0
 	for _, machine := range []string{"server", "a", "b"} {
 		for _, address := range l.listening(machine) {
@@ -136,7 +142,8 @@ func TestStranger(t *testing.T) {
 					}
 					if got := said(c, config, ask); strings.Contains(got, " 200 ") ||
 						strings.Contains(got, "elastic_") || strings.Contains(got, "memstats") {
-						t.Errorf("%s of %s, with %s: %q is answered with %.200q", address, machine, with, ask, got)
+						t.Errorf("%s of %s, with %s: %q is answered with %.200q", address, machine, with, ask,
+							got)
 					}
 				}
 				if config != nil {
@@ -146,7 +153,8 @@ func TestStranger(t *testing.T) {
 		}
 	}
 	if ports < 5 {
-		t.Errorf("only %d ports were tried: those for clients, members and pages, and one of each node", ports)
+		t.Errorf("only %d ports were tried: those for clients, members and pages, and one of each node",
+			ports)
 	}
 	l.reaches("x", "as before", func(s status) error {
 		if s.State != "running" || s.Generation != 1 {
@@ -161,10 +169,11 @@ func TestStranger(t *testing.T) {
 }
 
 // asClient holds that no request of etcd passes.
-func asClient(t *testing.T, address string, config *tls.Config, dial func(context.Context, string) (net.Conn, error)) {
+func asClient(t *testing.T, address string, config *tls.Config,
+	dial func(context.Context, string) (net.Conn, error)) {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{"https://" + address}, TLS: config, Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithContextDialer(dial)}})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{"https://" + address}, TLS: config,
+		Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithContextDialer(dial)}})
 	if err != nil {
 		t.Fatal(err)
 	}

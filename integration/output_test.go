@@ -16,7 +16,8 @@ func TestStreams(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	// Bytes that are neither text nor end in a line.
-	x := p.run("--job-id=x", "--node=a", "sh", "-c", `printf 'a\000b\377\r\n\n'; printf 'words\n' >&2; printf 'no end'`)
+	x := p.run("--job-id=x", "--node=a", "sh", "-c",
+		`printf 'a\000b\377\r\n\n'; printf 'words\n' >&2; printf 'no end'`)
 	p.ends(x, 0)
 	if got, want := x.stdout(), "a\x00b\xff\r\n\nwords\nno end"; got != want {
 		t.Errorf("stdout is %q, want %q", got, want)
@@ -33,15 +34,16 @@ func TestStreams(t *testing.T) {
 		`generation 1 running: world size 1, rank 0 here, from scratch`,
 		`job x done: 1 generation, 0 nodes lost`,
 	}
-	if re := regexp.MustCompile("^elastic: " + strings.Join(want, "\nelastic: ") + "\n$"); !re.MatchString(x.stderr()) {
+	if re := regexp.MustCompile("^elastic: " + strings.Join(want, "\nelastic: ") + "\n$"); !re.MatchString(
+		x.stderr()) {
 		t.Errorf("stderr is\n%s\nwant\n%s", x.stderr(), strings.Join(want, "\n"))
 	}
 }
 
 // keysOf are the fields of each object that the schema of status has.
 var keysOf = map[string][]string{
-	"": {"schema", "job", "state", "since", "why", "why_code", "generation", "world_size", "wish", "nodes", "world",
-		"checkpoint", "plan",
+	"": {"schema", "job", "state", "since", "why", "why_code", "generation", "world_size", "wish", "nodes",
+		"world", "checkpoint", "plan",
 		"progress", "restarts", "exit", "server"},
 	"wish":     {"np", "min", "max", "present", "missing", "nproc_per_node", "draining", "by"},
 	"nodes":    {"node", "state", "address", "workers", "incarnation", "generation", "since", "why"},
@@ -142,7 +144,8 @@ func checkEvents(t *testing.T, lines string) map[string][]map[string]any {
 		if !known {
 			t.Errorf("an unknown kind: %s", line)
 		}
-		for _, f := range append([]string{"rev", "time", "job", "generation", "kind", "node", "text"}, fields...) {
+		for _, f := range append([]string{"rev", "time", "job", "generation", "kind", "node", "text"},
+			fields...) {
 			if _, ok := e[f]; !ok {
 				t.Errorf("%s has no %s: %s", kind, f, line)
 			}
@@ -178,15 +181,14 @@ func TestEventsAndStatus(t *testing.T) {
 		if st["progress"] == nil || st["plan"] == nil {
 			return fmt.Errorf("progress %v, plan %v", st["progress"], st["plan"])
 		}
-		if g := st["progress"].(map[string]any); g["step"] != 7.0 || g["loss"] != 0.5 || g["samples"] != 70.0 {
+		if g := st["progress"].(map[string]any); g["step"] != 7.0 || g["loss"] != 0.5 ||
+			g["samples"] != 70.0 {
 			t.Fatalf("progress is %v", g)
 		}
 		return nil
 	})
 	pid := pidIn(t, p.path("worker.b"))
-	if err := b.kill(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	p.kill(b)
 	p.reaches("x", "b is lost", func(s status) error {
 		if s.State != "waiting" || s.node("b") != "lost" {
 			return fmt.Errorf("not yet")
@@ -225,9 +227,9 @@ func TestEventsAndStatus(t *testing.T) {
 	}
 
 	all := checkEvents(t, follow.stdout())
-	for kind, want := range map[string]int{"job_created": 1, "node_lost": 1, "world_proposed": 5, "world_running": 5,
-		"worker_failed": 2,
-		"backoff":       1, "wish_changed": 1, "save_asked": 1, "job_done": 1, "job_failed": 0, "job_stopped": 0} {
+	for kind, want := range map[string]int{"job_created": 1, "node_lost": 1, "world_proposed": 5,
+		"world_running": 5, "worker_failed": 2,
+		"backoff": 1, "wish_changed": 1, "save_asked": 1, "job_done": 1, "job_failed": 0, "job_stopped": 0} {
 		if got := len(all[kind]); got != want {
 			t.Errorf("%d × %s, want %d", got, kind, want)
 		}
@@ -312,12 +314,14 @@ func TestCommands(t *testing.T) {
 		checkSchema(t, j)
 	}
 	var nodes []map[string]any
-	if err := json.Unmarshal([]byte(p.must("nodes", "x", "-o", "json")), &nodes); err != nil || len(nodes) != 1 ||
+	if err := json.Unmarshal([]byte(p.must("nodes", "x", "-o", "json")), &nodes); err != nil ||
+		len(nodes) != 1 ||
 		nodes[0]["node"] != "a" {
 		t.Fatalf("nodes: %v, %v", nodes, err)
 	}
 	table := p.must("status", "y")
-	if lines := strings.Split(table, "\n"); !strings.HasPrefix(lines[0], "y  waiting: waiting for 1 more node") ||
+	if lines := strings.Split(table, "\n"); !strings.HasPrefix(lines[0],
+		"y  waiting: waiting for 1 more node") ||
 		!strings.HasPrefix(lines[len(lines)-2], "next: ") {
 		t.Errorf("status of y is\n%s", table)
 	}

@@ -81,7 +81,8 @@ func TestEachNodeLoadsItsOwnShards(t *testing.T) {
 		saved = j.newest()
 		st = j.replace(st, rank)
 		if step := j.from(st.Generation, 3); step != saved {
-			t.Errorf("generation %d goes on from step %d, and step %d was committed", st.Generation, step, saved)
+			t.Errorf("generation %d goes on from step %d, and step %d was committed", st.Generation, step,
+				saved)
 		}
 		for of, shards := range j.shards(st.Generation) {
 			// Both nodes that the part of rank 1 was on at the commit are lost with the second one.
@@ -101,7 +102,8 @@ func TestEachNodeLoadsItsOwnShards(t *testing.T) {
 		}
 	}
 	for _, seat := range st.World {
-		const why = "--load=own: this node loads all of the checkpoint: no node that had a part of it at the commit answers for that part"
+		const why = "--load=own: this node loads all of the checkpoint: no node that had a part of it at " +
+			"the commit answers for that part"
 		if n := strings.Count(j.nodes[seat.Node].stderr(), why); n != 1 {
 			t.Errorf("node %s says it %d times:\n%s", seat.Node, n, j.nodes[seat.Node].stderr())
 		}

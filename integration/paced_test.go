@@ -157,7 +157,8 @@ func (s paced) Watch(ctx context.Context, key, end string, from int64) <-chan st
 				case more, ok := <-in:
 					if told = !ok; ok {
 						s.cost(more)
-						n = store.Change{Rev: more.Rev, Events: append(n.Events, more.Events...), Err: more.Err}
+						n = store.Change{Rev: more.Rev, Events: append(n.Events, more.Events...),
+							Err: more.Err}
 					}
 				case <-due:
 					told = true

@@ -154,22 +154,24 @@ func (p *sandbox) damageChunksOf(save string) (n int) {
 	if err := os.RemoveAll(saved[0]); err != nil {
 		p.t.Fatal(err)
 	}
-	err = filepath.Walk(filepath.Dir(filepath.Dir(saved[0])), func(path string, f os.FileInfo, err error) error {
-		if err != nil || !f.Mode().IsRegular() || f.Size() < 50_000 || f.ModTime().Before(info.ModTime()) ||
-			!strings.Contains(path, "/store/") {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		n++
-		b[len(b)/2] ^= 1
-		if err := os.Chmod(path, 0o600); err != nil {
-			return err
-		}
-		return os.WriteFile(path, b, 0o600)
-	})
+	err = filepath.Walk(filepath.Dir(filepath.Dir(saved[0])),
+		func(path string, f os.FileInfo, err error) error {
+			if err != nil || !f.Mode().IsRegular() || f.Size() < 50_000 ||
+				f.ModTime().Before(info.ModTime()) ||
+				!strings.Contains(path, "/store/") {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			n++
+			b[len(b)/2] ^= 1
+			if err := os.Chmod(path, 0o600); err != nil {
+				return err
+			}
+			return os.WriteFile(path, b, 0o600)
+		})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ func TestPreHookDecidesWhetherANodeRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newSandbox(t)
-			args := []string{"--np=1:2", "--job-id=x", "--last-call=60s", "--max-restarts=0", "--pre-hook", hook,
-				"sh", "-c", "echo world of $ELASTIC_WORLD_SIZE"}
+			args := []string{"--np=1:2", "--job-id=x", "--last-call=60s", "--max-restarts=0", "--pre-hook",
+				hook, "sh", "-c", "echo world of $ELASTIC_WORLD_SIZE"}
 			if name == "before it joins" {
 				args[2] = "--last-call=1s"
 			}
@@ -57,8 +57,8 @@ func TestPreHookDecidesWhetherANodeRuns(t *testing.T) {
 // alone those of a job that runs.
 func TestCheck(t *testing.T) {
 	p := newSandbox(t)
-	args := []string{"--np=3", "--job-id=x", "--max-restarts=0", "--pre-hook", "elastic check -o json --transfer=200ms",
-		"sh", "-c", "until test -e ../work/end; do sleep 0.1; done"}
+	args := []string{"--np=3", "--job-id=x", "--max-restarts=0", "--pre-hook",
+		"elastic check -o json --transfer=200ms", "sh", "-c", "until test -e ../work/end; do sleep 0.1; done"}
 	var all []*proc
 	for _, node := range []string{"a", "b", "c"} {
 		all = append(all, p.run(append([]string{"--node=" + node, "--log-dir=" + node}, args...)...))
@@ -79,7 +79,8 @@ func TestCheck(t *testing.T) {
 	// A node that does not answer is named.
 	all[2].kill(syscall.SIGSTOP)
 	r := p.command("check", "x", "--transfer=200ms")
-	if r.status != 1 || !strings.Contains(r.stderr, "[E-CHECK]") || !strings.Contains(r.stdout, "c: no answer") {
+	if r.status != 1 || !strings.Contains(r.stderr, "[E-CHECK]") ||
+		!strings.Contains(r.stdout, "c: no answer") {
 		t.Errorf("status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}
 	all[2].kill(syscall.SIGCONT)

@@ -3,7 +3,6 @@ package integration
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -34,7 +33,8 @@ func TestMistypedNewcomer(t *testing.T) {
 	p.refused(2, "E-JOB-DIFFERS", "run", "--np=1:2", "--job-id=x", "--node=b", "sh", "-c", "exit 2")
 	b := p.run("--np=1:2", "--job-id=x", "--node=b", "--other-program", "sh", "-c", "exit 2")
 	p.says(b, "this node runs another program than job x")
-	p.says(b, "this node is in quarantine: rank 1 on b ended with exit code 2 in its first generation with the job")
+	p.says(b, "this node is in quarantine: rank 1 on b ended with exit code 2 in its first generation with "+
+		"the job")
 	p.says(a, "b is in quarantine: rank 1 on b ended with exit code 2")
 	p.running("x", 3, 1)
 	p.nodeState("b", "quarantined")
@@ -65,9 +65,7 @@ func TestFlappingNode(t *testing.T) {
 	for i := range 3 {
 		b := p.run("--np=1:2", "--job-id=x", "--node=b", "sh", "-c", idleWorker)
 		p.running("x", 2*i+2, 2)
-		if err := b.kill(syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		p.kill(b)
 		p.running("x", 2*i+3, 1)
 	}
 	b := p.run("--np=1:2", "--job-id=x", "--node=b", "sh", "-c", idleWorker)

@@ -3,7 +3,6 @@ package integration
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -51,7 +50,8 @@ func TestRange(t *testing.T) {
 	node("d")
 	p.running("x", 3, 4)
 	all = p.events("x")
-	if gap := at(t, kinds(all, "world_proposed")[2]).Sub(at(t, kinds(all, "node_joined")[3])); gap >= 2*time.Second {
+	if gap := at(t, kinds(all, "world_proposed")[2]).
+		Sub(at(t, kinds(all, "node_joined")[3])); gap >= 2*time.Second {
 		t.Errorf("MAX was there, and %s were waited", gap)
 	}
 
@@ -66,9 +66,7 @@ func TestRange(t *testing.T) {
 	})
 
 	// It takes over where one was lost.
-	if err := b.kill(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	p.kill(b)
 	after := p.running("x", 4, 4)
 	for _, c := range []struct{ was, is string }{{"a", "a"}, {"b", "spare"}, {"c", "c"}, {"d", "d"}} {
 		if before.rank(c.was) != after.rank(c.is) {
@@ -87,9 +85,7 @@ func TestRange(t *testing.T) {
 	worker := pidIn(t, p.path("worker.a"))
 	e := node("e")
 	p.says(e, "standing by as a spare")
-	if err := e.kill(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	p.kill(e)
 	p.reaches("x", "the spare is gone", func(s status) error {
 		if n := s.node("e"); n != "lost" && n != "" {
 			return fmt.Errorf("not yet")
@@ -97,7 +93,8 @@ func TestRange(t *testing.T) {
 		return nil
 	})
 	endures(t, 3*time.Second, "nobody is restarted", func() error {
-		if s, err := p.status("x"); err != nil || s.State != "running" || s.Generation != 4 || !alive(worker) {
+		if s, err := p.status("x"); err != nil || s.State != "running" || s.Generation != 4 ||
+			!alive(worker) {
 			return fmt.Errorf("%v, %w", s, err)
 		}
 		return nil
@@ -109,7 +106,8 @@ func TestRange(t *testing.T) {
 		t.Errorf("scale said %q, want %q", got, want)
 	}
 	p.reaches("x", "one of four is a spare", func(s status) error {
-		if s.State != "running" || s.WorldSize != 3 || len(s.World) != 3 || s.Wish.NP != 3 || s.rank("a") != 0 {
+		if s.State != "running" || s.WorldSize != 3 || len(s.World) != 3 || s.Wish.NP != 3 ||
+			s.rank("a") != 0 {
 			return fmt.Errorf("not yet")
 		}
 		spares := 0

@@ -66,13 +66,15 @@ func TestOrdinaryNodesReadTheirOwn(t *testing.T) {
 		for _, r := range []role{decides, member, spare} {
 			a, b := few[i].use[r], p.use[r]
 			t.Logf("%-10s %-8s %3d nodes: %3d requests, %6d bytes sent, %8d received (%8d with the list); "+
-				"%4d nodes: %3d, %6d, %8d (%8d)", p.name, r, small, a.requests, a.sent, a.received, a.receivedWhole,
+				"%4d nodes: %3d, %6d, %8d (%8d)", p.name, r, small, a.requests, a.sent, a.received,
+				a.receivedWhole,
 				large, b.requests, b.sent, b.received, b.receivedWhole)
 			if r == decides {
 				continue
 			}
 			if b.requests > a.requests+2 || b.sent > a.sent+100 || b.received > a.received*11/10+100 {
-				t.Errorf("%s: a %s of %d nodes asks the store for more than one of %d", p.name, r, large, small)
+				t.Errorf("%s: a %s of %d nodes asks the store for more than one of %d", p.name, r, large,
+					small)
 			}
 		}
 	}
@@ -106,7 +108,8 @@ func playJob(t *testing.T, n, row int) (phases []phase) {
 		bytes, operations := h.server.largest()
 		t.Logf("%d nodes: at most %d bytes and %d operations in a transaction", n, bytes, operations)
 		if bytes > mostBytes || operations > store.MaxOps {
-			t.Errorf("%d nodes: etcd refuses a transaction of %d bytes or %d operations", n, bytes, operations)
+			t.Errorf("%d nodes: etcd refuses a transaction of %d bytes or %d operations", n, bytes,
+				operations)
 		}
 	})
 	return phases
@@ -234,7 +237,8 @@ func (h *fleet) medians(before map[string]storeUse, generations int64) map[role]
 	all := map[role][]storeUse{}
 	for name, now := range h.counts() {
 		was := before[name]
-		u := storeUse{requests: (now.requests - was.requests) / generations, sent: (now.sent - was.sent) / generations,
+		u := storeUse{requests: (now.requests - was.requests) / generations,
+			sent:          (now.sent - was.sent) / generations,
 			receivedWhole: (now.receivedWhole - was.receivedWhole) / generations}
 		u.received = max(0, u.receivedWhole-list)
 		r := member

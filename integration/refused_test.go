@@ -25,7 +25,8 @@ while not os.path.exists("committed"):
 sys.exit(7)
 `
 	run := func(p *sandbox, variables string) *proc {
-		line := append([]string{"--job-id=x", "--nproc-per-node=2", "--max-restarts=0", "--console=all", "env"},
+		line := append([]string{"--job-id=x", "--nproc-per-node=2", "--max-restarts=0", "--console=all",
+			"env"},
 			strings.Fields(variables)...)
 		return p.run(append(line, debianPython, p.script(training))...)
 	}

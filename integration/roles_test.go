@@ -29,7 +29,8 @@ func grants(t *testing.T) (calls [][]string) {
 	if !ok {
 		t.Fatal("the section has no commands")
 	}
-	out, err := exec.CommandContext(t.Context(), "bash", "-euc", `etcdctl() { echo "$*"; }`+"\n"+script).Output()
+	out, err := exec.CommandContext(t.Context(), "bash", "-euc", `etcdctl() { echo "$*"; }`+"\n"+script).
+		Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,8 +151,8 @@ func TestRoles(t *testing.T) {
 			trainer.committed("x", 1)
 			for _, role := range []string{"reader", "operator"} {
 				q := p.as(role, by)
-				q.refused(4, "E-SERVER-AUTH", "run", "--np=1", "--job-id=x", "--node=b", "train", "--steps=400", "--step-sleep=10ms",
-					"--save-every=300ms", "--steps=100000")
+				q.refused(4, "E-SERVER-AUTH", "run", "--np=1", "--job-id=x", "--node=b", "train",
+					"--steps=400", "--step-sleep=10ms", "--save-every=300ms", "--steps=100000")
 				q.refused(4, "E-SERVER-AUTH", "run", "--np=1", "--job-id=y", "true")
 			}
 			trainer.refused(4, "E-SERVER-AUTH", "run", "--np=1", "--job-id=y", "true")
@@ -173,12 +174,14 @@ func TestRoles(t *testing.T) {
 			operator.must("stop", "x")
 			p.ends(a, 93)
 			var all []struct{ Number int }
-			if err := json.Unmarshal([]byte(reader.must("ckpt", "ls", "x", "-o", "json")), &all); err != nil || len(all) == 0 {
+			if err := json.Unmarshal([]byte(reader.must("ckpt", "ls", "x", "-o", "json")),
+				&all); err != nil || len(all) == 0 {
 				t.Fatalf("%v, %v", all, err)
 			}
 			newest := fmt.Sprint(all[0].Number)
 			for _, line := range [][]string{{"ckpt", "restore", "x", newest}, {"rm", "x", "--yes"}} {
-				if r := reader.command(line...); r.status != 4 || !strings.Contains(r.stderr, "[E-SERVER-AUTH]") {
+				if r := reader.command(line...); r.status != 4 ||
+					!strings.Contains(r.stderr, "[E-SERVER-AUTH]") {
 					t.Errorf("a reader, %v: %d %s", line, r.status, r.stderr)
 				}
 				operator.must(line...)

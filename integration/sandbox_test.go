@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/elasticd/elastic/integration/wait"
 )
 
 // sandbox is one user on one machine: a runtime, a state and a working
@@ -187,6 +189,16 @@ func content(file string) string {
 // kill sends a signal. An error says that the process has ended.
 func (x *proc) kill(s syscall.Signal) error { return x.cmd.Process.Signal(s) }
 
+// kill ends agents by SIGKILL; what they started goes with them.
+func (p *sandbox) kill(all ...*proc) {
+	p.t.Helper()
+	for _, x := range all {
+		if err := x.kill(syscall.SIGKILL); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
 // ended reports whether the process has ended, and its status: 128+N for a signal.
 func (x *proc) ended() (int, bool) {
 	select {
@@ -242,7 +254,8 @@ func (p *sandbox) command(args ...string) result {
 	p.t.Helper()
 	// After the command's name, which may be followed by positionals.
 	line := slices.Insert(slices.Clone(args), 1, p.server()...)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*limit) // also after the test, to tell its story
+	// also after the test, to tell its story
+	ctx, cancel := context.WithTimeout(context.Background(), 2*limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "elastic"), line...)
 	cmd.Dir, cmd.Env = p.path(), p.env
@@ -286,7 +299,8 @@ func (p *sandbox) refused(status int, code string, args ...string) {
 		}
 	}
 	if r.status != status || !strings.HasSuffix(line, " ["+code+"]") {
-		p.t.Errorf("elastic %s: status %d, %q; want %d, …[%s]", strings.Join(args, " "), r.status, line, status, code)
+		p.t.Errorf("elastic %s: status %d, %q; want %d, …[%s]", strings.Join(args, " "), r.status, line,
+			status, code)
 	}
 }
 
@@ -299,27 +313,11 @@ func until(t testing.TB, what string, f func() error) {
 
 func within(t testing.TB, limit time.Duration, what string, f func() error) {
 	t.Helper()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	var last error
-	for end := time.Now().Add(limit); ; <-again.C {
-		if last = f(); last == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s: %v", limit, what, last)
-		}
-	}
+	wait.For{What: what, Every: 20 * time.Millisecond, Limit: limit}.Until(t, f)
 }
 
 // endures holds a state for d: it fails as soon as f does.
 func endures(t testing.TB, d time.Duration, what string, f func() error) {
 	t.Helper()
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
-	for end := time.Now().Add(d); time.Now().Before(end); <-again.C {
-		if err := f(); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
+	wait.For{What: what, Every: 100 * time.Millisecond, Limit: d}.Holds(t, f)
 }

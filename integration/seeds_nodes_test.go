@@ -19,10 +19,10 @@ func TestPaddleLinesOfSeveralMachines(t *testing.T) {
 		cards [2][]string // of each node
 		cloud bool        // the addresses come from PaddleCloud's variables
 	}{
-		"the same cards": {[2]string{"--gpus=0,1 " + ips, "--gpus=0,1 " + ips}, [2][]string{{"0", "1"}, {"0", "1"}},
-			false},
-		"other cards": {[2]string{"--gpus=0,1 " + ips, "--gpus=2,3 " + ips}, [2][]string{{"0", "1"}, {"2", "3"}},
-			false},
+		"the same cards": {[2]string{"--gpus=0,1 " + ips, "--gpus=0,1 " + ips},
+			[2][]string{{"0", "1"}, {"0", "1"}}, false},
+		"other cards": {[2]string{"--gpus=0,1 " + ips, "--gpus=2,3 " + ips},
+			[2][]string{{"0", "1"}, {"2", "3"}}, false},
 		"all cards":   {[2]string{ips, ips}, [2][]string{nil, nil}, false},
 		"PaddleCloud": {[2]string{"--gpus=2,3", "--gpus=2,3"}, [2][]string{{"2", "3"}, {"2", "3"}}, true},
 	} {
@@ -35,10 +35,11 @@ func TestPaddleLinesOfSeveralMachines(t *testing.T) {
 			at := freeAddress(t, first)
 			var nodes []*proc
 			for i, host := range []string{first, second} {
-				args := append(strings.Fields(c.lines[i]), "--rdzv-endpoint="+at, fmt.Sprintf("--log-dir=log%d", i))
+				args := append(strings.Fields(c.lines[i]), "--rdzv-endpoint="+at,
+					fmt.Sprintf("--log-dir=log%d", i))
 				if c.cloud {
-					p.set("PADDLE_TRAINERS="+first+","+second, "POD_IP="+host, fmt.Sprintf("PADDLE_TRAINER_ID=%d", i),
-						"TRAINER_PORTS_NUM=4")
+					p.set("PADDLE_TRAINERS="+first+","+second, "POD_IP="+host,
+						fmt.Sprintf("PADDLE_TRAINER_ID=%d", i), "TRAINER_PORTS_NUM=4")
 				} else {
 					args = append(args, "--host="+host)
 				}
@@ -75,7 +76,8 @@ func (p *sandbox) sawCards(i int, cards []string) {
 			})
 	}
 	lines := strings.Split(strings.TrimSpace(content(p.path(fmt.Sprintf("log%d", i), "endpoints.log"))), "\n")
-	if len(lines) != 2*n+1 || lines[0] != "PADDLE_TRAINER_ENDPOINTS: " || !strings.HasPrefix(lines[1], "127.0.0.4:") ||
+	if len(lines) != 2*n+1 || lines[0] != "PADDLE_TRAINER_ENDPOINTS: " ||
+		!strings.HasPrefix(lines[1], "127.0.0.4:") ||
 		!strings.HasPrefix(lines[2*n], "127.0.0.5:") {
 		p.t.Errorf("endpoints.log of node %d: %q", i, lines)
 	}
@@ -91,14 +93,16 @@ func TestPaddleElasticLines(t *testing.T) {
 		"--listen-client-urls=http://"+at, "--advertise-client-urls=http://"+at)
 	script := []string{"sh", "-c", `echo "rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM"; exec sleep 1000`}
 	line := func(np string) *proc {
-		return p.run(append([]string{"--elastic_server=" + at, "--np=" + np, "--job_id=XXXXXX"}, script...)...)
+		return p.run(append([]string{"--elastic_server=" + at, "--np=" + np, "--job_id=XXXXXX"},
+			script...)...)
 	}
 	nodes := []*proc{line("2")}
-	p.set("PADDLE_ELASTIC_SERVER="+at, "PADDLE_ELASTIC_FAULT_TOLERANC_LEVEL=1", "PADDLE_ELASTIC_JOB_ID=XXXXXX",
-		"PADDLE_ELASTIC_NP=2", "POD_IP=127.0.0.1")
+	p.set("PADDLE_ELASTIC_SERVER="+at, "PADDLE_ELASTIC_FAULT_TOLERANC_LEVEL=1",
+		"PADDLE_ELASTIC_JOB_ID=XXXXXX", "PADDLE_ELASTIC_NP=2", "POD_IP=127.0.0.1")
 	nodes = append(nodes, p.run(script...))
 	p.running("XXXXXX", 1, 2)
-	scaled := p.start(filepath.Join(bin, "elastic"), "--elastic_server="+at, "--np=4", "--job_id=XXXXXX", "scale")
+	scaled := p.start(filepath.Join(bin, "elastic"), "--elastic_server="+at, "--np=4", "--job_id=XXXXXX",
+		"scale")
 	p.says(scaled, "waiting for 2 more nodes (2 of 4)")
 	nodes = append(nodes, line("4"), line("4"))
 	p.running("XXXXXX", 2, 4)

@@ -69,10 +69,10 @@ func TestPaddleOnOneMachine(t *testing.T) {
 		script string
 		args   string
 	}{
-		"two cards": {"--gpus=0,1 train_fleet_dygraph.py", "0,1", []string{"0", "1"}, "train_fleet_dygraph.py",
-			"[]"},
-		"two, static": {"--gpus=0,1 train_fleet_static.py", "0,1", []string{"0", "1"}, "train_fleet_static.py",
-			"[]"},
+		"two cards": {"--gpus=0,1 train_fleet_dygraph.py", "0,1", []string{"0", "1"},
+			"train_fleet_dygraph.py", "[]"},
+		"two, static": {"--gpus=0,1 train_fleet_static.py", "0,1", []string{"0", "1"},
+			"train_fleet_static.py", "[]"},
 		"all, with a flag": {"--gpus 0,1,2,3,4,5,6,7 train.py --batch_size=64", "0,1,2,3,4,5,6,7",
 			strings.Split("01234567", ""), "train.py", "['--batch_size=64']"},
 		"some": {"--gpus 2,3 train.py --batch_size=64", "2,3", []string{"2", "3"}, "train.py",
@@ -127,10 +127,12 @@ func (p *sandbox) shows(x *proc, gpus, script, args string, n int) {
 	p.t.Helper()
 	said := regexp.MustCompile(`[ \t]+`).ReplaceAllString(x.stderr(), " ")
 	for _, want := range []string{
-		`(?m)^-{11} Configuration Arguments -{11}$`, `(?m)^gpus: ` + gpus + `$`, `(?m)^heter_worker_num: None$`,
+		`(?m)^-{11} Configuration Arguments -{11}$`, `(?m)^gpus: ` + gpus + `$`,
+		`(?m)^heter_worker_num: None$`,
 		`(?m)^ips: 127.0.0.1$`,
 		`(?m)^log_dir: log$`, `(?m)^nproc_per_node: None$`, `(?m)^training_script: ` + script + `$`,
-		`(?m)^training_script_args: ` + regexp.QuoteMeta(args) + `$`, `(?m)^-{48}$`, `(?m)^launch train in GPU mode$`,
+		`(?m)^training_script_args: ` + regexp.QuoteMeta(args) + `$`, `(?m)^-{48}$`,
+		`(?m)^launch train in GPU mode$`,
 		`(?m)^INFO \d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} launch_utils.py:472\] Local start ` + fmt.Sprint(n) +
 			` processes. First process distributed environment info \(Only For Debug\):$`,
 		`(?m)^\+={87}\+$`, `(?m)^\| Distributed Envs Value \|$`, `(?m)^\| PADDLE_TRAINER_ID 0 \|$`,
@@ -174,7 +176,8 @@ func TestPaddleOnTwoMachines(t *testing.T) {
 		for i, log := range []string{"first", "second"} {
 			for card := range 2 {
 				p.holds(log, p.told(log, fmt.Sprintf("workerlog.%d", card)), map[string]string{
-					"PADDLE_TRAINER_ID": fmt.Sprint(2*i + card), "PADDLE_TRAINERS_NUM": "4", "NODE_RANK": fmt.Sprint(i),
+					"PADDLE_TRAINER_ID": fmt.Sprint(2*i + card), "PADDLE_TRAINERS_NUM": "4",
+					"NODE_RANK":                fmt.Sprint(i),
 					"PADDLE_TRAINERS":          "127.0.0.3,127.0.0.2",
 					"PADDLE_TRAINER_ENDPOINTS": `^127\.0\.0\.3:\d+,127\.0\.0\.3:\d+,127\.0\.0\.2:\d+,127\.0\.0\.2:\d+$`,
 				})
@@ -220,8 +223,9 @@ func TestEndpointOfANode(t *testing.T) {
 	p := newSandbox(t)
 	p.set("ELASTICD_IDLE=2s")
 	at := freeAddress(t, "127.0.0.1")
-	line := []string{"--nnodes=1:2", "--nproc-per-node=2", "--rdzv-id=c10d", "--rdzv-backend=c10d", "--rdzv-endpoint=" +
-		at, "--last-call=10s",
+	line := []string{"--nnodes=1:2", "--nproc-per-node=2", "--rdzv-id=c10d", "--rdzv-backend=c10d",
+		"--rdzv-endpoint=" +
+			at, "--last-call=10s",
 		"sh", "-c", "echo rank $RANK of $WORLD_SIZE; sleep 1"}
 	a := p.run(line...)
 	p.says(a, "started a server at "+at)

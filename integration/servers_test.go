@@ -80,10 +80,12 @@ func TestServersOfTheQuickStart(t *testing.T) {
 	x := p.run("--server_num=1", "--worker_num=2", "--gpus=0,1", "train.py")
 	p.ends(x, 0)
 	const at = `^127\.0\.0\.1:[0-9]+$`
-	common := map[string]string{"PADDLE_TRAINERS_NUM": "2", "POD_IP": "127.0.0.1", "PADDLE_GLOO_RENDEZVOUS": "3",
+	common := map[string]string{"PADDLE_TRAINERS_NUM": "2", "POD_IP": "127.0.0.1",
+		"PADDLE_GLOO_RENDEZVOUS":       "3",
 		"PADDLE_PSERVERS_IP_PORT_LIST": at, "PADDLE_WITH_GLOO": "0", "PADDLE_HETER_TRAINER_IP_PORT_LIST": "",
-		"PADDLE_TRAINER_ENDPOINTS": `^127\.0\.0\.1:[0-9]+,127\.0\.0\.1:[0-9]+$`, "PADDLE_GLOO_HTTP_ENDPOINT": at,
-		"PADDLE_GLOO_FS_PATH": `^/.+/gloo$`, "PADDLE_PORT": `^[0-9]+$`}
+		"PADDLE_TRAINER_ENDPOINTS":  `^127\.0\.0\.1:[0-9]+,127\.0\.0\.1:[0-9]+$`,
+		"PADDLE_GLOO_HTTP_ENDPOINT": at,
+		"PADDLE_GLOO_FS_PATH":       `^/.+/gloo$`, "PADDLE_PORT": `^[0-9]+$`}
 	for log, own := range map[string]map[string]string{
 		"serverlog.0": {"TRAINING_ROLE": "PSERVER"},
 		"workerlog.0": {"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": "0", "FLAGS_selected_gpus": "0",
@@ -104,7 +106,8 @@ func TestServersOfTheQuickStart(t *testing.T) {
 		`(?m)^\| TRAINING_ROLE PSERVER \|$`, `Local worker start 2 processes\. First`,
 		`(?m)^\| TRAINING_ROLE TRAINER \|$`, `(?m)^\| PADDLE_TRAINER_ID 0 \|$`,
 		`Please check servers, workers and heter_worker logs in log/workerlog\.\*, log/serverlog\.\* and log/heterlog\.\*`,
-		`all workers exit, going to finish parameter server and heter_worker\.`, `all parameter server are killed`} {
+		`all workers exit, going to finish parameter server and heter_worker\.`,
+		`all parameter server are killed`} {
 		if !regexp.MustCompile(want).MatchString(said) {
 			t.Errorf("%s is not in\n%s", want, said)
 		}
@@ -143,7 +146,8 @@ func TestServersOnTwoMachines(t *testing.T) {
 			p.serves("train.py")
 			q := ports(t, "127.0.0.1", 7)
 			at := func(host int, port int) string { return hosts[host] + ":" + q[port] }
-			servers, workers := at(0, 0)+","+at(1, 0), strings.Join([]string{at(0, 1), at(0, 2), at(1, 1), at(1, 2)}, ",")
+			servers, workers := at(0, 0)+","+at(1, 0),
+				strings.Join([]string{at(0, 1), at(0, 2), at(1, 1), at(1, 2)}, ",")
 			line := []string{"--servers=" + servers, "--workers=" + workers, "--http_port=" + q[5],
 				"--rdzv-endpoint=" + freeAddress(t, first)}
 			if heter {
@@ -151,20 +155,25 @@ func TestServersOnTwoMachines(t *testing.T) {
 			}
 			var nodes []*proc
 			for i, host := range hosts {
-				nodes = append(nodes, p.run(slices.Concat(line, []string{"--host=" + host, fmt.Sprintf("--log-dir=log%d", i),
-					"train.py", "--batch_size=64"})...))
+				nodes = append(nodes,
+					p.run(slices.Concat(line, []string{"--host=" + host, fmt.Sprintf("--log-dir=log%d", i),
+						"train.py", "--batch_size=64"})...))
 			}
 			for i, x := range nodes {
 				p.ends(x, 0)
 				log := fmt.Sprintf("log%d", i)
-				common := map[string]string{"PADDLE_PSERVERS_IP_PORT_LIST": servers, "PADDLE_TRAINER_ENDPOINTS": workers,
-					"PADDLE_TRAINERS_NUM": "4", "POD_IP": hosts[i], "PADDLE_GLOO_HTTP_ENDPOINT": first + ":" + q[5],
+				common := map[string]string{"PADDLE_PSERVERS_IP_PORT_LIST": servers,
+					"PADDLE_TRAINER_ENDPOINTS": workers,
+					"PADDLE_TRAINERS_NUM":      "4", "POD_IP": hosts[i], "PADDLE_GLOO_HTTP_ENDPOINT": first +
+						":" + q[5],
 					"args": "['train.py', '--batch_size=64']"}
 				p.holds(log, p.told(log, "serverlog.0"), common)
-				p.holds(log, p.told(log, "serverlog.0"), map[string]string{"TRAINING_ROLE": "PSERVER", "PADDLE_PORT": q[0]})
+				p.holds(log, p.told(log, "serverlog.0"),
+					map[string]string{"TRAINING_ROLE": "PSERVER", "PADDLE_PORT": q[0]})
 				for k := range 2 {
-					p.holds(log, p.told(log, fmt.Sprintf("workerlog.%d", k)), map[string]string{"TRAINING_ROLE": "TRAINER",
-						"PADDLE_TRAINER_ID": fmt.Sprint(2*i + k), "PADDLE_PORT": q[1+k]})
+					p.holds(log, p.told(log, fmt.Sprintf("workerlog.%d", k)),
+						map[string]string{"TRAINING_ROLE": "TRAINER",
+							"PADDLE_TRAINER_ID": fmt.Sprint(2*i + k), "PADDLE_PORT": q[1+k]})
 				}
 				if !heter {
 					continue
@@ -174,10 +183,14 @@ func TestServersOnTwoMachines(t *testing.T) {
 				if i == 1 {
 					previous, next = at(0, 3), ""
 				}
-				p.holds(log, p.told(log, "heterlog.0"), map[string]string{"TRAINING_ROLE": "HETER_TRAINER", "PADDLE_PORT": q[3],
-					"STAGE_ID": fmt.Sprint(2 + i), "STAGE_NUM": "3", "PADDLE_STAGE_TRAINERS_NUM": "[4, 1, 1]",
-					"PADDLE_HETER_TRAINER_IP_PORT_LIST": all, "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST": all,
-					"PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST": previous, "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST": next})
+				p.holds(log, p.told(log, "heterlog.0"),
+					map[string]string{"TRAINING_ROLE": "HETER_TRAINER", "PADDLE_PORT": q[3],
+						"STAGE_ID": fmt.Sprint(2 + i), "STAGE_NUM": "3",
+						"PADDLE_STAGE_TRAINERS_NUM":                  "[4, 1, 1]",
+						"PADDLE_HETER_TRAINER_IP_PORT_LIST":          all,
+						"PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST":      all,
+						"PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST": previous,
+						"PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST":     next})
 			}
 		})
 	}
@@ -191,11 +204,12 @@ func TestHeterWorkersOnOneMachine(t *testing.T) {
 	x := p.run("--server_num=2", "--trainer_num=2", "--heter_worker_num=1;2", "--coordinator_num=1",
 		"--heter_devices=cpu;gpu;cpu", "train.py")
 	p.ends(x, 0)
-	p.holds("heter worker", p.told("log", "heterlog.2"), map[string]string{"STAGE_ID": "3", "HETER_DEVICE_TYPE": "cpu",
-		"PADDLE_STAGE_TRAINERS_NUM": "[2, 1, 2]"})
+	p.holds("heter worker", p.told("log", "heterlog.2"),
+		map[string]string{"STAGE_ID": "3", "HETER_DEVICE_TYPE": "cpu",
+			"PADDLE_STAGE_TRAINERS_NUM": "[2, 1, 2]"})
 	p.holds("second server", p.told("log", "serverlog.1"), map[string]string{"TRAINING_ROLE": "PSERVER"})
-	p.holds("coordinator", p.told("log", "coordinatorlog.0"), map[string]string{"TRAINING_ROLE": "COORDINATOR",
-		"PADDLE_COORDINATOR_NUM": "1"})
+	p.holds("coordinator", p.told("log", "coordinatorlog.0"),
+		map[string]string{"TRAINING_ROLE": "COORDINATOR", "PADDLE_COORDINATOR_NUM": "1"})
 	p.says(x, "all heter_worker are killed")
 }
 
@@ -216,7 +230,8 @@ func TestTrainerAndServerKilled(t *testing.T) {
 	if now := content(p.path("pid-0")); now != other {
 		t.Errorf("the other trainer is process %s now, and was %s", now, other)
 	}
-	if told := p.told("log", "workerlog.1"); told["ELASTIC_RESTARTED"] != "1" || told["ELASTIC_GENERATION"] != "1" {
+	if told := p.told("log", "workerlog.1"); told["ELASTIC_RESTARTED"] != "1" ||
+		told["ELASTIC_GENERATION"] != "1" {
 		t.Errorf("the trainer is told ELASTIC_RESTARTED=%q in generation %q", told["ELASTIC_RESTARTED"],
 			told["ELASTIC_GENERATION"])
 	}
@@ -243,7 +258,8 @@ func TestServersStay(t *testing.T) {
 	}
 	nodes := map[string]*proc{}
 	join := func(name string) {
-		nodes[name] = p.run("--np=2", "--job-id=x", "--node="+name, "--server_num=1", "--log-dir=log-"+name, "train.py")
+		nodes[name] = p.run("--np=2", "--job-id=x", "--node="+name, "--server_num=1", "--log-dir=log-"+name,
+			"train.py")
 	}
 	join("a")
 	join("b")
@@ -257,11 +273,15 @@ func TestServersStay(t *testing.T) {
 		generation := st.Generation
 		until(t, "the trainers of the new size", func() error {
 			told := p.told("log-"+lead, "workerlog.0")
-			if told["ELASTIC_GENERATION"] != fmt.Sprint(generation) || told["PADDLE_TRAINERS_NUM"] != fmt.Sprint(size) {
-				return fmt.Errorf("%s of generation %s", told["PADDLE_TRAINERS_NUM"], told["ELASTIC_GENERATION"])
+			if told["ELASTIC_GENERATION"] != fmt.Sprint(generation) ||
+				told["PADDLE_TRAINERS_NUM"] != fmt.Sprint(size) {
+				return fmt.Errorf("%s of generation %s", told["PADDLE_TRAINERS_NUM"],
+					told["ELASTIC_GENERATION"])
 			}
-			if !strings.HasSuffix(told["PADDLE_PSERVERS_IP_PORT_LIST"], ":"+at) || told["ELASTIC_RESTARTED"] != "1" {
-				t.Errorf("a trainer is told %q, ELASTIC_RESTARTED=%q", told["PADDLE_PSERVERS_IP_PORT_LIST"], told["ELASTIC_RESTARTED"])
+			if !strings.HasSuffix(told["PADDLE_PSERVERS_IP_PORT_LIST"], ":"+at) ||
+				told["ELASTIC_RESTARTED"] != "1" {
+				t.Errorf("a trainer is told %q, ELASTIC_RESTARTED=%q", told["PADDLE_PSERVERS_IP_PORT_LIST"],
+					told["ELASTIC_RESTARTED"])
 			}
 			return nil
 		})
@@ -275,18 +295,18 @@ func TestServersStay(t *testing.T) {
 	p.must("scale", "x", "--np=2", "--detach")
 	stays(2)
 	p.says(nodes["c"], "standing by as a spare")
-	if err := nodes[st.World[1].Node].kill(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	p.kill(nodes[st.World[1].Node])
 	stays(2)
-	if said := p.must("logs", "x", "--gen=all"); !strings.Contains(said, "[server 0]: TRAINING_ROLE=PSERVER\n") {
+	if said := p.must("logs", "x", "--gen=all"); !strings.Contains(said,
+		"[server 0]: TRAINING_ROLE=PSERVER\n") {
 		t.Errorf("elastic logs has nothing of the server:\n%s", tail(said))
 	}
 	if err := os.Remove(p.path("hold")); err != nil {
 		t.Fatal(err)
 	}
 	p.ends(nodes[lead], 0)
-	if log := content(p.path("log-"+lead, "serverlog.0")); !strings.Contains(log, fmt.Sprintf("generation %d, server 0", st.Generation)) {
+	if log := content(p.path("log-"+lead, "serverlog.0")); !strings.Contains(log,
+		fmt.Sprintf("generation %d, server 0", st.Generation)) {
 		t.Errorf("the log of the server does not name generation %d:\n%s", st.Generation, tail(log))
 	}
 	if n := strings.Count(content(p.path("log-"+lead, "serverlog.0")), "TRAINING_ROLE=PSERVER"); n != 1 {
@@ -307,14 +327,16 @@ func TestServerComesBackAtItsAddress(t *testing.T) {
 	servers := hosts[0] + ":" + q[0] + "," + hosts[1] + ":" + q[1]
 	at := freeAddress(t, hosts[0])
 	join := func(i int) *proc {
-		return p.run("--job-id=x", "--servers="+servers, "--workers="+strings.Join(hosts, ","), "--rdzv-endpoint="+at,
+		return p.run("--job-id=x", "--servers="+servers, "--workers="+strings.Join(hosts, ","),
+			"--rdzv-endpoint="+at,
 			"--host="+hosts[i], "--node=n"+hosts[i], fmt.Sprintf("--log-dir=log%d", i), "train.py")
 	}
 	starts := func(i, want int) {
 		t.Helper()
 		until(t, fmt.Sprintf("the processes of node %d have started %d times", i, want), func() error {
 			for _, log := range []string{"serverlog.0", "workerlog.0"} {
-				if n := strings.Count(content(p.path(fmt.Sprintf("log%d", i), log)), "TRAINING_ROLE="); n != want {
+				if n := strings.Count(content(p.path(fmt.Sprintf("log%d", i), log)),
+					"TRAINING_ROLE="); n != want {
 					return fmt.Errorf("%s: %d", log, n)
 				}
 			}
@@ -325,16 +347,15 @@ func TestServerComesBackAtItsAddress(t *testing.T) {
 	starts(0, 1)
 	starts(1, 1)
 	p.pidIn("pid-1", "")
-	if err := second.kill(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	p.kill(second)
 	second = join(1)
 	starts(0, 2)
 	starts(1, 2)
 	for i := range hosts {
 		told := p.told(fmt.Sprintf("log%d", i), "workerlog.0")
 		if told["PADDLE_PSERVERS_IP_PORT_LIST"] != servers || told["ELASTIC_RESTARTED"] != "" {
-			t.Errorf("trainer %d is told %q, ELASTIC_RESTARTED=%q", i, told["PADDLE_PSERVERS_IP_PORT_LIST"], told["ELASTIC_RESTARTED"])
+			t.Errorf("trainer %d is told %q, ELASTIC_RESTARTED=%q", i, told["PADDLE_PSERVERS_IP_PORT_LIST"],
+				told["ELASTIC_RESTARTED"])
 		}
 	}
 	if err := os.Remove(p.path("hold")); err != nil {
@@ -375,8 +396,8 @@ func TestServersThatAreRefused(t *testing.T) {
 	}
 	defer l.Close()
 	fake := p.path("fake", "paddle")
-	for name, text := range map[string]string{"__init__.py": "", "version/__init__.py": "full_version  = '3.3.1'\n",
-		"base/libpaddle.so": "no such class"} {
+	for name, text := range map[string]string{"__init__.py": "",
+		"version/__init__.py": "full_version  = '3.3.1'\n", "base/libpaddle.so": "no such class"} {
 		path := filepath.Join(fake, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -394,20 +415,24 @@ func TestServersThatAreRefused(t *testing.T) {
 		want   string
 		args   []string
 	}{
-		{2, "--servers=10.9.9.9:6170 without --workers [E-USAGE]", []string{"--servers=10.9.9.9:6170", "train.py"}},
+		{2, "--servers=10.9.9.9:6170 without --workers [E-USAGE]",
+			[]string{"--servers=10.9.9.9:6170", "train.py"}},
 		{2, "without --servers [E-USAGE]", []string{"--workers=10.9.9.9:6170", "train.py"}},
 		{125, "none is an address of this machine [E-ADDRESS]", []string{"--servers=10.9.9.9:6170",
 			"--workers=10.9.9.9,10.9.9.8", "train.py"}},
 		{125, "is not among --servers, --workers=10.9.9.9,10.9.9.8 [E-ADDRESS]", []string{"--host=127.0.0.1",
 			"--servers=10.9.9.9:6170", "--workers=10.9.9.9,10.9.9.8", "train.py"}},
-		{125, "is in use [E-PORTS]", []string{"--servers=" + l.Addr().String(), "--workers=127.0.0.1", "train.py"}},
-		{2, "--run-mode=collective and --server_num [E-USAGE]", []string{"--run-mode=collective", "--server_num=1",
-			"train.py"}},
-		{2, "--ips=127.0.0.1 and parameter servers [E-USAGE]", []string{"--ips=127.0.0.1", "--server_num=1", "train.py"}},
-		{2, "--hang-timeout=10s and parameter servers [E-USAGE]", []string{"--hang-timeout=10s", "--server_num=1",
-			"train.py"}},
+		{125, "is in use [E-PORTS]",
+			[]string{"--servers=" + l.Addr().String(), "--workers=127.0.0.1", "train.py"}},
+		{2, "--run-mode=collective and --server_num [E-USAGE]",
+			[]string{"--run-mode=collective", "--server_num=1", "train.py"}},
+		{2, "--ips=127.0.0.1 and parameter servers [E-USAGE]",
+			[]string{"--ips=127.0.0.1", "--server_num=1", "train.py"}},
+		{2, "--hang-timeout=10s and parameter servers [E-USAGE]",
+			[]string{"--hang-timeout=10s", "--server_num=1", "train.py"}},
 		{2, "and --server-num=2 [E-USAGE]", []string{"--servers=127.0.0.1:1", "--server-num=2", "train.py"}},
-		{2, "an empty address [E-USAGE]", []string{"--servers=127.0.0.1:1,", "--workers=127.0.0.1", "train.py"}},
+		{2, "an empty address [E-USAGE]",
+			[]string{"--servers=127.0.0.1:1,", "--workers=127.0.0.1", "train.py"}},
 		{2, "has no port [E-USAGE]", []string{"--servers=127.0.0.1", "--workers=127.0.0.1", "train.py"}},
 		{2, "mode ps with heter workers", []string{"--run_mode=ps", "--heter_worker_num=1", "train.py"}},
 		{126, "paddle 3.3.1 has no parameter servers [E-PADDLE-PS]", []string{"--server_num=1", "uses.py"}},

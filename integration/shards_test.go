@@ -43,8 +43,9 @@ func (j *shardedJob) join(n int) {
 	for len(j.nodes) < n {
 		j.made++
 		name := fmt.Sprintf("n%d", j.made)
-		args := append([]string{"--node=" + name, "--np=3", "--job_id=x", "--max-restarts=100000", "--log-dir=log-" +
-			name}, j.flags...)
+		args := append([]string{"--node=" + name, "--np=3", "--job_id=x", "--max-restarts=100000",
+			"--log-dir=log-" +
+				name}, j.flags...)
 		j.nodes[name] = j.run(append(args, j.program...)...)
 	}
 }
@@ -109,7 +110,8 @@ func (j *shardedJob) lose(st status, size int) status {
 	j.join(size)
 	st = j.after("x", st.Generation, size)
 	if step := j.from(st.Generation, size); step < newest {
-		j.t.Errorf("generation %d goes on from step %d, and step %d was committed", st.Generation, step, newest)
+		j.t.Errorf("generation %d goes on from step %d, and step %d was committed", st.Generation, step,
+			newest)
 	}
 	return st
 }
@@ -177,7 +179,8 @@ func TestShardsOnDisksOfTheirOwn(t *testing.T) {
 // kept is the size of the chunks on the disk of a node.
 func (p *sandbox) kept(node string) (n int64) {
 	p.t.Helper()
-	chunks, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", node, "jobs", "*", "store", "chunks", "*"))
+	chunks, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", node, "jobs", "*",
+		"store", "chunks", "*"))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -24,7 +24,8 @@ const stubborn = `trap '' TERM; echo $$ >worker.$ELASTIC_NODE; while :; do sleep
 func TestNohup(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
-	line := append([]string{"-c", `trap '' HUP; exec "$@"`, "sh", filepath.Join(bin, "elastic"), "run"}, p.server()...)
+	line := append([]string{"-c", `trap '' HUP; exec "$@"`, "sh", filepath.Join(bin, "elastic"), "run"},
+		p.server()...)
 	x := p.start("/bin/sh", append(line, "--job-id=x", "--node=a", "sh", "-c", sit)...)
 	p.running("x", 1, 1)
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
@@ -39,7 +40,8 @@ func TestNohup(t *testing.T) {
 
 func TestSignals(t *testing.T) {
 	const (
-		hup, intr, quit, kill, term = syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL, syscall.SIGTERM
+		hup, intr, quit, kill, term = syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL,
+			syscall.SIGTERM
 	)
 	for name, c := range map[string]struct {
 		program string
@@ -49,7 +51,8 @@ func TestSignals(t *testing.T) {
 		state   string // of the job, afterwards
 	}{
 		"interrupt": {sit, []syscall.Signal{intr}, 130,
-			[]string{"elastic: leaving; the job goes on or waits. Come back with the same line; end it with: elastic stop x\n"}, "waiting"},
+			[]string{"elastic: leaving; the job goes on or waits. Come back with the same line; end it " +
+				"with: elastic stop x\n"}, "waiting"},
 		"interrupt twice": {stubborn, []syscall.Signal{intr, intr}, 130, nil, "waiting"},
 		"terminate":       {sit, []syscall.Signal{term}, 75, nil, "waiting"},
 		"terminate twice": {stubborn, []syscall.Signal{term, term}, 143, nil, "waiting"},

@@ -13,8 +13,8 @@ func (l *testbed) slow(name, rate string) {
 	l.t.Helper()
 	port := "p" + string(rune('1'+slices.Index(l.names, name)))
 	for ns, device := range map[string]string{l.ns(name): "eth0", l.ns("switch"): port} {
-		out, err := exec.Command("tc", "-n", ns, "qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst",
-			"32kbit", "latency", "400ms").CombinedOutput()
+		out, err := exec.Command("tc", "-n", ns, "qdisc", "add", "dev", device, "root", "tbf", "rate", rate,
+			"burst", "32kbit", "latency", "400ms").CombinedOutput()
 		if err != nil {
 			l.t.Fatalf("tc: %v: %s", err, out)
 		}
@@ -29,8 +29,9 @@ func TestSlowLinkIsNamed(t *testing.T) {
 	l.slow("c", "20mbit")
 	l.all("--np=4", "--job-id=x", "sh", "-c", sit)
 	l.running("x", 1, 4)
-	check := exec.CommandContext(t.Context(), "nsenter", l.inside("server", filepath.Join(bin, "elastic"), "check", "x",
-		"--server="+l.at, "--dir="+l.dir, "--min-free=1", "--transfer=2s", "-o", "json")...)
+	check := exec.CommandContext(t.Context(), "nsenter",
+		l.inside("server", filepath.Join(bin, "elastic"), "check", "x",
+			"--server="+l.at, "--dir="+l.dir, "--min-free=1", "--transfer=2s", "-o", "json")...)
 	check.Env = l.env
 	out, err := check.Output() // what is wrong with one is its status
 	if err == nil {

@@ -37,7 +37,8 @@ func TestRandomFaults(t *testing.T) {
 	}
 	var total figures
 	for ; rounds > 0; rounds -= perLab {
-		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { storm(t, seed, min(rounds, perLab), &total) })
+		ok := t.Run(fmt.Sprintf("seed=%d", seed),
+			func(t *testing.T) { storm(t, seed, min(rounds, perLab), &total) })
 		if !ok {
 			break
 		}
@@ -60,7 +61,8 @@ func (f figures) String() string {
 		}
 		return f.back[int(q*float64(len(f.back)-1))].Round(10 * time.Millisecond)
 	}
-	return fmt.Sprintf("%d rounds, %d generations, %d nodes lost, %d restarts spent; trained again after p50 %s, p99 %s, max %s",
+	return fmt.Sprintf("%d rounds, %d generations, %d nodes lost, %d restarts spent; trained again after "+
+		"p50 %s, p99 %s, max %s",
 		f.rounds, f.generations, f.lost, f.failures, at(0.5), at(0.99), at(1))
 }
 
@@ -133,8 +135,8 @@ func (l *testbed) judge(all []fault, before []process, worlds, lost []history.Ev
 		}
 	}
 	if now := l.crew(); calm && (len(worlds) > 0 || !slices.Equal(now, before)) {
-		l.t.Errorf("G5: nothing was lost, but generations %v were proposed; the workers were %v and are %v", worlds,
-			before, now)
+		l.t.Errorf("G5: nothing was lost, but generations %v were proposed; the workers were %v and are %v",
+			worlds, before, now)
 	}
 	// An end to it: each fault is a cause when it comes and one when it goes, and either may be
 	// followed by a plan that some node no longer fits.
@@ -175,7 +177,8 @@ func (l *testbed) trains(w *audit, n int, after int64) {
 	until(l.t, "each member has the worker of its generation, and nobody else has any", func() error {
 		for _, name := range l.names {
 			have := l.workers(name)
-			if member[name] && (len(have) != 1 || generation(have[0]) != g) || !member[name] && len(have) > 0 {
+			if member[name] && (len(have) != 1 || generation(have[0]) != g) || !member[name] &&
+				len(have) > 0 {
 				return fmt.Errorf("%s, member of generation %d: %v, has %v", name, g, member[name], have)
 			}
 		}

@@ -30,19 +30,22 @@ func newStayers(t *testing.T) *stayers {
 		t.Fatal(err)
 	}
 	python := cmp.Or(os.Getenv("TORCH"), "/usr/bin/python3")
-	s := &stayers{sandbox: newSandbox(t), python: python, script: script, nodes: map[string]*proc{}, took: times{}}
+	s := &stayers{sandbox: newSandbox(t), python: python, script: script, nodes: map[string]*proc{},
+		took: times{}}
 	s.set("OMP_NUM_THREADS=1")
 	return s
 }
 
 // up starts a node.
 func (s *stayers) up(node string) {
-	args := []string{"--node=" + node, "--np=2:3", "--job-id=x", "--batch-size=48", "--lr=0.05", "--base-np=3",
+	args := []string{"--node=" + node, "--np=2:3", "--job-id=x", "--batch-size=48", "--lr=0.05",
+		"--base-np=3",
 		"--scaling=fixed-batch", "--last-call=200ms", "--log-dir=log-" + node, s.python, s.script}
 	s.nodes[node] = s.run(append(args, s.arguments...)...)
 }
 
-var trainsIn = regexp.MustCompile(`generation (\d+) rank (\d+) of (\d+) pid (\d+): step (\d+) at (\d+) after (\d+)(?: called (\d+))?`)
+var trainsIn = regexp.MustCompile(
+	`generation (\d+) rank (\d+) of (\d+) pid (\d+): step (\d+) at (\d+) after (\d+)(?: called (\d+))?`)
 
 // training is what a worker said last: its first step of a generation, when that ended, when the step
 // before did and when the training function was called, in nanoseconds; 0: not said.

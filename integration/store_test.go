@@ -101,9 +101,11 @@ func (p *sandbox) undisturbed(kind string, n int, fault func(agents []*proc)) {
 	var names []string
 	for i := range n {
 		names = append(names, string(rune('a'+i)))
-		agents = append(agents, p.run(fmt.Sprint("--np=", n), "--job-id=x", "--node="+names[i], "sh", "-c", sit))
+		agents = append(agents,
+			p.run(fmt.Sprint("--np=", n), "--job-id=x", "--node="+names[i], "sh", "-c", sit))
 	}
-	if st := p.running("x", 1, n); st.Server.Kind != kind || !st.Server.Reachable || len(st.Server.Endpoints) == 0 {
+	if st := p.running("x", 1, n); st.Server.Kind != kind || !st.Server.Reachable ||
+		len(st.Server.Endpoints) == 0 {
 		p.t.Errorf("the server is %+v, want one of kind %s", st.Server, kind)
 	}
 	var workers []int

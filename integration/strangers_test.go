@@ -17,8 +17,9 @@ func (l *testbed) hide(name string, how ...string) (show func()) {
 	l.t.Helper()
 	rule := func(do string) {
 		l.t.Helper()
-		out, err := exec.Command("ip", append([]string{"netns", "exec", l.ns(name), "iptables", "-w", do, "INPUT", "-p",
-			"tcp", "--syn", "-j"}, how...)...).CombinedOutput()
+		out, err := exec.Command("ip",
+			append([]string{"netns", "exec", l.ns(name), "iptables", "-w", do, "INPUT", "-p",
+				"tcp", "--syn", "-j"}, how...)...).CombinedOutput()
 		if err != nil {
 			l.t.Fatalf("iptables: %v: %s", err, out)
 		}
@@ -116,8 +117,8 @@ func TestTheOtherCluster(t *testing.T) {
 			here := q.at
 			q.at = wrong
 			q.refused(1, "E-NODE-NAME", "run", "--np=3", "--job-id=x", "--node=a", "sh", "-c", sit)
-			q.refused(2, "E-JOB-DIFFERS", "run", "--np=3", "--job-id=x", "--node=e", "--nproc-per-node=2", "sh", "-c",
-				sit)
+			q.refused(2, "E-JOB-DIFFERS", "run", "--np=3", "--job-id=x", "--node=e", "--nproc-per-node=2",
+				"sh", "-c", sit)
 			e := q.run("--np=3", "--job-id=x", "--node=e", "sh", "-c", sit)
 			q.says(e, "job x is at np=2; --np=3 is not used")
 			q.says(e, "standing by as a spare")

@@ -21,8 +21,9 @@ func wholeNode(p *sandbox, node, size, how, pause string, more ...string) *proc 
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	flags := append([]string{"--node=" + node, "--np=2", "--job_id=x", "--max-restarts=100000", "--log-dir=log-" +
-		node}, more...)
+	flags := append([]string{"--node=" + node, "--np=2", "--job_id=x", "--max-restarts=100000",
+		"--log-dir=log-" +
+			node}, more...)
 	return p.run(append(flags, "/usr/bin/python3", script, size, how, pause)...)
 }
 
@@ -42,7 +43,8 @@ func sizeOr(t testing.TB, small int) string {
 func (p *sandbox) workersOf(node, program string) []process {
 	return processes(func(_ int, line string, environ []byte) bool {
 		environ = append([]byte{0}, append(environ, 0)...)
-		return strings.Contains(line, program) && bytes.Contains(environ, []byte("\x00ELASTIC_NODE="+node+"\x00")) &&
+		return strings.Contains(line, program) &&
+			bytes.Contains(environ, []byte("\x00ELASTIC_NODE="+node+"\x00")) &&
 			bytes.Contains(environ, []byte("\x00XDG_RUNTIME_DIR="+filepath.Join(p.dir, "run")+"\x00"))
 	})
 }
@@ -67,12 +69,13 @@ func (p *sandbox) commitsOf(job string, g, n int) {
 // after waits for a generation beyond g that runs with n workers.
 func (p *sandbox) after(job string, g, n int) status {
 	p.t.Helper()
-	return p.reaches(job, fmt.Sprintf("a generation after %d running with %d workers", g, n), func(s status) error {
-		if s.State != "running" || s.Generation <= g || s.WorldSize != n {
-			return fmt.Errorf("not so")
-		}
-		return nil
-	})
+	return p.reaches(job, fmt.Sprintf("a generation after %d running with %d workers", g, n),
+		func(s status) error {
+			if s.State != "running" || s.Generation <= g || s.WorldSize != n {
+				return fmt.Errorf("not so")
+			}
+			return nil
+		})
 }
 
 // anyTime lets up to d pass: the fault is to come at any time, not at a certain one.
@@ -94,14 +97,13 @@ func TestOverwrittenInPlaceAndKilled(t *testing.T) {
 			zero = "b"
 		}
 		anyTime(3 * time.Second)
-		if round%10 == 0 { // a failure of the script itself: seldom, for each makes the next restart wait longer
+		// a failure of the script itself: seldom, for each makes the next restart wait longer
+		if round%10 == 0 {
 			for _, w := range p.workersOf(zero, "whole.py") {
 				w.signal(syscall.SIGKILL)
 			}
 		} else {
-			if err := nodes[zero].kill(syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			p.kill(nodes[zero])
 			<-nodes[zero].done
 			nodes[zero] = start(zero)
 		}
@@ -179,8 +181,8 @@ func TestFrozenRankZeroCommitsNothingLate(t *testing.T) {
 					t.Errorf("checkpoint %d was committed as the %dth", e.Number, number)
 				}
 				if e.Generation != newest {
-					t.Errorf("checkpoint %d is of generation %d, %d was proposed before", e.Number, e.Generation,
-						newest)
+					t.Errorf("checkpoint %d is of generation %d, %d was proposed before", e.Number,
+						e.Generation, newest)
 				}
 			}
 		}
@@ -247,7 +249,8 @@ func (p *sandbox) seen() map[string]int {
 	p.t.Helper()
 	all := map[string]int{}
 	for _, pattern := range []string{"generation", "store/generation"} {
-		files, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", "*", "jobs", "x", pattern))
+		files, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", "*", "jobs", "x",
+			pattern))
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -272,8 +275,8 @@ func TestSavedByThreeLoadedByTwoAndFive(t *testing.T) {
 	const tell = `[ -z "$ELASTIC_RESUME_FROM" ] || find "$ELASTIC_RESUME_FROM" -type f | sort | xargs cat | sha256sum |
 		sed "s/^/generation $ELASTIC_GENERATION of $ELASTIC_WORLD_SIZE loads /"; exec train "$@"`
 	node := func(name string) *proc {
-		return p.run("--node="+name, "--np=3", "--job_id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch",
-			"--keep=100", "--log-dir=log-"+name,
+		return p.run("--node="+name, "--np=3", "--job_id=x", "--batch-size=240", "--lr=0.1",
+			"--scaling=fixed-batch", "--keep=100", "--log-dir=log-"+name,
 			"sh", "-c", tell, "sh", "--steps=100000", "--step-sleep=10ms", "--save-every=300ms")
 	}
 	nodes := []*proc{node("a"), node("b"), node("c")}
@@ -339,8 +342,8 @@ func TestPoliteLeavesLoseNoStep(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	start := func(name string) *proc {
-		return p.run("--node="+name, "--np=1:2", "--job_id=x", "--last-call=200ms", "--batch-size=256", "--lr=0.1",
-			"--scaling=fixed-batch",
+		return p.run("--node="+name, "--np=1:2", "--job_id=x", "--last-call=200ms", "--batch-size=256",
+			"--lr=0.1", "--scaling=fixed-batch",
 			"--log-dir=log-"+name, "train", "--steps=100000", "--step-sleep=5ms", "--save-every=300ms")
 	}
 	nodes := map[string]*proc{"a": start("a"), "b": start("b")}
@@ -372,7 +375,8 @@ func TestPoliteLeavesLoseNoStep(t *testing.T) {
 
 var (
 	stoppedAfter = regexp.MustCompile(`(?m)^train: rank 0: stopped, as asked after step (\d+)`)
-	startedFrom  = regexp.MustCompile(`(?m)^generation (\d+): world \d+, batch \d+, lr [0-9.]+, from step (\d+)`)
+	startedFrom  = regexp.MustCompile(
+		`(?m)^generation (\d+): world \d+, batch \d+, lr [0-9.]+, from step (\d+)`)
 )
 
 // noStepTwice reads in the logs of `train` that each generation went on after the last step of the
@@ -404,7 +408,8 @@ func TestSharedCheckpointDirectory(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	start := func(node string) *proc {
-		return wholeNode(p, node, "1048576", "rename", "0.2", "--replicas=1", "--checkpoint-dir="+p.path("shared"))
+		return wholeNode(p, node, "1048576", "rename", "0.2", "--replicas=1", "--checkpoint-dir="+
+			p.path("shared"))
 	}
 	nodes := map[string]*proc{"a": start("a"), "b": start("b")}
 	st := p.running("x", 1, 2)
@@ -413,17 +418,17 @@ func TestSharedCheckpointDirectory(t *testing.T) {
 	if st.rank("a") != 0 {
 		other, zero = "a", "b"
 	}
-	if err := nodes[other].kill(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	p.kill(nodes[other])
 	p.state("x", "waiting")
 	if err := os.Remove(p.path("shared", "model.raw")); err != nil {
 		t.Fatal(err)
 	}
 	nodes["c"] = start("c")
 	st = p.after("x", 1, 2)
-	until(t, "both ranks load something", func() error { // rank 0 may have saved again by then: the directory is one
-		if logs := p.logs("log-*"); len(regexp.MustCompile(fmt.Sprintf(`(?m)^generation %d rank [01]: from step [1-9]`,
+	// rank 0 may have saved again by then: the directory is one
+	until(t, "both ranks load something", func() error {
+		if logs := p.logs(
+			"log-*"); len(regexp.MustCompile(fmt.Sprintf(`(?m)^generation %d rank [01]: from step [1-9]`,
 			st.Generation)).FindAllString(logs, -1)) != 2 {
 			return fmt.Errorf("the workers say\n%s", logs)
 		}
@@ -432,8 +437,8 @@ func TestSharedCheckpointDirectory(t *testing.T) {
 	for _, n := range []string{zero, "c"} {
 		p.says(nodes[n], "the checkpoint directory is one that nodes share")
 	}
-	files, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", "c", "jobs", "x", "store", "*",
-		"????????????????*"))
+	files, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", "c", "jobs", "x",
+		"store", "*", "????????????????*"))
 	if err != nil || len(files) > 0 {
 		t.Errorf("the node that came anew fetched: %v %v", files, err)
 	}
@@ -441,7 +446,8 @@ func TestSharedCheckpointDirectory(t *testing.T) {
 	for _, n := range []string{zero, "c"} {
 		p.ends(nodes[n], 93)
 	}
-	if left, err := filepath.Glob(p.path("shared", ".elastic-node-*")); err != nil || len(left) != 1 { // of the one that was killed
+	// of the one that was killed
+	if left, err := filepath.Glob(p.path("shared", ".elastic-node-*")); err != nil || len(left) != 1 {
 		t.Errorf("marks left: %v %v", left, err)
 	}
 }

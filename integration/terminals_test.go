@@ -36,7 +36,8 @@ func TestThreeTerminals(t *testing.T) {
 	first, second := hostNode(t), hostNode(t)+"-2"
 
 	// The first terminal pipes what it sees; it is also the one that starts the server.
-	terminal := p.start("sh", "-c", `sh -c 'echo $$ >agent; exec elastic run --np=2 --job_id=x sh -c "$0"' '`+breed+
+	terminal := p.start("sh", "-c", `sh -c 'echo $$ >agent; exec elastic run --np=2 --job_id=x sh -c "$0"' '`+
+		breed+
 		`' 2>&1 | tee seen`)
 	until(t, "the first agent waits", func() error {
 		if seen := content(p.path("seen")); !strings.Contains(seen, "waiting for 1 more node (1 of 2)") {
@@ -70,7 +71,8 @@ func TestThreeTerminals(t *testing.T) {
 			s.node(second) != "waiting" {
 			return fmt.Errorf("not yet")
 		}
-		if !strings.HasPrefix(s.Why, "waiting for 1 more node") || !strings.Contains(s.Why, first+" was lost") {
+		if !strings.HasPrefix(s.Why, "waiting for 1 more node") ||
+			!strings.Contains(s.Why, first+" was lost") {
 			return fmt.Errorf("why does not say for whom")
 		}
 		return nil
@@ -145,8 +147,8 @@ func TestTenAtOnce(t *testing.T) {
 	})
 	p.oneStart(n, 1)
 	all := p.events("ten")
-	for kind, want := range map[string]int{"job_created": 1, "node_joined": n, "world_proposed": 1, "world_running": 1,
-		"node_lost": 0, "node_suspected": 0} {
+	for kind, want := range map[string]int{"job_created": 1, "node_joined": n, "world_proposed": 1,
+		"world_running": 1, "node_lost": 0, "node_suspected": 0} {
 		if got := len(kinds(all, kind)); got != want {
 			t.Errorf("%d × %s, want %d", got, kind, want)
 		}

@@ -45,8 +45,8 @@ func newTestbed(t testing.TB, names ...string) *testbed {
 	for i, name := range append([]string{"server"}, names...) {
 		l.addr[name] = fmt.Sprintf("10.77.0.%d", i+1)
 		l.ip("netns", "add", l.ns(name))
-		l.ip("-n", l.ns("switch"), "link", "add", "p"+fmt.Sprint(i), "type", "veth", "peer", "name", "eth0", "netns",
-			l.ns(name))
+		l.ip("-n", l.ns("switch"), "link", "add", "p"+fmt.Sprint(i), "type", "veth", "peer", "name", "eth0",
+			"netns", l.ns(name))
 		l.ip("-n", l.ns("switch"), "link", "set", "p"+fmt.Sprint(i), "master", "bridge", "up")
 		l.ip("-n", l.ns(name), "address", "add", l.addr[name]+"/24", "dev", "eth0")
 		l.ip("-n", l.ns(name), "link", "set", "eth0", "up")
@@ -69,7 +69,8 @@ func (l *testbed) sweep(t testing.TB) {
 	t.Helper()
 	for _, tool := range []string{"ip", "iptables", "nsenter"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Fatal("these tests need network namespaces: as root, with the packages iproute2, iptables and util-linux")
+			t.Fatal("these tests need network namespaces: as root, with the packages iproute2, iptables " +
+				"and util-linux")
 		}
 	}
 	const script = `cat; ip netns list | cut -d' ' -f1 | grep "^$0-" | xargs -r -n1 ip netns del`
@@ -95,8 +96,8 @@ func (l *testbed) ns(name string) string { return l.id + "-" + name }
 func (l *testbed) ip(args ...string) {
 	l.t.Helper()
 	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-		l.t.Fatalf("ip %s: %v: %s\nthese tests make network namespaces: run them as root", strings.Join(args, " "), err,
-			out)
+		l.t.Fatalf("ip %s: %v: %s\nthese tests make network namespaces: run them as root",
+			strings.Join(args, " "), err, out)
 	}
 }
 
@@ -120,8 +121,8 @@ func (l *testbed) all(line ...string) {
 // again starts the agent of a machine.
 func (l *testbed) again(name string) {
 	l.t.Helper()
-	args := append([]string{"run", "--server=" + l.addr["server"] + ":2379", "--node=" + name, "--log-dir=log-" + name,
-		"--state-dir=" + filepath.Join(l.dir, "state", name)}, l.line...)
+	args := append([]string{"run", "--server=" + l.addr["server"] + ":2379", "--node=" + name,
+		"--log-dir=log-" + name, "--state-dir=" + filepath.Join(l.dir, "state", name)}, l.line...)
 	l.agents[name] = l.start("nsenter", l.inside(name, filepath.Join(bin, "elastic"), args...)...)
 }
 
@@ -136,7 +137,8 @@ func (l *testbed) on(name string) []process {
 
 // agent is that of a machine, if it runs.
 func (l *testbed) agent(name string) []process {
-	return slices.DeleteFunc(l.on(name), func(x process) bool { return x.pid != l.agents[name].cmd.Process.Pid })
+	return slices.DeleteFunc(l.on(name),
+		func(x process) bool { return x.pid != l.agents[name].cmd.Process.Pid })
 }
 
 // workers are those that train on a machine.
@@ -186,8 +188,8 @@ func (l *testbed) heal(from, to string) {
 
 func (l *testbed) rule(do, from, to string) {
 	l.t.Helper()
-	out, err := exec.Command("ip", "netns", "exec", l.ns(to), "iptables", "-w", do, "INPUT", "-s", l.addr[from], "-j",
-		"DROP").CombinedOutput()
+	out, err := exec.Command("ip", "netns", "exec", l.ns(to), "iptables", "-w", do, "INPUT", "-s",
+		l.addr[from], "-j", "DROP").CombinedOutput()
 	if err != nil {
 		l.t.Fatalf("iptables %s %s → %s: %v: %s", do, from, to, err, out)
 	}

@@ -23,7 +23,8 @@ type torchLine struct {
 // torchLines are the lines of https://docs.pytorch.org/docs/stable/elastic/run.html, and its flags
 // for output. PORT is a free port of this machine, LOGS a directory.
 func torchLines() map[string]torchLine {
-	const elastic = "--nproc-per-node=2 --max-restarts=3 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:PORT "
+	const elastic = "--nproc-per-node=2 --max-restarts=3 --rdzv-id=7 --rdzv-backend=c10d " +
+		"--rdzv-endpoint=127.0.0.1:PORT "
 	return map[string]torchLine{
 		"single node": {common: "--standalone --nnodes=1 --nproc-per-node=2", workers: 2},
 		"stacked": {common: "--rdzv-backend=c10d --rdzv-endpoint=localhost:0 --nnodes=1 --nproc-per-node=2",
@@ -40,12 +41,17 @@ func torchLines() map[string]torchLine {
 		"run path": {common: "--standalone --nproc-per-node=1 --run-path", program: "seen.py --lr 0.1",
 			workers: 1},
 		"role": {common: "--standalone --nproc-per-node=2 --role=trainer", workers: 2},
-		"maps of streams": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --redirects=3 --tee=0:1,1:2",
+		"maps of streams": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --redirects=3 " +
+			"--tee=0:1,1:2",
 			workers: 2, shown: []string{"[default0]:out 0", "[default1]:err 1"}},
-		"redirects of one": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --redirects=0:1,1:3 --local-ranks-filter=0,1", workers: 2, shown: []string{"err 0"}},
-		"tee and a filter": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS -t 3 --local_ranks_filter=1",
+		"redirects of one": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --redirects=0:1,1:3 " +
+			"--local-ranks-filter=0,1", workers: 2, shown: []string{"err 0"}},
+		"tee and a filter": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS -t 3 " +
+			"--local_ranks_filter=1",
 			workers: 2, shown: []string{"[default1]:err 1", "[default1]:out 1"}},
-		"tee with a template": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --tee=3 --local-ranks-filter=1 --log-line-prefix-template=${role_name}/${rank}:", workers: 2, shown: []string{"default/1:err 1", "default/1:out 1"}},
+		"tee with a template": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --tee=3 " +
+			"--local-ranks-filter=1 --log-line-prefix-template=${role_name}/${rank}:", workers: 2,
+			shown: []string{"default/1:err 1", "default/1:out 1"}},
 		"local rank in a word": {common: "--standalone --nproc-per-node=2",
 			program: "seen.py --local_rank=${local_rank}", workers: 2},
 	}

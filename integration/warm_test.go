@@ -34,7 +34,8 @@ func waiting(agent int) (found []string) {
 	for _, e := range all {
 		comm, _ := os.ReadFile("/proc/" + e.Name() + "/comm")
 		call, _ := os.ReadFile("/proc/" + e.Name() + "/syscall")
-		if f := strings.Fields(string(call)); string(comm) == "elastic-warm\n" && len(f) > 1 && f[1] == "0x3" &&
+		if f := strings.Fields(string(call)); string(comm) == "elastic-warm\n" && len(f) > 1 &&
+			f[1] == "0x3" &&
 			slices.Contains(ancestors(e.Name()), strconv.Itoa(agent)) {
 			found = append(found, e.Name())
 		}
@@ -65,7 +66,8 @@ func TestWarmWorkersTakeOver(t *testing.T) {
 	}
 	python := cmp.Or(os.Getenv("TORCH"), "/usr/bin/python3")
 	off := p.run("--job-id=off", "--log-dir=off", "--warm=off", python, "train.py", "x")
-	a := p.run("--job-id=x", "--nproc-per-node=2", "--max-restarts=5", "--console=all", python, "train.py", "x")
+	a := p.run("--job-id=x", "--nproc-per-node=2", "--max-restarts=5", "--console=all", python, "train.py",
+		"x")
 	var ports []string
 	for generation := 1; generation <= 2; generation++ {
 		var next []string
@@ -101,7 +103,8 @@ func TestWarmWorkersTakeOver(t *testing.T) {
 	until(t, "a warm worker for each worker is shown, with its memory", func() error {
 		nodes, _ := p.object("status", "x")["nodes"].([]any)
 		for _, n := range nodes {
-			if w, _ := n.(map[string]any)["warm"].(map[string]any); w["count"] == 2. && w["bytes"].(float64) > 1<<20 {
+			if w, _ := n.(map[string]any)["warm"].(map[string]any); w["count"] == 2. &&
+				w["bytes"].(float64) > 1<<20 {
 				return nil
 			}
 		}
@@ -111,13 +114,4 @@ func TestWarmWorkersTakeOver(t *testing.T) {
 		t.Errorf("with --warm=off %v wait", got)
 	}
 	p.kill(a, off)
-}
-
-// kill ends agents; what they started goes with them.
-func (p *sandbox) kill(all ...*proc) {
-	for _, x := range all {
-		if err := x.kill(syscall.SIGKILL); err != nil {
-			p.t.Error(err)
-		}
-	}
 }

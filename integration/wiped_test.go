@@ -107,22 +107,26 @@ func TestLocalServerLosesEverything(t *testing.T) {
 	p.madeAgain(2, 2, a, b)
 }
 
+// trainedPair is a job of the nodes a and b on an elasticd of its own, whose checkpoint n is committed.
+func trainedPair(p *sandbox, n int) (servers []*daemon, a, b *proc) {
+	p.t.Helper()
+	servers = p.daemons(1)
+	a, b = trains(p, "a", 2), trains(p, "b", 2)
+	p.running("x", 1, 2)
+	p.committed("x", n)
+	return servers, a, b
+}
+
 // All agents die with the server. The first node that comes back waits for the other, and says so;
 // a new node does not make the job again.
 func TestServerAndAllAgentsLost(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
-	servers := p.daemons(1)
-	a, b := trains(p, "a", 2), trains(p, "b", 2)
-	p.running("x", 1, 2)
-	p.committed("x", 3)
+	servers, a, b := trainedPair(p, 3)
 	p.loses(servers, func() {
-		for _, x := range []*proc{a, b} {
-			if err := x.kill(syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			<-x.done
-		}
+		p.kill(a, b)
+		<-a.done
+		<-b.done
 	})
 	a = trains(p, "a", 2)
 	until(t, "a claims the job", func() error {
@@ -143,14 +147,9 @@ func TestServerAndAllAgentsLost(t *testing.T) {
 func TestLostForGood(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
-	servers := p.daemons(1)
-	a, b := trains(p, "a", 2), trains(p, "b", 2)
-	p.running("x", 1, 2)
-	p.committed("x", 3)
+	servers, a, b := trainedPair(p, 3)
 	p.loses(servers, func() {
-		if err := b.kill(syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		p.kill(b)
 		<-b.done
 	})
 	number := 0
@@ -185,9 +184,7 @@ func TestBeginAnewAfterALoss(t *testing.T) {
 	if err != nil || len(data) != 1 {
 		t.Fatalf("%v %v", data, err)
 	}
-	if err := a.kill(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	p.kill(a)
 	<-a.done
 	was := p.localServer()
 	was.signal(syscall.SIGKILL)
@@ -249,15 +246,10 @@ func TestServerSetBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newSandbox(t)
-			servers := p.daemons(1)
-			a, b := trains(p, "a", 2), trains(p, "b", 2)
-			p.running("x", 1, 2)
-			p.committed("x", 2)
+			servers, a, b := trainedPair(p, 2)
 			setBack := p.keeps(servers)
 			p.running("x", 1, 2)
-			if err := b.kill(syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			p.kill(b)
 			<-b.done
 			b = trains(p, "b", 2)
 			p.running("x", 2, 2)
@@ -271,9 +263,7 @@ func TestServerSetBack(t *testing.T) {
 					return
 				}
 				for _, x := range []*proc{a, b} {
-					if err := x.kill(syscall.SIGKILL); err != nil {
-						t.Fatal(err)
-					}
+					p.kill(x)
 					<-x.done
 				}
 			})

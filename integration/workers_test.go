@@ -55,7 +55,8 @@ func TestRestartsUsed(t *testing.T) {
 		t.Errorf("status: %s, restarts %+v", st, st.Restarts)
 	}
 	blamed := st.World[1].Node
-	if e := st.Exit; e == nil || e.Code != 7 || e.Source != "worker" || e.ExitCode == nil || *e.ExitCode != 7 ||
+	if e := st.Exit; e == nil || e.Code != 7 || e.Source != "worker" || e.ExitCode == nil ||
+		*e.ExitCode != 7 ||
 		e.Rank == nil || *e.Rank != 1 || e.LocalRank == nil || *e.LocalRank != 0 || e.Node == nil ||
 		*e.Node != blamed || e.Signal != nil {
 		t.Errorf("exit: %+v", e)
@@ -77,7 +78,8 @@ func TestRestartsUsed(t *testing.T) {
 		if at < 0 || at+2 >= len(said) {
 			t.Fatalf("no ABORT:\n%s", x.stderr())
 		}
-		if want := "ABORT!!! Out of all 2 trainers, the trainer process with rank=[1] was aborted. Please check its log."; said[at] != want {
+		if want := "ABORT!!! Out of all 2 trainers, the trainer process with rank=[1] was aborted. Please " +
+			"check its log."; said[at] != want {
 			t.Errorf("%q, want %q", said[at], want)
 		}
 		if want := fmt.Sprintf("elastic:   rank 1, node %s, local rank 0, generation 4: exit code 7; log ",
@@ -141,7 +143,8 @@ func TestPlannedStopWaitsForTheSave(t *testing.T) {
 	if got := p.read("saved"); got != "saved\n" {
 		t.Errorf("saved is %q", got)
 	}
-	if d := p.read("drain"); !strings.Contains(d, `"reason":"stop"`) || !strings.Contains(d, `"grace_seconds":30`) {
+	if d := p.read("drain"); !strings.Contains(d, `"reason":"stop"`) ||
+		!strings.Contains(d, `"grace_seconds":30`) {
 		t.Errorf("the drain file was %s", d)
 	}
 }
@@ -154,7 +157,8 @@ func TestManyWorkersOfANode(t *testing.T) {
 	for i := range 3 {
 		log := p.read("log", fmt.Sprintf("workerlog.%d", i))
 		header, rest, _ := strings.Cut(log, "\n")
-		if !strings.HasPrefix(header, fmt.Sprintf("---- elastic: generation 1, rank %d, world size 3, node a, ", i)) ||
+		if !strings.HasPrefix(header,
+			fmt.Sprintf("---- elastic: generation 1, rank %d, world size 3, node a, ", i)) ||
 			rest != fmt.Sprintf("I am %d\n", i) {
 			t.Errorf("workerlog.%d is %q", i, log)
 		}

@@ -56,9 +56,11 @@ var may = map[string][]string{
 		"pkg/checkpoint/chunkstore/readonly"},
 	"pkg/checkpoint/replicator": {"pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint",
 		"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs", "pkg/checkpoint/chunkstore",
-		"pkg/checkpoint/chunkstore/restore", "pkg/checkpoint/parts", "pkg/checkpoint/capture", "pkg/checkpoint/transfer"},
+		"pkg/checkpoint/chunkstore/restore", "pkg/checkpoint/parts", "pkg/checkpoint/capture",
+		"pkg/checkpoint/transfer"},
 	"pkg/checkpoint/pipeline": {"pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint",
-		"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs", "pkg/checkpoint/parts", "pkg/checkpoint/chunkstore",
+		"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs", "pkg/checkpoint/parts",
+		"pkg/checkpoint/chunkstore",
 		"pkg/checkpoint/capture", "pkg/checkpoint/transfer", "pkg/checkpoint/replicator"},
 	"internal/phrase":     {},
 	"internal/regular":    {},
@@ -72,8 +74,9 @@ var may = map[string][]string{
 	"pkg/rendezvous": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership",
 		"pkg/checkpoint", "pkg/roles",
 		"pkg/scaling"},
-	"pkg/rendezvous/reclaim": {"internal/phrase", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous", "pkg/schema"},
-	"pkg/rendezvous/follow":  {"pkg/history", "pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store"},
+	"pkg/rendezvous/reclaim": {"internal/phrase", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous",
+		"pkg/schema"},
+	"pkg/rendezvous/follow": {"pkg/history", "pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store"},
 	"pkg/rendezvous/plan/ledger": {"internal/phrase", "pkg/checkpoint", "pkg/membership",
 		"pkg/membership/verdict", "pkg/rendezvous", "pkg/schema"},
 	"pkg/rendezvous/plan/trust": {"pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/plan/ledger"},
@@ -139,15 +142,18 @@ var may = map[string][]string{
 
 	"internal/progress": {"internal/regular", "pkg/rendezvous"},
 	"internal/node/disk": {"internal/agent/refusal", "pkg/checkpoint",
-		"pkg/checkpoint/chunkstore/late", "pkg/checkpoint/chunkstore/readonly", "pkg/rendezvous", "pkg/schema"},
-	"internal/node/ensemble": {"internal/agent/action", "internal/launch", "internal/scope", "internal/worker",
-		"pkg/rendezvous", "pkg/roles"},
+		"pkg/checkpoint/chunkstore/late", "pkg/checkpoint/chunkstore/readonly", "pkg/rendezvous",
+		"pkg/schema"},
+	"internal/node/ensemble": {"internal/agent/action", "internal/launch", "internal/scope",
+		"internal/worker", "pkg/rendezvous", "pkg/roles"},
 	"internal/node/activity": {"internal/scope", "pkg/rendezvous", "pkg/schema", "pkg/store"},
 	"internal/node/revive":   {"internal/local", "internal/scope", "pkg/store", "pkg/store/etcd"},
 	"internal/node": {"internal/node/activity", "internal/node/revive", "internal/processors",
-		"internal/scope", "internal/node/disk", "internal/node/ensemble", "internal/progress", "internal/check",
+		"internal/scope", "internal/node/disk", "internal/node/ensemble", "internal/progress",
+		"internal/check",
 		"internal/handover", "internal/device", "internal/hang", "internal/hook", "python",
-		"internal/diagnosis", "internal/logs", "internal/agent/joining", "internal/agent/runtime", "pkg/store/etcd",
+		"internal/diagnosis", "internal/logs", "internal/agent/joining", "internal/agent/runtime",
+		"pkg/store/etcd",
 		"pkg/schema", "pkg/store", "internal/launch", "internal/local", "internal/peer",
 		"internal/phrase", "internal/worker", "internal/worker/mark", "internal/worker/output",
 		"pkg/checkpoint/capture",
@@ -160,8 +166,10 @@ var may = map[string][]string{
 	"internal/node/warmth": {"internal/worker/proc", "pkg/rendezvous", "pkg/schema", "pkg/store"},
 	"internal/node/peers": {"internal/agent/action", "internal/agent/event",
 		"internal/agent/machine", "internal/peer", "internal/scope", "pkg/membership", "pkg/schema"},
-	"internal/node/saves": {"internal/agent/event", "internal/agent/refusal", "internal/node/disk", "internal/node/peers",
-		"internal/scope", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/chunkstore", "pkg/checkpoint/parts",
+	"internal/node/saves": {"internal/agent/event", "internal/agent/refusal", "internal/node/disk",
+		"internal/node/peers",
+		"internal/scope", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
+		"pkg/checkpoint/parts",
 		"pkg/checkpoint/pipeline", "pkg/checkpoint/replicator", "pkg/checkpoint/transfer",
 		"pkg/history", "pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store"},
 	"internal/cli/problem": {"internal/agent/refusal", "internal/cli/screen", "internal/hook",
@@ -175,7 +183,8 @@ var may = map[string][]string{
 		"internal/agent/event"},
 	"internal/cli/target": {"internal/cli/command", "internal/cli/problem", "internal/local",
 		"internal/node/disk", "internal/phrase", "pkg/checkpoint", "pkg/history", "pkg/rendezvous",
-		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/roles", "pkg/schema", "pkg/store", "pkg/store/etcd",
+		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/roles", "pkg/schema", "pkg/store",
+		"pkg/store/etcd",
 		"pkg/rendezvous/follow", "pkg/rendezvous/reclaim"},
 	"internal/cli/run/options": {"internal/cli/command", "internal/cli/plan", "internal/cli/problem",
 		"internal/cli/screen", "internal/cli/target", "internal/device", "internal/launch", "internal/local",
@@ -212,7 +221,8 @@ var may = map[string][]string{
 
 	"internal/coordinator/jobs": {"pkg/schema", "pkg/store"},
 	"internal/coordinator":      {"internal/coordinator/jobs", "internal/scope", "pkg/schema"},
-	"cmd/elasticd":              {"internal/coordinator", "internal/local", "internal/phrase", "internal/version"},
+	"cmd/elasticd": {"internal/coordinator", "internal/local", "internal/phrase",
+		"internal/version"},
 
 	"internal/goodput": {"pkg/history"},
 
@@ -243,6 +253,7 @@ var may = map[string][]string{
 	"pkg/store/storetest": {"pkg/schema", "pkg/store"},
 	"pkg/store/memory":    {"pkg/store"},
 	"internal/etcdtest":   {"internal/coordinator"},
+	"integration/wait":    {},
 }
 
 // only says which packages alone may import a foreign package directly, and why.
@@ -260,12 +271,13 @@ var only = []struct{ pkg, why, who string }{
 	{"github.com/prometheus/", "agents export no metrics: elasticd does, from the keys",
 		"internal/coordinator internal/coordinator/jobs cmd/elasticd"},
 	{"testing", "a package for tests is for tests",
-		"pkg/store/storetest internal/etcdtest pkg/checkpoint/dirfs/memfs pkg/checkpoint/checkpointtest"},
+		"pkg/store/storetest internal/etcdtest integration/wait pkg/checkpoint/dirfs/memfs " +
+			"pkg/checkpoint/checkpointtest"},
 }
 
 // forTests are packages that no program links.
-var forTests = []string{"pkg/store/storetest", "pkg/store/memory", "internal/etcdtest", "pkg/checkpoint/dirfs/memfs",
-	"pkg/checkpoint/checkpointtest"}
+var forTests = []string{"pkg/store/storetest", "pkg/store/memory", "internal/etcdtest",
+	"pkg/checkpoint/dirfs/memfs", "pkg/checkpoint/checkpointtest", "integration/wait"}
 
 // goPackage is what `go list` says of one.
 type goPackage struct {
@@ -372,7 +384,8 @@ func TestPrograms(t *testing.T) {
 	for name, links := range never {
 		for _, p := range list(t, "./"+name) {
 			for prefix, why := range links {
-				if i := slices.IndexFunc(p.Deps, func(d string) bool { return strings.HasPrefix(d, prefix) }); i >= 0 {
+				if i := slices.IndexFunc(p.Deps,
+					func(d string) bool { return strings.HasPrefix(d, prefix) }); i >= 0 {
 					t.Errorf("%s links %s: %s", name, p.Deps[i], why)
 				}
 			}
@@ -420,12 +433,14 @@ var banned = []struct {
 	reason string
 }{
 	{"os.Exit log.Fatal log.Fatalf log.Fatalln", func(pkg, file string) bool {
-		return !strings.HasPrefix(pkg, "cmd/") && pkg != "bench" && pkg != "release" || filepath.Base(file) != "main.go"
+		return !strings.HasPrefix(pkg, "cmd/") && pkg != "bench" && pkg != "release" ||
+			filepath.Base(file) != "main.go"
 	},
 		"only main ends the process: everybody else returns an error, and deferred work is done"},
 	{"time.Sleep", func(pkg, _ string) bool { return !strings.HasPrefix(pkg, "bench") },
 		"who waits takes a context and waits for a thing to happen"},
-	{"time.Now time.Since time.Until time.After time.AfterFunc time.NewTimer time.NewTicker rand.Text rand.N rand.IntN rand.Read os.Getenv",
+	{"time.Now time.Since time.Until time.After time.AfterFunc time.NewTimer time.NewTicker rand.Text " +
+		"rand.N rand.IntN rand.Read os.Getenv",
 		func(pkg, _ string) bool { return slices.Contains(purePackages, pkg) },
 		"this package decides: time and chance are arguments, so that every decision can be tested"},
 }

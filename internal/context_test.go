@@ -22,7 +22,8 @@ func TestNoStructHoldsAContext(t *testing.T) {
 			}
 			files = append(files, f)
 			for _, d := range f.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && fn.Name.Name == "Context" && fn.Type.Params.NumFields() == 0 {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && fn.Name.Name == "Context" &&
+					fn.Type.Params.NumFields() == 0 {
 					answers[receiver(fn)] = true
 				}
 			}

@@ -32,7 +32,8 @@ func TestNoBooleanParameters(t *testing.T) {
 					literals[n.Type] = true
 				case *ast.FuncType:
 					if at := boolean(n); at != nil && !literals[n] {
-						t.Errorf("%s: a boolean parameter: two functions, a named constant or a struct instead",
+						t.Errorf("%s: a boolean parameter: two functions, a named constant or a struct "+
+							"instead",
 							fset.Position(at.Pos()))
 					}
 				}

@@ -11,8 +11,8 @@ import (
 
 // The unit tests of the helper, by the interpreter of this machine.
 func TestHelper(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "python3", "-B", "-W", "error", "-m", "unittest", "discover", "-t", ".",
-		"-s", "tests")
+	cmd := exec.CommandContext(t.Context(), "python3", "-B", "-W", "error", "-m", "unittest", "discover",
+		"-t", ".", "-s", "tests")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -35,7 +35,8 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "python3", "-B", "-c",
-		"import elastic, os; print(elastic.world().size, os.path.exists(os.path.join(os.path.dirname(elastic.__file__), 'gone.py')))")
+		"import elastic, os; print(elastic.world().size, "+
+			"os.path.exists(os.path.join(os.path.dirname(elastic.__file__), 'gone.py')))")
 	cmd.Env = []string{"PYTHONPATH=" + dir, "PATH=" + os.Getenv("PATH")}
 	out, err := cmd.CombinedOutput()
 	if err != nil || string(out) != "1 False\n" {

@@ -38,7 +38,8 @@ func TestWheel(t *testing.T) {
 	if out, err := same.CombinedOutput(); err != nil {
 		t.Errorf("the wheel differs from what workers are given: %v\n%s", err, out)
 	}
-	script := "import elastic, importlib.metadata; print(elastic.world().size, importlib.metadata.version('elastic-helper'))"
+	script := "import elastic, importlib.metadata; print(elastic.world().size, " +
+		"importlib.metadata.version('elastic-helper'))"
 	cmd := exec.CommandContext(t.Context(), "python3", "-B", "-c", script)
 	cmd.Env = []string{"PYTHONPATH=" + installed, "PATH=" + os.Getenv("PATH")}
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "1 "+python.Version+"\n" {

@@ -139,8 +139,9 @@ func client(t *testing.T, endpoints ...string) *clientv3.Client {
 
 func TestOneMember(t *testing.T) {
 	dir, clients, web := t.TempDir(), address(t), address(t)
-	flags := []string{"--name=a", "--insecure", "--listen_client_urls=http://" + clients, "--listen-peer-urls=http://" +
-		address(t), "--http", web}
+	flags := []string{"--name=a", "--insecure", "--listen_client_urls=http://" + clients,
+		"--listen-peer-urls=http://" +
+			address(t), "--http", web}
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		s := start(t, dir, flags...)
 		s.ready(t, "http://"+clients)
@@ -173,8 +174,9 @@ func TestRefusals(t *testing.T) {
 	s := start(t, dir, "--name=a", "--insecure", "--data-dir="+data, "--listen-client-urls=http://"+clients,
 		"--listen-peer-urls=http://"+address(t), "--http="+web)
 	s.ready(t, "http://"+clients)
-	quiet := []string{"--insecure", "--listen-client-urls=http://" + address(t), "--listen-peer-urls=http://" +
-		address(t), "--http="}
+	quiet := []string{"--insecure", "--listen-client-urls=http://" + address(t),
+		"--listen-peer-urls=http://" +
+			address(t), "--http="}
 	for name, c := range map[string]struct {
 		flags  []string
 		status int
@@ -242,7 +244,8 @@ func TestDefaultIsPrivate(t *testing.T) {
 		if _, err := client(t, "unix://"+data+"/clients.sock").Put(t.Context(), "k", "v"); err != nil {
 			t.Error(err)
 		}
-		web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+		web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _,
+			_ string) (net.Conn,
 			error) {
 			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(data, "http.sock"))
 		}}}
@@ -306,7 +309,8 @@ func TestHelp(t *testing.T) {
 
 func TestThreeMembers(t *testing.T) {
 	type member struct{ name, clients, peers string }
-	members := []member{{"a", address(t), address(t)}, {"b", address(t), address(t)}, {"c", address(t), address(t)}}
+	members := []member{{"a", address(t), address(t)}, {"b", address(t), address(t)},
+		{"c", address(t), address(t)}}
 	var all, endpoints []string
 	for _, m := range members {
 		all = append(all, m.name+"=http://"+m.peers)

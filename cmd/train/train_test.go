@@ -77,7 +77,8 @@ func runWorld(t *testing.T, envs [][]string, args ...string) (codes []int, out s
 	var all sync.WaitGroup
 	for r, env := range envs {
 		all.Go(func() {
-			codes[r] = run(t.Context(), append([]string{"--pace=0"}, args...), getenv(env), console{&stdout[r], &stderr[r]})
+			codes[r] = run(t.Context(), append([]string{"--pace=0"}, args...), getenv(env),
+				console{&stdout[r], &stderr[r]})
 		})
 	}
 	all.Wait()
@@ -109,8 +110,8 @@ func mustNewest(t *testing.T, dir string) *state {
 func sameWeights(t *testing.T, got, want *state) {
 	t.Helper()
 	if got.Step != want.Step || got.Samples != want.Samples || got.Checksum != want.Checksum {
-		t.Errorf("step %d, %d samples, checksum %v; want %d, %d, %v", got.Step, got.Samples, got.Checksum, want.Step,
-			want.Samples, want.Checksum)
+		t.Errorf("step %d, %d samples, checksum %v; want %d, %d, %v", got.Step, got.Samples, got.Checksum,
+			want.Step, want.Samples, want.Checksum)
 	}
 	for i := range want.Weights {
 		if d := math.Abs(got.Weights[i] - want.Weights[i]); !(d <= 1e-9) {
@@ -138,7 +139,8 @@ func TestFixedBatchDoesNotDependOnTheWorld(t *testing.T) {
 			got := mustNewest(t, dir)
 			sameWeights(t, got, want)
 			if got.Samples != 3030 || !strings.Contains(out,
-				"done: 51 steps, 3030 samples = 3 epochs, every sample once an epoch; generation 1: 51 steps at world") {
+				"done: 51 steps, 3030 samples = 3 epochs, every sample once an epoch; generation 1: 51 "+
+					"steps at world") {
 				t.Errorf("%d samples, output\n%s", got.Samples, out)
 			}
 		})
@@ -198,7 +200,8 @@ func TestEverySampleOnceAnEpochAcrossWorlds(t *testing.T) {
 	if s.Samples != 3030 || len(s.History) != 5 || !slices.Equal(s.History[:4], want) {
 		t.Errorf("%d samples, history %+v\n%s", s.Samples, s.History, out)
 	}
-	if !strings.Contains(out, "every sample once an epoch; generation 1: 7 steps at world 3, generation 2: 5 steps at world 1") {
+	if !strings.Contains(out,
+		"every sample once an epoch; generation 1: 7 steps at world 3, generation 2: 5 steps at world 1") {
 		t.Error(out)
 	}
 }
@@ -211,7 +214,8 @@ func TestASampleTakenTwiceIsNoticed(t *testing.T) {
 	if err := save(dir, s); err != nil {
 		t.Fatal(err)
 	}
-	if codes, out := runWorld(t, environ(t, fixed(60), 2, 2, dir), smallRun...); !slices.Equal(codes, []int{1, 1}) ||
+	if codes, out := runWorld(t, environ(t, fixed(60), 2, 2, dir), smallRun...); !slices.Equal(codes,
+		[]int{1, 1}) ||
 		!strings.Contains(out, "checksum") {
 		t.Errorf("exit codes %v\n%s", codes, out)
 	}
@@ -321,7 +325,8 @@ func TestStrangersDoNotCount(t *testing.T) {
 	var rank0 sync.WaitGroup
 	start := func(i int, env []string) {
 		rank0.Go(func() {
-			codes[i] = run(t.Context(), append([]string{"--pace=0"}, smallRun...), getenv(env), console{io.Discard, io.Discard})
+			codes[i] = run(t.Context(), append([]string{"--pace=0"}, smallRun...), getenv(env),
+				console{io.Discard, io.Discard})
 		})
 	}
 	start(0, envs[0])
@@ -336,7 +341,8 @@ func TestStrangersDoNotCount(t *testing.T) {
 	})
 	var late sync.WaitGroup
 	late.Go(func() {
-		codes[3] = run(t.Context(), append([]string{"--pace=0"}, smallRun...), getenv(old(envs[1])), console{io.Discard, io.Discard})
+		codes[3] = run(t.Context(), append([]string{"--pace=0"}, smallRun...), getenv(old(envs[1])),
+			console{io.Discard, io.Discard})
 	})
 	late.Wait()
 	start(1, envs[1])
@@ -365,7 +371,8 @@ func TestUsage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, err bytes.Buffer
-			if got := run(t.Context(), c.args, func(n string) string { return c.env[n] }, console{&out, &err}); got != c.want {
+			if got := run(t.Context(), c.args, func(n string) string { return c.env[n] },
+				console{&out, &err}); got != c.want {
 				t.Errorf("status %d, want %d\n%s%s", got, c.want, &out, &err)
 			}
 			if err.Len() == 0 {
@@ -504,7 +511,8 @@ func TestAllRanksStopTogether(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ask[r], ended[r] = cancel, make(chan int, 1)
 		go func() {
-			code := run(ctx, []string{"--step-sleep=1ms", "--save-every=0", "--epochs=100000"}, getenv(env), console{io.Discard, io.Discard})
+			code := run(ctx, []string{"--step-sleep=1ms", "--save-every=0", "--epochs=100000"}, getenv(env),
+				console{io.Discard, io.Discard})
 			if ctx.Err() == nil {
 				t.Errorf("rank %d ended with %d before it was asked to", r, code)
 			}

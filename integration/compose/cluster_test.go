@@ -40,7 +40,8 @@ type settings map[string]string
 // up brings up two nodes and elasticd; files are added to docker-compose.yml.
 func up(t *testing.T, s settings, files ...string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, name: project + strconv.FormatInt(time.Now().UnixNano(), 36), known: map[string]string{}}
+	c := &cluster{t: t, name: project + strconv.FormatInt(time.Now().UnixNano(), 36),
+		known: map[string]string{}}
 	var paths []string
 	for _, f := range append([]string{"docker-compose.yml"}, files...) {
 		path, err := filepath.Abs(filepath.Join("..", "..", f))
@@ -49,9 +50,9 @@ func up(t *testing.T, s settings, files ...string) *cluster {
 		}
 		paths = append(paths, path)
 	}
-	all := settings{"COMPOSE_PROJECT_NAME": c.name, "COMPOSE_FILE": strings.Join(paths, string(os.PathListSeparator)),
-		"COMPOSE_PROFILES": "",
-		"ELASTIC_IMAGE":    image, "JOB": job, "NP": "2", "SERVERS": "", "BATCH": "256", "LR": "0.1",
+	all := settings{"COMPOSE_PROJECT_NAME": c.name,
+		"COMPOSE_FILE": strings.Join(paths, string(os.PathListSeparator)), "COMPOSE_PROFILES": "",
+		"ELASTIC_IMAGE": image, "JOB": job, "NP": "2", "SERVERS": "", "BATCH": "256", "LR": "0.1",
 		"SCALING": "fixed-batch",
 		"STEPS":   "1000000", "STEP_SLEEP": "20ms", "SAVE_EVERY": "500ms"}
 	maps.Copy(all, s)
@@ -88,8 +89,9 @@ func (c *cluster) down() {
 		c.t.Error(err)
 	}
 	for _, kind := range [][]string{{"ps", "-a"}, {"network", "ls"}, {"volume", "ls"}} {
-		left, err := output(ctx, nil, "docker", append(kind, "-q", "--filter", "label=com.docker.compose.project="+
-			c.name)...)
+		left, err := output(ctx, nil, "docker",
+			append(kind, "-q", "--filter", "label=com.docker.compose.project="+
+				c.name)...)
 		if err != nil || left != "" {
 			c.t.Errorf("left behind by down -v, of docker %s: %v %s", kind[0], err, left)
 		}
@@ -107,8 +109,9 @@ func (c *cluster) tell(ctx context.Context) {
 	for _, last := range c.buried {
 		c.t.Log(last)
 	}
-	ids, err := output(ctx, nil, "docker", "ps", "-aq", "--no-trunc", "--filter", "label=com.docker.compose.project="+
-		c.name)
+	ids, err := output(ctx, nil, "docker", "ps", "-aq", "--no-trunc", "--filter",
+		"label=com.docker.compose.project="+
+			c.name)
 	if err != nil {
 		c.t.Log(err)
 	}
@@ -130,7 +133,8 @@ func (c *cluster) words(ctx context.Context, id string) string {
 
 // logs are stdout and stderr of a container.
 func (c *cluster) logs(ctx context.Context, id string, flags ...string) (string, error) {
-	return output(ctx, nil, "sh", append([]string{"-c", `exec docker logs "$@" 2>&1`, "docker", id}, flags...)...)
+	return output(ctx, nil, "sh",
+		append([]string{"-c", `exec docker logs "$@" 2>&1`, "docker", id}, flags...)...)
 }
 
 func (c *cluster) compose(ctx context.Context, args ...string) (string, error) {

@@ -37,17 +37,20 @@ func tail(s string) string {
 // that answers. The error is the one sentence that says what to install or start.
 func tools(ctx context.Context) ([]string, error) {
 	if _, err := exec.LookPath("docker"); err != nil {
-		return nil, errors.New("these tests need docker, which is not in PATH: install docker.io and docker-compose (Debian), or Docker Engine with its compose plugin")
+		return nil, errors.New("these tests need docker, which is not in PATH: install docker.io and " +
+			"docker-compose (Debian), or Docker Engine with its compose plugin")
 	}
 	compose := []string{"docker-compose"}
 	if _, err := exec.LookPath("docker-compose"); err != nil {
 		if _, err := output(ctx, nil, "docker", "compose", "version"); err != nil {
-			return nil, errors.New("these tests need docker-compose, which is neither in PATH nor a plugin of docker: install docker-compose (Debian) or docker-compose-plugin (Docker's own packages)")
+			return nil, errors.New("these tests need docker-compose, which is neither in PATH nor a plugin " +
+				"of docker: install docker-compose (Debian) or docker-compose-plugin (Docker's own packages)")
 		}
 		compose = []string{"docker", "compose"}
 	}
 	if _, err := output(ctx, nil, "docker", "version", "--format", "{{.Server.Version}}"); err != nil {
-		return nil, errors.New("these tests need a docker daemon, and none answers this user: start dockerd (as root), or set DOCKER_HOST")
+		return nil, errors.New("these tests need a docker daemon, and none answers this user: start " +
+			"dockerd (as root), or set DOCKER_HOST")
 	}
 	return compose, nil
 }
@@ -56,7 +59,8 @@ func tools(ctx context.Context) ([]string, error) {
 func TestWithoutDocker(t *testing.T) {
 	stub := func(name, script string) string {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"),
+			0o755); err != nil {
 			t.Fatal(err)
 		}
 		return dir

@@ -68,8 +68,8 @@ func build(ctx context.Context, dir string) error {
 	if err := os.Mkdir(filepath.Join(bin, "data"), 0o755); err != nil {
 		return err
 	}
-	_, err = output(ctx, nil, "docker", "build", "-q", "-t", image, "-f", filepath.Join(root, "deploy", "Dockerfile"),
-		dir)
+	_, err = output(ctx, nil, "docker", "build", "-q", "-t", image, "-f",
+		filepath.Join(root, "deploy", "Dockerfile"), dir)
 	return err
 }
 

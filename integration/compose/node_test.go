@@ -61,7 +61,8 @@ func TestScale(t *testing.T) {
 		}
 		four := st.World
 		c.saved(2)
-		if got, want := c.must("scale", job, "--np=2"), "job x scaled to 2: generation 3 running\n"; got != want {
+		if got, want := c.must("scale", job, "--np=2"),
+			"job x scaled to 2: generation 3 running\n"; got != want {
 			t.Errorf("scale said %q, want %q", got, want)
 		}
 		st = c.running(3, 2)

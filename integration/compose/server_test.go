@@ -34,7 +34,8 @@ func unharmed(t *testing.T, c *cluster, fault func(nodes []string, same func() e
 	})
 	endures(t, calm, "the workers go on", same)
 	c.trains(1, st.step())
-	if noticed := c.events("world_proposed", "node_lost", "wait_entered", "worker_failed"); len(noticed) != 1 {
+	if noticed := c.events("world_proposed", "node_lost", "wait_entered",
+		"worker_failed"); len(noticed) != 1 {
 		t.Errorf("more than the first world: %v", noticed)
 	}
 }
@@ -133,8 +134,8 @@ func (c *cluster) ready(id string) {
 func (c *cluster) get(id, page string) (string, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:7070/%s", c.address(id), page),
-		nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("http://%s:7070/%s", c.address(id), page), nil)
 	if err != nil {
 		return "", err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/elasticd/elastic/integration/wait"
 )
 
 // status is what these tests read of `elastic status -o json`.
@@ -36,8 +38,8 @@ func (s status) String() string {
 	if s.Progress != nil {
 		step = fmt.Sprint("step ", s.Progress.Step)
 	}
-	return fmt.Sprintf("%s, generation %d, world size %d, %s: %s (%s)", s.State, s.Generation, s.WorldSize, step, s.Why,
-		strings.Join(nodes, ", "))
+	return fmt.Sprintf("%s, generation %d, world size %d, %s: %s (%s)", s.State, s.Generation, s.WorldSize,
+		step, s.Why, strings.Join(nodes, ", "))
 }
 
 // node is state and incarnation of a node, empty if it is not listed.
@@ -89,29 +91,13 @@ const limit = time.Minute
 // again, and fails with the last reason why it is not there.
 func until(t *testing.T, limit time.Duration, what string, f func() error) {
 	t.Helper()
-	again := time.NewTicker(200 * time.Millisecond)
-	defer again.Stop()
-	var last error
-	for end := time.Now().Add(limit); ; <-again.C {
-		if last = f(); last == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s: %v", limit, what, last)
-		}
-	}
+	wait.For{What: what, Every: 200 * time.Millisecond, Limit: limit}.Until(t, f)
 }
 
 // endures holds a state for d: it fails as soon as f does.
 func endures(t *testing.T, d time.Duration, what string, f func() error) {
 	t.Helper()
-	again := time.NewTicker(500 * time.Millisecond)
-	defer again.Stop()
-	for end := time.Now().Add(d); time.Now().Before(end); <-again.C {
-		if err := f(); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
+	wait.For{What: what, Every: 500 * time.Millisecond, Limit: d}.Holds(t, f)
 }
 
 // reaches waits for a status for which is returns nil, and returns it.
@@ -177,7 +163,8 @@ func (c *cluster) waits(survivor, lost string) {
 		switch {
 		case s.State != "waiting" || s.WhyCode != "nodes-missing" || left != "waiting" || gone != "lost":
 			return fmt.Errorf("not yet")
-		case !strings.HasPrefix(s.Why, "waiting for 1 more node") || !strings.Contains(s.Why, lost+" was lost"):
+		case !strings.HasPrefix(s.Why, "waiting for 1 more node") ||
+			!strings.Contains(s.Why, lost+" was lost"):
 			return fmt.Errorf("why does not say for whom")
 		}
 		return nil

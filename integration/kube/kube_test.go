@@ -49,7 +49,8 @@ func TestKubernetes(t *testing.T) {
 func (l *lab) secretComesLate() {
 	l.must("apply", "-k", "lab")
 	l.until(2*time.Minute, "Kubernetes says which Secret is missing", func() bool {
-		return strings.Contains(l.must("get", "events", "-o", "jsonpath={.items[*].message}"), `secret "elasticd-client" not found`)
+		return strings.Contains(l.must("get", "events", "-o", "jsonpath={.items[*].message}"),
+			`secret "elasticd-client" not found`)
 	})
 	l.certificates()
 	l.runs("trainer", 2)
@@ -146,7 +147,8 @@ func (l *lab) noRights() {
 	l.must("delete", "rolebinding", "elastic-sync")
 	l.until(time.Minute, "the missing right is named", func() bool {
 		log := l.must("logs", "deployment/elastic-sync")
-		return strings.Contains(log, "the service account lacks a right") && strings.Contains(log, "cannot list resource")
+		return strings.Contains(log, "the service account lacks a right") &&
+			strings.Contains(log, "cannot list resource")
 	})
 	l.must("apply", "-k", "lab")
 	l.runs("trainer", 2)
@@ -168,7 +170,8 @@ func (l *lab) exactBothWays() {
 // oneLabelTwice: the first StatefulSet is kept equal with the job, and the other is told.
 func (l *lab) oneLabelTwice() {
 	l.must("create", "-f", "lab/same-label.yaml")
-	l.saidOf("trainer-too", "elastic.dev/job=exact is on StatefulSet trainer too: only that one is kept equal with the job")
+	l.saidOf("trainer-too",
+		"elastic.dev/job=exact is on StatefulSet trainer too: only that one is kept equal with the job")
 	l.must("delete", "-f", "lab/same-label.yaml")
 }
 
@@ -212,7 +215,8 @@ func (l *lab) doneJob() {
 func (l *lab) failedJob() {
 	l.must("apply", "-k", "lab/failing")
 	l.until(3*time.Minute, "a job that failed is not tried again", func() bool {
-		return strings.Contains(l.must("get", "job", "trainer", "-o", "jsonpath={.status.conditions}"), `"Failed"`)
+		return strings.Contains(l.must("get", "job", "trainer", "-o", "jsonpath={.status.conditions}"),
+			`"Failed"`)
 	})
 	message := l.must("get", "pods", "-l", "job-name=trainer",
 		"-o", "jsonpath={.items[*].status.containerStatuses[*].state.terminated.message}")
@@ -226,7 +230,8 @@ func (l *lab) failedJob() {
 // scale asks for np nodes from within a pod.
 func (l *lab) scale(job string, np int) {
 	l.t.Helper()
-	l.must("exec", "trainer-0", "--", "/usr/local/bin/elastic", "scale", job, fmt.Sprintf("--np=%d", np), "--detach")
+	l.must("exec", "trainer-0", "--", "/usr/local/bin/elastic", "scale", job, fmt.Sprintf("--np=%d", np),
+		"--detach")
 }
 
 // replicas waits until the StatefulSet has n.

@@ -119,7 +119,8 @@ func (l *lab) until(limit time.Duration, what string, ok func() bool) {
 	for !ok() {
 		select {
 		case <-ctx.Done():
-			out, _ := l.command("get", "pods,events", "--sort-by=.metadata.creationTimestamp").CombinedOutput()
+			out, _ := l.command("get", "pods,events", "--sort-by=.metadata.creationTimestamp").
+				CombinedOutput()
 			l.t.Fatalf("after %v not so: %s\n%s", limit, what, out)
 		case <-time.After(200 * time.Millisecond):
 		}

@@ -82,8 +82,8 @@ func (l *lab) asUndisturbed(file string) {
 // ends with.
 func undisturbed(t *testing.T, steps int, losses string) string {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(os.Getenv("ELASTIC_BIN"), "train"), "--batch-size=256", "--lr=0.1", "--pace=0",
-		"--steps="+strconv.Itoa(steps), "--losses="+losses).CombinedOutput()
+	out, err := exec.Command(filepath.Join(os.Getenv("ELASTIC_BIN"), "train"), "--batch-size=256", "--lr=0.1",
+		"--pace=0", "--steps="+strconv.Itoa(steps), "--losses="+losses).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -122,7 +122,8 @@ func (l *lab) leader() string {
 			certs := filepath.Join(l.dir, "elastic-certs")
 			metrics, err := exec.Command("nsenter", "--net=/run/netns/elastic-kube", "curl", "-fsk",
 				"--cert", filepath.Join(certs, "client.crt"), "--key", filepath.Join(certs, "client.key"),
-				"https://"+l.must("get", "pod", pod, "-o", "jsonpath={.status.podIP}")+":7070/metrics").Output()
+				"https://"+l.must("get", "pod", pod, "-o", "jsonpath={.status.podIP}")+":7070/metrics").
+				Output()
 			if err == nil && strings.Contains(string(metrics), "\netcd_server_is_leader 1") {
 				found = pod
 				return true

@@ -141,7 +141,8 @@ func (l *lab) done(job string, steps int) {
 
 // start begins a job that was queued again. Slurm would wait two minutes.
 func (l *lab) start(job string) {
-	_ = l.command("scontrol", "update", "JobId="+job, "StartTime=now").Run() // it is refused when the job runs
+	// it is refused when the job runs
+	_ = l.command("scontrol", "update", "JobId="+job, "StartTime=now").Run()
 }
 
 // output is what all jobs printed.
@@ -177,8 +178,10 @@ func (l *lab) agent(node string) int {
 			env, err := os.ReadFile(f)
 			name, _ := os.Readlink(filepath.Join(filepath.Dir(f), "exe"))
 			line, _ := os.ReadFile(filepath.Join(filepath.Dir(f), "cmdline"))
-			if err == nil && filepath.Base(name) == "elastic" && strings.Contains(string(line), "\x00run\x00") &&
-				strings.Contains(string(env), "SLURMD_NODENAME="+node+"\x00") && strings.Contains(string(env), l.conf) {
+			if err == nil && filepath.Base(name) == "elastic" &&
+				strings.Contains(string(line), "\x00run\x00") &&
+				strings.Contains(string(env), "SLURMD_NODENAME="+node+"\x00") &&
+				strings.Contains(string(env), l.conf) {
 				found, _ = strconv.Atoi(filepath.Base(filepath.Dir(f)))
 				return true
 			}
@@ -191,12 +194,14 @@ func (l *lab) agent(node string) int {
 // idle waits until nothing of the jobs of before is left.
 func (l *lab) idle() {
 	l.t.Helper()
-	l.until(time.Minute, "all nodes are idle", func() bool { return l.must("sinfo", "-h", "-t", "idle", "-o", "%D") == "3" })
+	l.until(time.Minute, "all nodes are idle",
+		func() bool { return l.must("sinfo", "-h", "-t", "idle", "-o", "%D") == "3" })
 }
 
 // restarts is how often Slurm queued a job again.
 func (l *lab) restarts(job string) int {
-	n, err := strconv.Atoi(regexp.MustCompile(`Restarts=(\d+)`).FindStringSubmatch(l.must("scontrol", "show", "job", job))[1])
+	n, err := strconv.Atoi(regexp.MustCompile(`Restarts=(\d+)`).
+		FindStringSubmatch(l.must("scontrol", "show", "job", job))[1])
 	if err != nil {
 		l.t.Fatal(err)
 	}

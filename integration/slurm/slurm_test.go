@@ -120,7 +120,8 @@ func TestNumNodes(t *testing.T) {
 	more := regexp.MustCompile(`job allocation (\d+)`).FindStringSubmatch(out)[1]
 	node := l.must("squeue", "-h", "-j", more, "-o", "%N")
 	l.must("scontrol", "update", "JobId="+more, "NumNodes=0") // its node goes to the job that it expands
-	step := l.command("srun", "--jobid="+job, "--nodes=1", "--ntasks=1", "--nodelist="+node, ".elastic/slurm-"+job+"/agent")
+	step := l.command("srun", "--jobid="+job, "--nodes=1", "--ntasks=1", "--nodelist="+node,
+		".elastic/slurm-"+job+"/agent")
 	if err := step.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,8 @@ func TestNumNodes(t *testing.T) {
 	if err := step.Wait(); err != nil {
 		t.Errorf("the agent of the other step: %v", err)
 	}
-	for _, stopped := range regexp.MustCompile(`stopped, as asked after step (\d+)`).FindAllStringSubmatch(l.output(), -1) {
+	for _, stopped := range regexp.MustCompile(`stopped, as asked after step (\d+)`).
+		FindAllStringSubmatch(l.output(), -1) {
 		if !l.says("(step " + stopped[1] + ")")() {
 			t.Errorf("steps before %s were lost:\n%s", stopped[1], l.output())
 		}
@@ -137,7 +139,8 @@ func TestNumNodes(t *testing.T) {
 
 	l.idle()
 	job = l.submit(steps, "--nodes=3")
-	l.until(time.Minute, "three nodes train", func() bool { return strings.Count(l.output(), "samples/s  world 3") > 0 })
+	l.until(time.Minute, "three nodes train",
+		func() bool { return strings.Count(l.output(), "samples/s  world 3") > 0 })
 	l.must("scontrol", "update", "JobId="+job, "NumNodes=2")
 	l.done(job, steps)
 }

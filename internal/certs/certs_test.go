@@ -39,8 +39,8 @@ func pool(t *testing.T, m certs.Made) *x509.CertPool {
 }
 
 // handshake is one between a server and a client, both of which check each other.
-func handshake(t *testing.T, server certs.Made, clientCA *x509.CertPool, client *certs.Made, serverCA *x509.CertPool,
-	name string) error {
+func handshake(t *testing.T, server certs.Made, clientCA *x509.CertPool, client *certs.Made,
+	serverCA *x509.CertPool, name string) error {
 	t.Helper()
 	pair := func(m certs.Made) tls.Certificate {
 		c, err := tls.X509KeyPair(m.Cert, m.Key)
@@ -94,7 +94,8 @@ func TestCertificatesThatAreAccepted(t *testing.T) {
 		"a client that poses as one":  {handshake(t, client, ca, &client, ca, "client"), false},
 		"a client at a member's port": {handshake(t, peer, peerCA, &client, peerCA, "lab1"), false},
 		"a member at a client's port": {handshake(t, server, ca, &peer, ca, "lab1"), false},
-		"a server of another lab": {handshake(t, others["server"], pool(t, others["ca"]), &stranger, ca, "lab1"),
+		"a server of another lab": {handshake(t, others["server"], pool(t, others["ca"]), &stranger, ca,
+			"lab1"),
 			false},
 	} {
 		if (c.err == nil) != c.ok {
@@ -107,14 +108,16 @@ func TestCertificatesThatAreAccepted(t *testing.T) {
 func TestRenewal(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	before, after := make2(t, dir), make2(t, dir)
-	if !bytes.Equal(before["ca"].Cert, after["ca"].Cert) || !bytes.Equal(before["peer-ca"].Key, after["peer-ca"].Key) {
+	if !bytes.Equal(before["ca"].Cert, after["ca"].Cert) ||
+		!bytes.Equal(before["peer-ca"].Key, after["peer-ca"].Key) {
 		t.Error("an authority was made anew")
 	}
 	if bytes.Equal(before["server"].Cert, after["server"].Cert) {
 		t.Error("the server's certificate is the old one")
 	}
 	old := before["client"]
-	if err := handshake(t, after["server"], pool(t, after["ca"]), &old, pool(t, before["ca"]), "lab1"); err != nil {
+	if err := handshake(t, after["server"], pool(t, after["ca"]), &old, pool(t, before["ca"]),
+		"lab1"); err != nil {
 		t.Error(err)
 	}
 	list, err := os.ReadDir(dir)
@@ -155,7 +158,8 @@ func TestDamagedAuthority(t *testing.T) {
 			if err := damage(dir); err != nil {
 				t.Fatal(err)
 			}
-			_, err := certs.Make(certs.Request{Dir: dir, Hosts: []string{"a"}, Life: time.Hour, Now: time.Now()})
+			_, err := certs.Make(
+				certs.Request{Dir: dir, Hosts: []string{"a"}, Life: time.Hour, Now: time.Now()})
 			if !errors.Is(err, certs.ErrAuthority) {
 				t.Error(err)
 			}

@@ -37,7 +37,8 @@ func (a answers) Reach(context.Context, membership.Ref, string) (membership.Answ
 // FuzzRequest sends any request to a node that answers checks. None is a fault of the node, and
 // none costs more than the time that it may ask for.
 func FuzzRequest(f *testing.F) {
-	f.Add(true, PullPath, "", []byte(`{"round":"1","from":{"node":"b","incarnation":"i","address":"10.0.0.1:1"},"ms":1}`))
+	f.Add(true, PullPath, "",
+		[]byte(`{"round":"1","from":{"node":"b","incarnation":"i","address":"10.0.0.1:1"},"ms":1}`))
 	f.Add(true, PullPath, "", []byte(`{"ms":9223372036854775807}`))
 	f.Add(false, DataPath, "ms=-1", []byte(nil))
 	f.Add(false, NowPath, "", []byte(nil))

@@ -58,7 +58,8 @@ func TestSkewed(t *testing.T) {
 		"close": {map[string]time.Duration{"": 0, "b": time.Second, "c": -time.Second}, nil},
 		"one is late": {map[string]time.Duration{"": 0, "b": time.Second, "c": -time.Minute},
 			[]string{"c"}},
-		"this one is late":         {map[string]time.Duration{"": 0, "b": time.Minute, "c": time.Minute}, []string{""}},
+		"this one is late": {map[string]time.Duration{"": 0, "b": time.Minute, "c": time.Minute},
+			[]string{""}},
 		"of two both may be wrong": {map[string]time.Duration{"": 0, "b": time.Minute}, []string{"", "b"}},
 	} {
 		got := Skewed(test.offsets, 5*time.Second)
@@ -95,10 +96,12 @@ func TestOwnFaultsFail(t *testing.T) {
 		"it does not reach a node": {Ways{Unreached: []string{"b"}, Cut: []string{"b"}, Asked: 2}, true, true,
 			[]string{"a"}},
 	} {
-		if f := in.judgeWays(test.ways, "10.0.0.1:2"); f.Failed != test.own || !slices.Equal(f.Nodes, test.says) {
+		if f := in.judgeWays(test.ways, "10.0.0.1:2"); f.Failed != test.own ||
+			!slices.Equal(f.Nodes, test.says) {
 			t.Errorf("%s: %+v", name, f)
 		}
-		if test.ways.Blind == nil && test.ways.Closed == nil { // a command has no agent that others could reach
+		// a command has no agent that others could reach
+		if test.ways.Blind == nil && test.ways.Closed == nil {
 			if f := outside.judgeWays(test.ways, ""); f.Failed != test.whole {
 				t.Errorf("%s, seen by a command: %+v", name, f)
 			}

@@ -108,8 +108,8 @@ func TestClocks(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	s := NewServer(nil)
-	for path, want := range map[string]int{DataPath + "?ms=10001": 400, DataPath + "?ms=0": 400, DataPath: 400,
-		DataPath + "?ms=-1": 400, DataPath + "?ms=1": 200} {
+	for path, want := range map[string]int{DataPath + "?ms=10001": 400, DataPath + "?ms=0": 400,
+		DataPath: 400, DataPath + "?ms=-1": 400, DataPath + "?ms=1": 200} {
 		w := httptest.NewRecorder()
 		s.data(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != want {

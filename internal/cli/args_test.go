@@ -99,13 +99,15 @@ func TestSpellingsAgree(t *testing.T) {
 
 // What a worker is given must not come back as a setting, but the job.
 func TestSettingsAreNoWorkerNames(t *testing.T) {
-	told := []string{"ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE", "ELASTIC_GENERATION",
-		"ELASTIC_GLOBAL_BATCH_SIZE",
-		"ELASTIC_GRAD_ACCUM_STEPS", "ELASTIC_LOCAL_RANK", "ELASTIC_LOSS_WEIGHT", "ELASTIC_LR", "ELASTIC_LR_SCALE",
+	told := []string{"ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE",
+		"ELASTIC_GENERATION", "ELASTIC_GLOBAL_BATCH_SIZE",
+		"ELASTIC_GRAD_ACCUM_STEPS", "ELASTIC_LOCAL_RANK", "ELASTIC_LOSS_WEIGHT", "ELASTIC_LR",
+		"ELASTIC_LR_SCALE",
 		"ELASTIC_NODE",
 		"ELASTIC_PREVIOUS_WORLD_SIZE", "ELASTIC_PROGRESS_FILE", "ELASTIC_RANK", "ELASTIC_RESUME_FROM",
 		"ELASTIC_RESUME_SAMPLES",
-		"ELASTIC_RESUME_STEP", "ELASTIC_WARMUP_SAMPLES", "ELASTIC_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK",
+		"ELASTIC_RESUME_STEP", "ELASTIC_WARMUP_SAMPLES", "ELASTIC_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+		"RANK",
 		"WORLD_SIZE"}
 	for _, c := range commands() {
 		if c.Name == "check" { // the pre-hook: it is told what a worker is told
@@ -139,13 +141,15 @@ func TestVariablesOfTorchrun(t *testing.T) {
 	for variable, flag := range map[string]string{
 		"PET_NNODES": "np", "PET_NPROC_PER_NODE": "nproc-per-node", "PET_RDZV_ENDPOINT": "rdzv-endpoint",
 		"PET_RDZV_ID":    "job-id",
-		"PET_STANDALONE": "standalone", "PET_MAX_RESTARTS": "max-restarts", "PET_ROLE": "role", "PET_MODULE": "module",
+		"PET_STANDALONE": "standalone", "PET_MAX_RESTARTS": "max-restarts", "PET_ROLE": "role",
+		"PET_MODULE":    "module",
 		"PET_NO_PYTHON": "no-python", "PET_RUN_PATH": "run-path", "PET_LOG_DIR": "log-dir",
 		"PET_REDIRECTS": "redirects", "PET_TEE": "tee",
 		"PET_LOG_LINE_PREFIX_TEMPLATE": "log-line-prefix-template", "PET_LOCAL_RANKS_FILTER": "console",
 		"PET_DUPLICATE_STDOUT_FILTERS": "duplicate-stdout-filters",
 		"PET_DUPLICATE_STDERR_FILTERS": "duplicate-stderr-filters",
-		"PET_NODE_RANK":                "node-rank", "PET_MASTER_ADDR": "master-addr", "PET_MASTER_PORT": "master-port",
+		"PET_NODE_RANK":                "node-rank", "PET_MASTER_ADDR": "master-addr",
+		"PET_MASTER_PORT":  "master-port",
 		"PET_LOCAL_ADDR":   "host",
 		"PET_NUMA_BINDING": "numa-binding", "PET_SIGNALS_TO_HANDLE": "signals-to-handle",
 		"PET_SHUTDOWN_TIMEOUT":   "shutdown-timeout",

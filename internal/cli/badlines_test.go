@@ -24,25 +24,29 @@ var directories = []string{"state-dir", "log-dir", "checkpoint-dir"}
 
 // badLines are command lines that no command takes.
 func badLines() (all [][]string) {
-	for _, line := range []string{"frobnicate", "statsu", "--nosuch", "run", "run --", "run --np=2", "scale", "scale x",
-		"scale x two",
-		"scale x +0", "scale x 3 4", "scale --np=3 --if-np=x x", "admit", "admit a b", "ckpt", "ckpt frob", "ckpt get",
+	for _, line := range []string{"frobnicate", "statsu", "--nosuch", "run", "run --", "run --np=2", "scale",
+		"scale x", "scale x two",
+		"scale x +0", "scale x 3 4", "scale --np=3 --if-np=x x", "admit", "admit a b", "ckpt", "ckpt frob",
+		"ckpt get",
 		"ckpt get x", "install",
-		"install a b", "kube", "kube frob", "plan", "plan --np=2", "plan --batch-size=64", "ready", "ready x y",
+		"install a b", "kube", "kube frob", "plan", "plan --np=2", "plan --batch-size=64", "ready",
+		"ready x y",
 		"certs x", "version x", "jobs x",
-		"events a b", "status a b", "logs a b", "explain a b", "goodput a b", "stop a b", "rm a b", "nodes a b",
+		"events a b", "status a b", "logs a b", "explain a b", "goodput a b", "stop a b", "rm a b",
+		"nodes a b",
 		"run --np=3:2 true",
 		"run --np=0 true", "run --np=-1 true", "run --np=1:2:3 true", "run --np=2 --nnodes=x true",
 		"run --node-rank=5 --np=2 true",
 		"run --nproc-per-node=0 true", "run --batch-size=-5 true", "run --lr=nan true", "run --lr=inf true",
 		"run --lr=-1 true",
-		"run --worker-ports=5-1 true", "run --worker-ports=x true", "run --np=2 --ips=127.0.0.1,127.0.0.1 true",
+		"run --worker-ports=5-1 true", "run --worker-ports=x true",
+		"run --np=2 --ips=127.0.0.1,127.0.0.1 true",
 		"run --devices=0,0 true"} {
 		all = append(all, strings.Fields(line))
 	}
 	for _, c := range commands() {
-		all = append(all, []string{c.Name, "--nosuch"}, []string{c.Name, "-Z"}, []string{c.Name, "-o", "yaml"},
-			[]string{c.Name, "--output"})
+		all = append(all, []string{c.Name, "--nosuch"}, []string{c.Name, "-Z"},
+			[]string{c.Name, "-o", "yaml"}, []string{c.Name, "--output"})
 		if c.Most >= 0 {
 			all = append(all, append([]string{c.Name}, strings.Fields("z z z z z z")...))
 		}
@@ -77,8 +81,8 @@ var (
 func TestBadCommandLines(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	env := map[string]string{"ELASTIC_SERVER": "unix:///nonexistent/etcd.sock", "HOME": dir, "XDG_STATE_HOME": dir,
-		"XDG_RUNTIME_DIR": dir, "PATH": dir}
+	env := map[string]string{"ELASTIC_SERVER": "unix:///nonexistent/etcd.sock", "HOME": dir,
+		"XDG_STATE_HOME": dir, "XDG_RUNTIME_DIR": dir, "PATH": dir}
 	refused := 0
 	for _, line := range badLines() {
 		var out, words bytes.Buffer

@@ -43,7 +43,8 @@ func newCast(t *testing.T, st *etcd.Store, name, np string) *cast {
 
 // newJob is a job as its first agent would make it.
 func newJob(name, np string, at time.Time) rendezvous.Job {
-	j := rendezvous.Job{UID: schema.UID("uid-" + name), Attempt: 1, Slots: 1, Base: scaling.Base{Nodes: 2, Slots: 1},
+	j := rendezvous.Job{UID: schema.UID("uid-" + name), Attempt: 1, Slots: 1,
+		Base: scaling.Base{Nodes: 2, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3,
 			Load: "all"},
 		Origin: rendezvous.NewOrigin("ada", "lab1", []string{"python", "train.py"}), Time: at}
@@ -68,8 +69,10 @@ func (c *cast) join(name string) {
 	}
 	n := membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.NewIncarnation(),
 		Address: "127.0.0.1:4000"},
-		Attempt: s.Job.Attempt, Host: "host", Machine: "boot-" + name, Slots: 1, Since: time.Now(), Lease: lease}
-	if _, err := c.reg.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence}); err != nil {
+		Attempt: s.Job.Attempt, Host: "host", Machine: "boot-" + name, Slots: 1, Since: time.Now(),
+		Lease: lease}
+	if _, err := c.reg.Join(ctx,
+		membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -163,12 +166,13 @@ func (c *cast) report(ctx context.Context, s *rendezvous.Snapshot) error {
 		_, exited := s.Exits[n.Node]
 		switch {
 		case w.Phase == rendezvous.Forming && !ready:
-			if err := c.req.Ready(ctx, w, n, rendezvous.Ready{Host: "127.0.0.1", Ports: []int{1, 2, 3}}); err != nil {
+			if err := c.req.Ready(ctx, w, n,
+				rendezvous.Ready{Host: "127.0.0.1", Ports: []int{1, 2, 3}}); err != nil {
 				return err
 			}
 		case w.Phase == rendezvous.Waiting && w.Hold.Planned && !exited && w.Rank(n.Ref) >= 0:
-			if _, err := c.req.Exit(ctx, w, n.Node, rendezvous.Exit{Incarnation: n.Incarnation, Codes: []*int{nil},
-				Planned: true}); err != nil {
+			if _, err := c.req.Exit(ctx, w, n.Node,
+				rendezvous.Exit{Incarnation: n.Incarnation, Codes: []*int{nil}, Planned: true}); err != nil {
 				return err
 			}
 		}

@@ -50,7 +50,8 @@ func TestCompletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, shell := range command.Shells() {
-		if err := os.WriteFile(filepath.Join(dir, shell), printed(t, "completion", shell), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, shell), printed(t, "completion", shell),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +71,8 @@ func TestCompletion(t *testing.T) {
 			words := strings.Fields(c.line)
 			got := shown(t, dir, c.want, "bash", append([]string{"--norc", "-c", inBash, "_", "./bash"},
 				bashWords(words)...)...)
-			if c.want == "" && strings.TrimSpace(got) != "" || !slices.Contains(strings.Split(got, "\n"), c.want) {
+			if c.want == "" && strings.TrimSpace(got) != "" ||
+				!slices.Contains(strings.Split(got, "\n"), c.want) {
 				t.Errorf("bash completes %q, want %q", got, c.want)
 			}
 			got = shown(t, dir, c.want, "fish", append([]string{"-N", "-c", inFish, "./fish"}, words...)...)
@@ -141,7 +143,8 @@ func TestMan(t *testing.T) {
 	for i, line := range strings.Split(page, "\n") {
 		macro, _, _ := strings.Cut(line, " ")
 		if strings.HasPrefix(line, ".") &&
-			!slices.Contains([]string{".TH", ".SH", ".SS", ".TP", ".B", ".BR", ".I", ".IR", ".br", ".PP"}, macro) ||
+			!slices.Contains([]string{".TH", ".SH", ".SS", ".TP", ".B", ".BR", ".I", ".IR", ".br", ".PP"},
+				macro) ||
 			strings.HasPrefix(line, "'") {
 			t.Errorf("line %d is a request: %s", i+1, line)
 		}

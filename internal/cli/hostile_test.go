@@ -40,13 +40,14 @@ func TestForeignTextIsEscaped(t *testing.T) {
 
 // FuzzCommandLine reads any command line, and answers each that it refuses with a code.
 func FuzzCommandLine(f *testing.F) {
-	for _, line := range []string{"run\n--np=2:4\n--\ntrue", "scale\n+1", "status\n-o\njson", "--np\n4\nscale",
-		"ckpt\nget\n3\ndir", "-\n--\n-x=\x00"} {
+	for _, line := range []string{"run\n--np=2:4\n--\ntrue", "scale\n+1", "status\n-o\njson",
+		"--np\n4\nscale", "ckpt\nget\n3\ndir", "-\n--\n-x=\x00"} {
 		f.Add(line)
 	}
 	table := commands()
 	f.Fuzz(func(t *testing.T, line string) {
-		if _, err := command.Normalise(strings.Split(line, "\n"), table); err != nil && problem.Known(err).Status == 0 {
+		if _, err := command.Normalise(strings.Split(line, "\n"), table); err != nil && problem.Known(err).
+			Status == 0 {
 			t.Errorf("%q is refused with status 0: %v", line, err)
 		}
 	})
@@ -74,7 +75,8 @@ func FuzzEnvironment(f *testing.F) {
 		if name != "ELASTIC_SERVER" && other != "ELASTIC_SERVER" { // an address is not dialled
 			env[name], env[other] = value, also
 		}
-		for _, line := range [][]string{{"plan", "--np=2", "--batch-size=8"}, {"run", "nothing-of-that-name"}} {
+		for _, line := range [][]string{{"plan", "--np=2", "--batch-size=8"},
+			{"run", "nothing-of-that-name"}} {
 			var out, words strings.Builder
 			app := command.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &words,
 				Getenv: func(k string) string { return env[k] }}

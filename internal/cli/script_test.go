@@ -47,8 +47,8 @@ func TestMain(m *testing.M) {
 	main := func(run func(context.Context, node.Options) event.Result) func() {
 		return func() {
 			etcd.Quiet()
-			os.Exit(cli.Main(command.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
-				Run: run}, os.Args[1:]))
+			os.Exit(cli.Main(command.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+				Getenv: os.Getenv, Run: run}, os.Args[1:]))
 		}
 	}
 	testscript.Main(m, map[string]func(){"elastic": main(node.Run), "parsed": main(show)})
@@ -83,9 +83,11 @@ func show(_ context.Context, o node.Options) event.Result {
 	}{string(o.Job.Name), o.Node, o.Host, o.Job.Limits.Min, o.Job.Limits.Max, o.Job.Slots, o.Job.Limits.Exact,
 		o.Job.Made, o.NodeGiven,
 		o.Job.Base, o.Job.Rules, given, filepath.Base(o.Program), o.Args, o.LogDir, o.CheckpointDir,
-		o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(), o.ConnectTimeout.String(), o.Port,
+		o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(), o.ConnectTimeout.String(),
+		o.Port,
 		o.PortsLo, o.PortsHi, o.LogKeep,
-		[]int{int(output.Shown(o.Console, o.Tee, o.Redirects)(0)), int(output.Shown(o.Console, o.Tee, o.Redirects)(1))},
+		[]int{int(output.Shown(o.Console, o.Tee, o.Redirects)(0)),
+			int(output.Shown(o.Console, o.Tee, o.Redirects)(1))},
 		o.Launcher.Devices.String(), o.Launcher.Role, o.Launcher.CopyOut, o.Launcher.Lead.String(), o.Place})
 	return event.Result{}
 }
@@ -143,8 +145,8 @@ type stage struct {
 }
 
 func (s *stage) setup(env *testscript.Env) error {
-	for _, v := range []string{"ELASTIC_SERVER", "ELASTIC_JOB_ID", "PADDLE_ELASTIC_SERVER", "PET_RDZV_ENDPOINT",
-		"SLURM_JOB_ID", "POD_IP", "POD_NAME"} {
+	for _, v := range []string{"ELASTIC_SERVER", "ELASTIC_JOB_ID", "PADDLE_ELASTIC_SERVER",
+		"PET_RDZV_ENDPOINT", "SLURM_JOB_ID", "POD_IP", "POD_NAME"} {
 		env.Setenv(v, "")
 	}
 	env.Setenv("XDG_RUNTIME_DIR", env.WorkDir+"/.run")
@@ -202,7 +204,8 @@ func (s *stage) lock(ts *testscript.TestScript) {
 	}
 	r, err := c.RoleAdd(ctx, "read")
 	do(r, err)
-	p, err := c.RoleGrantPermission(ctx, "read", "/elastic/", "/elastic0", clientv3.PermissionType(clientv3.PermRead))
+	p, err := c.RoleGrantPermission(ctx, "read", "/elastic/", "/elastic0",
+		clientv3.PermissionType(clientv3.PermRead))
 	do(p, err)
 	g, err := c.UserGrantRole(ctx, "reader", "read")
 	do(g, err)
@@ -210,8 +213,8 @@ func (s *stage) lock(ts *testscript.TestScript) {
 	do(g, err)
 	a, err := c.AuthEnable(ctx)
 	do(a, err)
-	s.client, err = clientv3.New(clientv3.Config{Endpoints: s.server.Endpoints(), Username: "root", Password: "secret",
-		DialTimeout: 10 * time.Second})
+	s.client, err = clientv3.New(clientv3.Config{Endpoints: s.server.Endpoints(), Username: "root",
+		Password: "secret", DialTimeout: 10 * time.Second})
 	do(nil, err)
 	ts.Defer(func() { s.client.Close() })
 }
@@ -293,7 +296,8 @@ func (s *stage) job(ts *testscript.TestScript, _ bool, args []string) {
 func (s *stage) abandoned(ts *testscript.TestScript, _ bool, args []string) {
 	j := newJob(args[0], args[1], time.Now().Add(-time.Hour))
 	ts.Check(txn.Requests{Store: s.open(ts), Job: schema.Job(args[0])}.Create(s.t.Context(), j))
-	_, err := s.client.Delete(s.t.Context(), schema.Job(args[0]).Events(), clientv3.WithPrefix()) // they are of now
+	// they are of now
+	_, err := s.client.Delete(s.t.Context(), schema.Job(args[0]).Events(), clientv3.WithPrefix())
 	ts.Check(err)
 	key := schema.Job(args[0]).Wish()
 	wish := rendezvous.Wish{NP: j.Limits.Max, Request: "old", By: "run", Time: j.Time}
@@ -363,10 +367,12 @@ type running struct {
 // launch returns when a line of stderr matches.
 func (s *stage) launch(ts *testscript.TestScript, sign string, argv []string) *running {
 	want := regexp.MustCompile(sign)
-	r := &running{cmd: exec.CommandContext(s.t.Context(), filepath.Join(ts.Getenv("BIN"), argv[0]), argv[1:]...),
+	r := &running{cmd: exec.CommandContext(s.t.Context(), filepath.Join(ts.Getenv("BIN"), argv[0]),
+		argv[1:]...),
 		ended: make(chan struct{})}
 	r.cmd.Dir = ts.MkAbs(".")
-	for _, v := range []string{"PATH", "HOME", "GORACE", "ELASTIC_SERVER", "ELASTIC_STATE_DIR", "XDG_RUNTIME_DIR"} {
+	for _, v := range []string{"PATH", "HOME", "GORACE", "ELASTIC_SERVER", "ELASTIC_STATE_DIR",
+		"XDG_RUNTIME_DIR"} {
 		r.cmd.Env = append(r.cmd.Env, v+"="+ts.Getenv(v))
 	}
 	stderr, err := r.cmd.StderrPipe()

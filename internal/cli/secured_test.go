@@ -20,8 +20,8 @@ func (s *stage) secured(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(err)
 	at := "https://" + l.Addr().String()
 	l.Close()
-	cmd := exec.CommandContext(s.t.Context(), ts.MkAbs("bin/elasticd"), "--name=a", "--data-dir=data", "--http=",
-		"--listen-client-urls="+at, "--cert-file=certs/server.crt", "--key-file=certs/server.key",
+	cmd := exec.CommandContext(s.t.Context(), ts.MkAbs("bin/elasticd"), "--name=a", "--data-dir=data",
+		"--http=", "--listen-client-urls="+at, "--cert-file=certs/server.crt", "--key-file=certs/server.key",
 		"--trusted-ca-file=certs/ca.crt")
 	cmd.Dir = ts.MkAbs(".")
 	said, err := cmd.StderrPipe()
@@ -51,8 +51,8 @@ func (s *stage) record(ts *testscript.TestScript, _ bool, args []string) {
 // lockRoles makes the users of docs/SECURITY.md for one job, and turns authentication on.
 func (s *stage) lockRoles(ts *testscript.TestScript, job schema.Job) {
 	ctx, c := s.t.Context(), s.client
-	read, write, both := clientv3.PermissionType(clientv3.PermRead), clientv3.PermissionType(clientv3.PermWrite),
-		clientv3.PermissionType(clientv3.PermReadWrite)
+	read, write, both := clientv3.PermissionType(clientv3.PermRead),
+		clientv3.PermissionType(clientv3.PermWrite), clientv3.PermissionType(clientv3.PermReadWrite)
 	below := func(role, prefix string, may clientv3.PermissionType) {
 		_, err := c.RoleGrantPermission(ctx, role, prefix, store.End(prefix), may)
 		ts.Check(err)
@@ -81,16 +81,16 @@ func (s *stage) lockRoles(ts *testscript.TestScript, job schema.Job) {
 	below("operator", job.Secrets(), write)
 	_, err := c.AuthEnable(ctx)
 	ts.Check(err)
-	s.client, err = clientv3.New(clientv3.Config{Endpoints: s.server.Endpoints(), Username: "root", Password: "secret",
-		DialTimeout: 10 * time.Second})
+	s.client, err = clientv3.New(clientv3.Config{Endpoints: s.server.Endpoints(), Username: "root",
+		Password: "secret", DialTimeout: 10 * time.Second})
 	ts.Check(err)
 	ts.Defer(func() { s.client.Close() })
 }
 
 // denied holds that etcd does not let a user read a key, nor what lies below it.
 func (s *stage) denied(ts *testscript.TestScript, _ bool, args []string) {
-	c, err := clientv3.New(clientv3.Config{Endpoints: s.server.Endpoints(), Username: args[0], Password: "secret",
-		DialTimeout: 10 * time.Second})
+	c, err := clientv3.New(clientv3.Config{Endpoints: s.server.Endpoints(), Username: args[0],
+		Password: "secret", DialTimeout: 10 * time.Second})
 	ts.Check(err)
 	defer c.Close()
 	for _, o := range [][]clientv3.OpOption{nil, {clientv3.WithPrefix()}} {

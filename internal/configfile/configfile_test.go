@@ -42,20 +42,22 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"no value":     {"np: 2\njob-id:\n", "elastic.yaml:2: job-id has no value"},
-		"a word":       {"np\n", "elastic.yaml:1: lines of the form NAME: VALUE are expected"},
-		"a list":       {"- np\n", "elastic.yaml:1: lines of the form NAME: VALUE are expected"},
-		"a mapping":    {"np: 1\nrun:\n  np: 2\n", "elastic.yaml:3: run: a value or a list of values is expected"},
+		"no value": {"np: 2\njob-id:\n", "elastic.yaml:2: job-id has no value"},
+		"a word":   {"np\n", "elastic.yaml:1: lines of the form NAME: VALUE are expected"},
+		"a list":   {"- np\n", "elastic.yaml:1: lines of the form NAME: VALUE are expected"},
+		"a mapping": {"np: 1\nrun:\n  np: 2\n",
+			"elastic.yaml:3: run: a value or a list of values is expected"},
 		"nested lists": {"gpus: [[0]]\n", "elastic.yaml:1: gpus: a value or a list of values is expected"},
 		"an alias": {"np: &n 2\nbase-np: *n\n",
 			"elastic.yaml:2: base-np: a value or a list of values is expected"},
-		"a key of lists":  {"[a]: 1\n", "elastic.yaml:1: the name of a setting is a word"},
-		"two documents":   {"np: 1\n---\nnp: 2\n", "elastic.yaml:2: only one document is read"},
-		"not YAML":        {"np: [1\n", "elastic.yaml:1: did not find expected ',' or ']'"},
-		"a tab":           {"np:\n\t- 1\n", "elastic.yaml:2: found character that cannot start any token"},
-		"an escape":       {"\x1b[31m: 1\n", "elastic.yaml: control characters are not allowed"},
-		"an unknown tag":  {"np: !x {a: 1}\n", "elastic.yaml:1: np: a value or a list of values is expected"},
-		"merged mappings": {"a: &a {np: 1}\n<<: *a\n", "elastic.yaml:1: a: a value or a list of values is expected"},
+		"a key of lists": {"[a]: 1\n", "elastic.yaml:1: the name of a setting is a word"},
+		"two documents":  {"np: 1\n---\nnp: 2\n", "elastic.yaml:2: only one document is read"},
+		"not YAML":       {"np: [1\n", "elastic.yaml:1: did not find expected ',' or ']'"},
+		"a tab":          {"np:\n\t- 1\n", "elastic.yaml:2: found character that cannot start any token"},
+		"an escape":      {"\x1b[31m: 1\n", "elastic.yaml: control characters are not allowed"},
+		"an unknown tag": {"np: !x {a: 1}\n", "elastic.yaml:1: np: a value or a list of values is expected"},
+		"merged mappings": {"a: &a {np: 1}\n<<: *a\n",
+			"elastic.yaml:1: a: a value or a list of values is expected"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := configfile.Parse([]byte(c.text))

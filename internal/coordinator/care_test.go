@@ -143,7 +143,8 @@ func TestEndedJobsAreRemoved(t *testing.T) {
 	}
 	job := func(j schema.Job, phase string, age time.Duration) {
 		put(j.Job(), record0(``))
-		put(j.World(), record0(fmt.Sprintf(`"phase":%q,"time":%q`, phase, now.Add(-age).Format(time.RFC3339))))
+		put(j.World(), record0(
+			fmt.Sprintf(`"phase":%q,"time":%q`, phase, now.Add(-age).Format(time.RFC3339))))
 		put(j.Event("1"), "event")
 		put(j.Head(), "head")
 	}
@@ -162,8 +163,8 @@ func TestEndedJobsAreRemoved(t *testing.T) {
 	if err != nil || n != 2 {
 		t.Errorf("removed %d, %v; want 2", n, err)
 	}
-	for j, want := range map[schema.Job]int64{"old": 0, "old-failed": 0, "young": 4, "running": 4, "with-a-node": 5,
-		"only-a-job": 1} {
+	for j, want := range map[schema.Job]int64{"old": 0, "old-failed": 0, "young": 4, "running": 4,
+		"with-a-node": 5, "only-a-job": 1} {
 		r, err := m.client.Get(t.Context(), j.Prefix(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 		if err != nil || r.Count != want {
 			t.Errorf("job %s has %d keys left, want %d (%v)", j, r.Count, want, err)

@@ -44,12 +44,14 @@ func TestJobMetrics(t *testing.T) {
 	for key, value := range map[string]string{
 		j.Job():   record0(`"rules":{"replicas":2}`),
 		j.Fence(): schema.FenceValue("uid", 7),
-		j.World(): record0(fmt.Sprintf(`"generation":7,"phase":"running","time":%q,"count":3,"slots":2,"ledger":{"used":1,
+		j.World(): record0(
+			fmt.Sprintf(`"generation":7,"phase":"running","time":%q,"count":3,"slots":2,"ledger":{"used":1,
 			"nodes":[{"node":"d","quarantine":60,"time":%[1]q},{"node":"e","quarantine":1,"time":"2020-01-01T00:00:00Z"}]},
 			"quarantine":[{"node":"c","until":9},{"node":"b","until":7}],
 			"causes":{"node-lost":{"count":3,"idle_ms":4500},"scale":{"count":1,"idle_ms":500}}`, time.Now().Add(-time.Hour).Format(time.RFC3339))),
 		j.Wish(): record0(`"np":4`),
-		j.Head(): record0(`"number":5,"step":120,"time":"2020-01-01T00:00:00Z","holders":[{"node":"a"},{"node":"z"}]`),
+		j.Head(): record0(
+			`"number":5,"step":120,"time":"2020-01-01T00:00:00Z","holders":[{"node":"a"},{"node":"z"}]`),
 		j.Progress(): record0(fmt.Sprintf(`"step":131,"time":%q`,
 			time.Now().Add(-90*time.Second).Format(time.RFC3339))),
 		j.Node("a"): "n", j.Node("b"): "n",
@@ -106,7 +108,8 @@ func TestPagesAreKeptOut(t *testing.T) {
 	t.Cleanup(ours.Close)
 	ask := func(host, method string) *http.Response {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, ours.URL+"/healthz", strings.NewReader("{}"))
+		req, err := http.NewRequestWithContext(t.Context(), method, ours.URL+"/healthz",
+			strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,10 +185,10 @@ func TestQuorum(t *testing.T) {
 	cfgs := make([]Config, 3)
 	for i := range cfgs {
 		name := string(rune('a' + i))
-		cfgs[i] = Config{Name: name, Dir: filepath.Join(dir, name), Heartbeat: 20 * time.Millisecond, Quota: tiny,
-			ListenClients: []url.URL{{Scheme: "https", Host: "127.0.0.1:" + free(t)}},
-			ListenPeers:   []url.URL{{Scheme: "https", Host: "127.0.0.1:" + free(t)}},
-			Clients:       files, Peers: files}
+		cfgs[i] = Config{Name: name, Dir: filepath.Join(dir, name), Heartbeat: 20 * time.Millisecond,
+			Quota: tiny, ListenClients: []url.URL{{Scheme: "https", Host: "127.0.0.1:" + free(t)}},
+			ListenPeers: []url.URL{{Scheme: "https", Host: "127.0.0.1:" + free(t)}},
+			Clients:     files, Peers: files}
 		all = append(all, name+"="+cfgs[i].ListenPeers[0].String())
 	}
 	members := make([]*Member, 3)
@@ -268,7 +271,8 @@ func TestQuorum(t *testing.T) {
 	if got := get(t, h, "/healthz"); got.Code != 200 {
 		t.Errorf("healthz without a quorum: %d", got.Code)
 	}
-	if got := get(t, h, "/readyz"); got.Code != 503 || !strings.Contains(got.Body.String(), "[-]quorum failed") {
+	if got := get(t, h, "/readyz"); got.Code != 503 ||
+		!strings.Contains(got.Body.String(), "[-]quorum failed") {
 		t.Errorf("readyz without a quorum: %d %s", got.Code, got.Body)
 	}
 	if members[0], err = Start(cfgs[0]); err != nil {

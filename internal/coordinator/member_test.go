@@ -157,7 +157,9 @@ func TestWipedStoreIsAnotherCluster(t *testing.T) {
 func TestDataWithoutItsLog(t *testing.T) {
 	for name, remove := range map[string]func(wal string) error{
 		"no directory": os.RemoveAll,
-		"an empty one": func(wal string) error { return errors.Join(os.RemoveAll(wal), os.Mkdir(wal, 0o700)) },
+		"an empty one": func(wal string) error {
+			return errors.Join(os.RemoveAll(wal), os.Mkdir(wal, 0o700))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := alone(t)
@@ -213,15 +215,18 @@ func TestBusyPort(t *testing.T) {
 func TestFullDiskHasItsFix(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT} {
 		cause := &fs.PathError{Op: "write", Path: "/data/member/wal", Err: errno}
-		for _, err := range []error{starting(fmt.Errorf("etcd: %w", cause)), unusable("lock data directory", cause)} {
+		for _, err := range []error{starting(fmt.Errorf("etcd: %w", cause)),
+			unusable("lock data directory", cause)} {
 			var p *Problem
-			if !errors.As(err, &p) || p.Kind != ErrDataDir || !strings.HasPrefix(p.Fix, "make space on that disk") {
+			if !errors.As(err, &p) || p.Kind != ErrDataDir ||
+				!strings.HasPrefix(p.Fix, "make space on that disk") {
 				t.Errorf("%v: %+v", err, p)
 			}
 		}
 	}
 	var p *Problem
-	if err := starting(errors.New("etcd: wal: crc mismatch")); !errors.As(err, &p) || strings.Contains(p.Fix, "space") {
+	if err := starting(errors.New("etcd: wal: crc mismatch")); !errors.As(err, &p) ||
+		strings.Contains(p.Fix, "space") {
 		t.Errorf("damaged data: %+v", p)
 	}
 }
@@ -239,12 +244,14 @@ func TestRefusedSettings(t *testing.T) {
 		cfg  Config
 		kind error
 	}{
-		"clients without TLS":           {Config{ListenClients: all("http://0.0.0.0:2379")}, ErrListen},
-		"peers without TLS":             {Config{ListenPeers: all("http://[::]:2380")}, ErrListen},
-		"one of several":                {Config{ListenClients: all("unix:///s,http://10.1.2.3:2379")}, ErrListen},
-		"loopback":                      {Config{ListenClients: all("http://127.0.0.1:2379")}, ErrListen},
-		"peers on loopback":             {Config{ListenPeers: all("http://127.0.0.1:2380")}, ErrListen},
-		"peers of a cluster by default": {Config{Name: "a", InitialCluster: "a=http://127.0.0.1:2380"}, ErrListen},
+		"clients without TLS": {Config{ListenClients: all("http://0.0.0.0:2379")}, ErrListen},
+		"peers without TLS":   {Config{ListenPeers: all("http://[::]:2380")}, ErrListen},
+		"one of several": {Config{ListenClients: all("unix:///s,http://10.1.2.3:2379")},
+			ErrListen},
+		"loopback":          {Config{ListenClients: all("http://127.0.0.1:2379")}, ErrListen},
+		"peers on loopback": {Config{ListenPeers: all("http://127.0.0.1:2380")}, ErrListen},
+		"peers of a cluster by default": {Config{Name: "a", InitialCluster: "a=http://127.0.0.1:2380"},
+			ErrListen},
 		"clients with TLS and no CA": {Config{Clients: TLS{Cert: cert, Key: key},
 			ListenClients: all("https://0.0.0.0:2379")}, ErrListen},
 		"peers with TLS and no CA": {Config{Peers: TLS{Cert: cert, Key: key},
@@ -255,19 +262,22 @@ func TestRefusedSettings(t *testing.T) {
 		"a socket with a long path": {Config{ListenClients: all("unix:///" + strings.Repeat("x", 107))},
 			ErrListen},
 		"a name that merges members": {Config{Name: "default"}, ErrUsage},
-		"not in the cluster":         {Config{Name: "x", InitialCluster: "a=http://127.0.0.1:2380"}, ErrUsage},
+		"not in the cluster": {Config{Name: "x", InitialCluster: "a=http://127.0.0.1:2380"},
+			ErrUsage},
 		"a cluster that is none":     {Config{Name: "x", InitialCluster: "a"}, ErrUsage},
 		"a certificate without key":  {Config{Clients: TLS{Cert: cert}}, ErrUsage},
 		"a certificate that is none": {Config{Peers: TLS{Cert: key, Key: key}}, ErrUsage},
 		"a certificate that nothing uses": {Config{Clients: TLS{Cert: cert, Key: key, CA: cert},
 			ListenClients: all("http://127.0.0.1:2379")}, ErrUsage},
-		"https without a certificate":      {Config{ListenClients: all("https://127.0.0.1:2379")}, ErrUsage},
-		"client certificates of nobody":    {Config{Clients: TLS{Cert: cert, Key: key, ClientAuth: true}}, ErrUsage},
+		"https without a certificate": {Config{ListenClients: all("https://127.0.0.1:2379")}, ErrUsage},
+		"client certificates of nobody": {Config{Clients: TLS{Cert: cert, Key: key, ClientAuth: true}},
+			ErrUsage},
 		"an authority that is none":        {Config{Clients: TLS{Cert: cert, Key: key, CA: key}}, ErrUsage},
 		"an authority without certificate": {Config{Clients: TLS{CA: cert}}, ErrUsage},
 		"an election without heartbeats":   {Config{Heartbeat: time.Second, Election: time.Second}, ErrUsage},
 		"a socket":                         {Config{ListenClients: all("unix:///s")}, nil},
-		"open, and said so":                {Config{ListenClients: all("http://0.0.0.0:2379"), Insecure: true}, nil},
+		"open, and said so": {Config{ListenClients: all("http://0.0.0.0:2379"),
+			Insecure: true}, nil},
 		"TLS for all, and said so": {Config{Clients: TLS{Cert: cert, Key: key},
 			ListenClients: all("https://0.0.0.0:2379"), Insecure: true}, nil},
 		"open, with an authority": {Config{Clients: TLS{Cert: cert, Key: key, CA: cert},
@@ -310,7 +320,8 @@ func TestDefaults(t *testing.T) {
 		c.ListenPeers != nil {
 		t.Errorf("data in %s, clients are told %s, peers %v", c.Dir, got, c.ListenPeers)
 	}
-	c, err = (Config{Insecure: true, ListenClients: []url.URL{{Scheme: "http", Host: "0.0.0.0:2379"}}}).complete()
+	c, err = (Config{Insecure: true, ListenClients: []url.URL{{Scheme: "http", Host: "0.0.0.0:2379"}}}).
+		complete()
 	if err != nil {
 		t.Fatal(err)
 	}

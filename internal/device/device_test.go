@@ -32,7 +32,8 @@ func machine(t *testing.T, files map[string]string, env ...string) device.Host {
 		name, value, _ := strings.Cut(kv, "=")
 		vars[name] = value
 	}
-	return device.Host{Root: root, Getenv: func(name string) string { return vars[name] }, Limit: 10 * time.Second}
+	return device.Host{Root: root, Getenv: func(name string) string { return vars[name] },
+		Limit: 10 * time.Second}
 }
 
 // smi is a machine whose nvidia-smi lists n GPUs.
@@ -82,8 +83,9 @@ func TestFind(t *testing.T) {
 			"dev/davinci_manager": "", "dev/davinci2": ""}), device.Any, "npu 0,2,10"},
 		"Kunlun": {machine(t, map[string]string{"dev/xpu0": "", "dev/xpu1": "",
 			"dev/xpuctrl": ""}), device.XPU, "xpu 0,1"},
-		"of another kind than is asked for":   {smi(t, 2), device.NPU, "no npu"},
-		"a variable where there is no device": {machine(t, nil, "CUDA_VISIBLE_DEVICES=0,1"), device.Any, "no gpu"},
+		"of another kind than is asked for": {smi(t, 2), device.NPU, "no npu"},
+		"a variable where there is no device": {machine(t, nil, "CUDA_VISIBLE_DEVICES=0,1"), device.Any,
+			"no gpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := device.Find(t.Context(), c.host, c.kind).String(); got != c.want {
@@ -119,11 +121,15 @@ func TestChoose(t *testing.T) {
 			"FLAGS_selected_gpus=0 PADDLE_LOCAL_DEVICE_IDS=0 FLAGS_selected_accelerators=0",
 			"FLAGS_selected_gpus=1 PADDLE_LOCAL_DEVICE_IDS=1 FLAGS_selected_accelerators=1"}, ""},
 		"some": {smi(t, 4), "2, 3", 2, device.Auto, []string{
-			"CUDA_VISIBLE_DEVICES=2,3 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=0 PADDLE_LOCAL_DEVICE_IDS=0 FLAGS_selected_accelerators=0",
-			"CUDA_VISIBLE_DEVICES=2,3 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=1 PADDLE_LOCAL_DEVICE_IDS=1 FLAGS_selected_accelerators=1"}, ""},
+			"CUDA_VISIBLE_DEVICES=2,3 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=0 " +
+				"PADDLE_LOCAL_DEVICE_IDS=0 FLAGS_selected_accelerators=0",
+			"CUDA_VISIBLE_DEVICES=2,3 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=1 " +
+				"PADDLE_LOCAL_DEVICE_IDS=1 FLAGS_selected_accelerators=1"}, ""},
 		"each its own": {smi(t, 4), "3,2", 2, device.Env, []string{
-			"CUDA_VISIBLE_DEVICES=3 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=0 PADDLE_LOCAL_DEVICE_IDS=0 FLAGS_selected_accelerators=0",
-			"CUDA_VISIBLE_DEVICES=2 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=0 PADDLE_LOCAL_DEVICE_IDS=0 FLAGS_selected_accelerators=0"}, ""},
+			"CUDA_VISIBLE_DEVICES=3 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=0 " +
+				"PADDLE_LOCAL_DEVICE_IDS=0 FLAGS_selected_accelerators=0",
+			"CUDA_VISIBLE_DEVICES=2 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=0 " +
+				"PADDLE_LOCAL_DEVICE_IDS=0 FLAGS_selected_accelerators=0"}, ""},
 		"visibility left alone": {smi(t, 4), "2,3", 2, device.None, []string{
 			"FLAGS_selected_gpus=2 PADDLE_LOCAL_DEVICE_IDS=2 FLAGS_selected_accelerators=2",
 			"FLAGS_selected_gpus=3 PADDLE_LOCAL_DEVICE_IDS=3 FLAGS_selected_accelerators=3"}, ""},
@@ -135,15 +141,20 @@ func TestChoose(t *testing.T) {
 			[]string{"FLAGS_selected_gpus=1 PADDLE_LOCAL_DEVICE_IDS=1 FLAGS_selected_accelerators=1"}, ""},
 		"more workers than devices": {smi(t, 1), "0", 2, device.Auto, []string{"", ""}, ""},
 		"no device was found": {none, "0,1", 2, device.Auto, []string{
-			"CUDA_VISIBLE_DEVICES=0,1 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=0 PADDLE_LOCAL_DEVICE_IDS=0 FLAGS_selected_accelerators=0",
-			"CUDA_VISIBLE_DEVICES=0,1 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=1 PADDLE_LOCAL_DEVICE_IDS=1 FLAGS_selected_accelerators=1"}, ""},
-		"one that does not exist": {smi(t, 2), "0,7", 2, device.Auto, nil, "there is no gpu 7; here: gpu 0,1"},
-		"twice":                   {smi(t, 2), "0,0", 2, device.Auto, nil, "gpu 0 is named twice"},
-		"twice, by id and UUID":   {smi(t, 2), "1,GPU-1", 2, device.Auto, nil, "gpu GPU-1 is named twice"},
+			"CUDA_VISIBLE_DEVICES=0,1 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=0 " +
+				"PADDLE_LOCAL_DEVICE_IDS=0 FLAGS_selected_accelerators=0",
+			"CUDA_VISIBLE_DEVICES=0,1 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=1 " +
+				"PADDLE_LOCAL_DEVICE_IDS=1 FLAGS_selected_accelerators=1"}, ""},
+		"one that does not exist": {smi(t, 2), "0,7", 2, device.Auto, nil,
+			"there is no gpu 7; here: gpu 0,1"},
+		"twice":                 {smi(t, 2), "0,0", 2, device.Auto, nil, "gpu 0 is named twice"},
+		"twice, by id and UUID": {smi(t, 2), "1,GPU-1", 2, device.Auto, nil, "gpu GPU-1 is named twice"},
 		"hidden by the variable": {smi(t, 4, "CUDA_VISIBLE_DEVICES=0,1"), "2", 1, device.Auto, nil,
 			"gpu 2 is here, and CUDA_VISIBLE_DEVICES does not show it"},
-		"no id":                      {smi(t, 2), "zero", 1, device.Auto, nil, `"zero" is no device id; here: gpu 0,1`},
-		"an empty one":               {smi(t, 2), "0,,1", 2, device.Auto, nil, `"" is no device id; here: gpu 0,1`},
+		"no id": {smi(t, 2), "zero", 1, device.Auto, nil,
+			`"zero" is no device id; here: gpu 0,1`},
+		"an empty one": {smi(t, 2), "0,,1", 2, device.Auto, nil,
+			`"" is no device id; here: gpu 0,1`},
 		"no id, and no device here":  {none, "zero", 1, device.Auto, nil, `"zero" is no device id`},
 		"a range is not written so":  {none, "0-3", 1, device.Auto, nil, `"0-3" is no device id`},
 		"twice, where there is none": {none, "1,1", 2, device.Auto, nil, "gpu 1 is named twice"},
@@ -204,8 +215,8 @@ func numa(t *testing.T) device.Host {
 	t.Helper()
 	files := map[string]string{"sys/devices/system/node/possible": "0-3\n"}
 	for node := range 4 {
-		files[fmt.Sprintf("sys/devices/system/node/node%d/cpulist", node)] = fmt.Sprintf("%d-%d,%d-%d\n", node*4,
-			node*4+3, 16+node*4, 16+node*4+3)
+		files[fmt.Sprintf("sys/devices/system/node/node%d/cpulist", node)] = fmt.Sprintf("%d-%d,%d-%d\n",
+			node*4, node*4+3, 16+node*4, 16+node*4+3)
 	}
 	for cpu := range 32 {
 		core := cpu % 16
@@ -244,7 +255,8 @@ func TestNUMA(t *testing.T) {
 		"exclusive": {device.Exclusive, all, []string{"0-3,16-19", "4,5,20,21", "6,7,22,23", "12-15,28-31"}},
 		"core-complex": {device.CoreComplex, all, []string{"0,1,16,17", "4,5,20,21", "6,7,22,23",
 			"12,13,28,29"}},
-		"only what is allowed": {device.Node, device.ParseCPUs("0,5-6,12"), []string{"0", "5,6", "5,6", "12"}},
+		"only what is allowed": {device.Node, device.ParseCPUs("0,5-6,12"),
+			[]string{"0", "5,6", "5,6", "12"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := choice.CPUs(h, c.affinity, 4, c.allowed)

@@ -30,21 +30,27 @@ func TestExplain(t *testing.T) {
 		victim  bool
 	}{
 		"an exception": {
-			Ending{Code: 1, Output: []byte("step 1\nTraceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n    f()\nValueError: bad batch\n")},
+			Ending{Code: 1, Output: []byte("step 1\nTraceback (most recent call last):\n  File \"t.py\", " +
+				"line 3, in <module>\n    f()\nValueError: bad batch\n")},
 			"ValueError: bad batch", `File "t.py", line 3`, false},
 		"torch names the rank before each line": {
-			Ending{Code: 1, Output: []byte("[rank3]: Traceback (most recent call last):\n[rank3]:   File \"t.py\", line 3\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")},
-			"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "CUDA out of memory", false},
+			Ending{Code: 1, Output: []byte("[rank3]: Traceback (most recent call last):\n[rank3]:   File " +
+				"\"t.py\", line 3\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " +
+				"2.00 GiB.\n")},
+			"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "CUDA out of memory",
+			false},
 		"a connection that broke": {Ending{Code: 1, Output: []byte(gloo)}, "", "work.wait()", true},
-		"an abort over a connection that broke": {Ending{Code: 134, Signal: "SIGABRT", Output: []byte(gloo)}, "",
-			"", true},
-		"a kill is no victim whatever it wrote": {Ending{Code: 137, Signal: "SIGKILL", Output: []byte(gloo)}, "",
-			"", false},
+		"an abort over a connection that broke": {Ending{Code: 134, Signal: "SIGABRT", Output: []byte(gloo)},
+			"", "", true},
+		"a kill is no victim whatever it wrote": {Ending{Code: 137, Signal: "SIGKILL", Output: []byte(gloo)},
+			"", "", false},
 		"a broken pipe that was not caught": {Ending{Code: 141, Signal: "SIGPIPE"}, "", "", true},
 		"warnings of the end do not hide the cause": {Ending{Code: 1,
-			Output: []byte("Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad batch\n[W] Connection closed by peer\n\n")}, "ValueError: bad batch", "", false},
+			Output: []byte("Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad " +
+				"batch\n[W] Connection closed by peer\n\n")}, "ValueError: bad batch", "", false},
 		"objects that are left at the end": {
-			Ending{Code: 1, Output: []byte("Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad batch\n" + leaks)},
+			Ending{Code: 1, Output: []byte("Traceback (most recent call last):\n  File \"t.py\", line " +
+				"3\nValueError: bad batch\n" + leaks)},
 			"ValueError: bad batch", `File "t.py", line 3`, false},
 		"objects that are left, of a program without exceptions": {
 			Ending{Code: 3, Output: []byte("up\ntrouble\n\n" + leaks)}, "trouble", "up", false},
@@ -53,25 +59,36 @@ func TestExplain(t *testing.T) {
 				Output: []byte("step 7\n")},
 			"killed by the kernel: out of memory: step 7", "step 7", false},
 		"a chain of exceptions is shown whole": {
-			Ending{Code: 1, Output: []byte("Traceback (most recent call last):\n  File \"a.py\", line 1\nKeyError: 'x'\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"b.py\", line 2\nRuntimeError: no batch\n")},
+			Ending{Code: 1, Output: []byte("Traceback (most recent call last):\n  File \"a.py\", line " +
+				"1\nKeyError: 'x'\n\nDuring handling of the above exception, another exception " +
+				"occurred:\n\nTraceback (most recent call last):\n  File \"b.py\", line 2\nRuntimeError: " +
+				"no batch\n")},
 			"RuntimeError: no batch", "KeyError: 'x'", false},
 		"two exceptions that have nothing to do with each other": {
-			Ending{Code: 1, Output: []byte("Traceback (most recent call last):\n  File \"a.py\", line 1\nKeyError: 'x'\ngoing on\nTraceback (most recent call last):\n  File \"b.py\", line 2\nRuntimeError: no batch\n")},
+			Ending{Code: 1, Output: []byte("Traceback (most recent call last):\n  File \"a.py\", line " +
+				"1\nKeyError: 'x'\ngoing on\nTraceback (most recent call last):\n  File \"b.py\", line " +
+				"2\nRuntimeError: no batch\n")},
 			"RuntimeError: no batch", "b.py", false},
 		"a traceback that is cut off": {
-			Ending{Code: 1, Output: []byte("one\nTraceback (most recent call last):\n  File \"a.py\", line 1\n")},
+			Ending{Code: 1, Output: []byte("one\nTraceback (most recent call last):\n  File \"a.py\", line " +
+				"1\n")},
 			`File "a.py", line 1`, "Traceback", false},
-		"a program without exceptions": {Ending{Code: 3, Output: []byte("up\ntrouble\n")}, "trouble", "up", false},
-		"the bundled trainer": {Ending{Code: 1, Output: []byte("train: step 4: lost connection to rank 2: EOF\n")},
+		"a program without exceptions": {Ending{Code: 3, Output: []byte("up\ntrouble\n")}, "trouble", "up",
+			false},
+		"the bundled trainer": {Ending{Code: 1,
+			Output: []byte("train: step 4: lost connection to rank 2: EOF\n")},
 			"train: step 4: lost connection to rank 2: EOF", "", true},
 		"nothing": {Ending{Code: 3}, "", "", false},
 		"the error file goes before the output": {
-			Ending{Code: 1, ErrorFile: []byte(`{"message":{"message":"ValueError: bad batch","extraInfo":{"py_callstack":"Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad batch\n","timestamp":"1700000000"}}}`), Output: []byte(gloo)},
+			Ending{Code: 1, ErrorFile: []byte(
+				`{"message":{"message":"ValueError: bad batch","extraInfo":{"py_callstack":"Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad batch\n","timestamp":"1700000000"}}}`), Output: []byte(gloo)},
 			"ValueError: bad batch", `File "t.py", line 3`, false},
 		"an error file of a victim": {
-			Ending{Code: 1, ErrorFile: []byte(`{"message":{"message":"RuntimeError: [pair.cc:598] Connection closed by peer","extraInfo":{"py_callstack":"","timestamp":"1700000000"}}}`)},
+			Ending{Code: 1, ErrorFile: []byte(
+				`{"message":{"message":"RuntimeError: [pair.cc:598] Connection closed by peer","extraInfo":{"py_callstack":"","timestamp":"1700000000"}}}`)},
 			"", "", true},
-		"an error file with a plain string": {Ending{Code: 1, ErrorFile: []byte(`{"message":"no data\nat all"}`)},
+		"an error file with a plain string": {Ending{Code: 1,
+			ErrorFile: []byte(`{"message":"no data\nat all"}`)},
 			"no data", "at all", false},
 		"an error file that was cut": {Ending{Code: 1, ErrorFile: []byte(`{"message":{"mess`),
 			Output: []byte("trouble\n")}, "trouble", "", false},
@@ -96,7 +113,8 @@ func TestExplain(t *testing.T) {
 func TestExplainIsBounded(t *testing.T) {
 	long := strings.Repeat("é", 3<<10)
 	for name, e := range map[string]Ending{
-		"output": {Code: 1, Output: []byte("first\n" + long + "\nTraceback (most recent call last):\n  " + long +
+		"output": {Code: 1, Output: []byte("first\n" + long + "\nTraceback (most recent call last):\n  " +
+			long +
 			"\nValueError: " + long)},
 		"one line":   {Code: 1, Output: []byte(long)},
 		"error file": {Code: 1, ErrorFile: []byte(`{"message":"` + long + `"}`)},

@@ -46,19 +46,23 @@ func TestFindBehind(t *testing.T) {
 		others Standstill
 		reason string
 	}{
-		"stopped":                {Standstill{State: "T"}, waiting, "is stopped"},
-		"a disk does not answer": {Standstill{State: "D", WChan: "nfs_wait"}, waiting, "holds it in nfs_wait"},
+		"stopped": {Standstill{State: "T"}, waiting, "is stopped"},
+		"a disk does not answer": {Standstill{State: "D", WChan: "nfs_wait"}, waiting,
+			"holds it in nfs_wait"},
 		"behind by its step": {Standstill{State: "S", Progress: `{"step":4}`},
 			Standstill{State: "S", Progress: `{"step":5}`}, "it is at step 4, others are at 5"},
 		"a stuck loader": {Standstill{State: "S", Stack: inLoader}, waiting,
-			"it stands in get (/usr/lib/python3.11/queue.py:180), called by batches (train.py:33), and 4 of 5 ranks wait for it in all_reduce"},
-		"seen by py-spy": {Standstill{State: "S", Stack: byPySpy}, waiting, "it stands in get (queue.py:180)"},
+			"it stands in get (/usr/lib/python3.11/queue.py:180), called by batches (train.py:33), and 4 " +
+				"of 5 ranks wait for it in all_reduce"},
+		"seen by py-spy": {Standstill{State: "S", Stack: byPySpy}, waiting,
+			"it stands in get (queue.py:180)"},
 		"a skipped collective": {Standstill{State: "S", Stack: inBarrier}, waiting,
 			"it stands in step (train.py:44), the others in step (train.py:40)"},
 		"no stacks": {Standstill{State: "S", WChan: "pipe_read"}, Standstill{State: "S", WChan: "ep_poll"},
 			"it sleeps in pipe_read, the others in ep_poll"},
 		"no stacks, only calls": {Standstill{State: "S", Syscall: "0 0x3 0x7f"},
-			Standstill{State: "S", Syscall: "232 0x4"}, "it sleeps in system call 0, the others in system call 232"},
+			Standstill{State: "S", Syscall: "232 0x4"},
+			"it sleeps in system call 0, the others in system call 232"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ranks []Standstill
@@ -80,7 +84,8 @@ func TestFindBehind(t *testing.T) {
 
 func TestFindBehindOfOne(t *testing.T) {
 	got := FindBehind([]Standstill{{Rank: 0, State: "S", Stack: inLoader}})
-	if got.Rank != 0 || got.Reason != "it stands in get (/usr/lib/python3.11/queue.py:180), called by batches (train.py:33)" ||
+	if got.Rank != 0 ||
+		got.Reason != "it stands in get (/usr/lib/python3.11/queue.py:180), called by batches (train.py:33)" ||
 		!strings.HasPrefix(got.Stack, "get (") {
 		t.Errorf("%+v", got)
 	}
@@ -99,14 +104,16 @@ func TestBehindIsBounded(t *testing.T) {
 	long := strings.Repeat("long\nname ", 100_000)
 	stack := "  File \"t.py\", line 8 in " + strings.Repeat("n", 1_000_000) + "\n"
 	for name, ranks := range map[string][]Standstill{
-		"kernel":     {{Rank: 0, State: "D", WChan: long}, {Rank: 1}},
-		"collective": {{Rank: 0, Collective: &Collective{1, "a"}}, {Rank: 1, Collective: &Collective{2, long}}},
-		"stack":      {{Rank: 0, Stack: stack}},
+		"kernel": {{Rank: 0, State: "D", WChan: long}, {Rank: 1}},
+		"collective": {{Rank: 0, Collective: &Collective{1, "a"}},
+			{Rank: 1, Collective: &Collective{2, long}}},
+		"stack": {{Rank: 0, Stack: stack}},
 	} {
 		b := FindBehind(ranks)
 		if b.Rank != 0 || b.Reason == "" || len(b.Reason) > maxMessage || strings.Contains(b.Reason, "\n") ||
 			len(b.Stack) > maxDetail {
-			t.Errorf("%s: rank %d, a reason of %d bytes, a stack of %d", name, b.Rank, len(b.Reason), len(b.Stack))
+			t.Errorf("%s: rank %d, a reason of %d bytes, a stack of %d", name, b.Rank, len(b.Reason),
+				len(b.Stack))
 		}
 	}
 }

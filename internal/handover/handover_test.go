@@ -397,7 +397,8 @@ func TestStoreIsBounded(t *testing.T) {
 	if r := do(Request{Op: "get", Keys: []string{"v", "v"}}); r.Error != "" || len(r.Values) != 2 {
 		t.Errorf("two values of 1 MiB: %q", r.Error)
 	}
-	if r := do(Request{Op: "get", Keys: slices.Repeat([]string{"v"}, 1000)}); !strings.Contains(r.Error, "more than") {
+	if r := do(Request{Op: "get", Keys: slices.Repeat([]string{"v"}, 1000)}); !strings.Contains(r.Error,
+		"more than") {
 		t.Errorf("one value, a thousand times: %q, %d values", r.Error, len(r.Values))
 	}
 	key := strings.Repeat("k", 1<<20)
@@ -407,7 +408,8 @@ func TestStoreIsBounded(t *testing.T) {
 	if s.bytes > mostBytes || len(s.values) > mostBytes>>20 {
 		t.Errorf("%d keys of 1 MiB are kept", len(s.values))
 	}
-	for _, r := range []Request{{Op: "add", Keys: []string{key}}, {Op: "set", Keys: []string{key}, Values: [][]byte{nil}},
+	for _, r := range []Request{{Op: "add", Keys: []string{key}},
+		{Op: "set", Keys: []string{key}, Values: [][]byte{nil}},
 		{Op: "compare", Keys: []string{key}, Values: [][]byte{nil, nil}}} {
 		if got := do(r); !strings.Contains(got.Error, "full") {
 			t.Errorf("%s in a store that is full: %+v", r.Op, got)

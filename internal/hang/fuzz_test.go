@@ -35,8 +35,11 @@ var seventh = diagnosis.Collective{Seq: 7, Name: "gloo:all_reduce"}
 
 func watchOf(t *testing.T, to http.RoundTripper) *Watch {
 	members := []membership.Ref{{Node: "a"}, {Node: "b"}}
-	return &Watch{World: World{Job: "x", Generation: 7, Slots: 2, Members: members}, Node: "a", Logs: t.TempDir(),
-		Timeout: time.Second, Workers: still{[]Evidence{{Rank: 0, State: "S", Collective: &seventh}, {Rank: 1, State: "S", Collective: &seventh}}},
+	return &Watch{World: World{Job: "x", Generation: 7, Slots: 2, Members: members}, Node: "a",
+		Logs:    t.TempDir(),
+		Timeout: time.Second,
+		Workers: still{[]Evidence{{Rank: 0, State: "S", Collective: &seventh},
+			{Rank: 1, State: "S", Collective: &seventh}}},
 		To: func(membership.Ref) http.RoundTripper { return to }}
 }
 
@@ -51,12 +54,13 @@ func FuzzEvidence(f *testing.F) {
 		w := watchOf(t, answers(answer))
 		w.allSilent(t.Context())
 		found := w.examine(t.Context())
-		if found == nil || found.Rank < 0 || found.Rank > 3 || !strings.Contains(found.Bundle, "evidence of all ranks") {
+		if found == nil || found.Rank < 0 || found.Rank > 3 ||
+			!strings.Contains(found.Bundle, "evidence of all ranks") {
 			t.Fatalf("%+v", found)
 		}
 		if strings.Contains(found.Message, "\n") || len(found.Message) > 1<<10 || len(found.Detail) > 8<<10 {
-			t.Errorf("a message of %d bytes with a detail of %d: %.200q", len(found.Message), len(found.Detail),
-				found.Message)
+			t.Errorf("a message of %d bytes with a detail of %d: %.200q", len(found.Message),
+				len(found.Detail), found.Message)
 		}
 	})
 }

@@ -69,7 +69,8 @@ if pid == 0: stand_still()
 print("up", flush=True)
 stand_still()`)
 	e := inspected(t, pid, dir, func(e Evidence) bool { return e.Stack != "" })
-	if !strings.Contains(e.Stack, "in stand_still") || e.State == "" || !strings.Contains(e.Threads, "python3 ") {
+	if !strings.Contains(e.Stack, "in stand_still") || e.State == "" ||
+		!strings.Contains(e.Threads, "python3 ") {
 		t.Errorf("%+v", e)
 	}
 	again := inspected(t, pid, dir, func(e Evidence) bool { return e.Stack != "" })
@@ -152,7 +153,8 @@ func TestBundleIsBounded(t *testing.T) {
 	for _, f := range files {
 		names = append(names, filepath.Base(f))
 	}
-	if got := strings.Join(names, " "); got != "rank-0.flight.json rank-0.txt rank-1.flight rank-1.txt summary.txt" {
+	if got := strings.Join(names,
+		" "); got != "rank-0.flight.json rank-0.txt rank-1.flight rank-1.txt summary.txt" {
 		t.Error(got)
 	}
 	large := Evidence{Stack: strings.Repeat("x", 1<<20), Threads: strings.Repeat("x", 1<<20),
@@ -169,8 +171,8 @@ func TestBundleIsBounded(t *testing.T) {
 func TestWhatTheUserSetStays(t *testing.T) {
 	t.Parallel()
 	env := Tell([]string{"A=1"}, "/run/3/0")
-	for name, want := range map[string]string{"PYTHONFAULTHANDLER": "1", "ELASTIC_EVIDENCE": "/run/3/0/evidence",
-		"TORCH_FR_BUFFER_SIZE":         "1000",
+	for name, want := range map[string]string{"PYTHONFAULTHANDLER": "1",
+		"ELASTIC_EVIDENCE": "/run/3/0/evidence", "TORCH_FR_BUFFER_SIZE": "1000",
 		"TORCH_NCCL_TRACE_BUFFER_SIZE": "1000", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/run/3/0/flight."} {
 		if !slices.Contains(env, name+"="+want) {
 			t.Errorf("%s: %q", name, env)

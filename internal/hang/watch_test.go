@@ -113,7 +113,8 @@ const (
 func TestAllLookBeforeOneIsEnded(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, &group{node: "a", stacks: []string{inReduce, inReduce}},
-		&group{node: "b", stacks: []string{inReduce, inLock}}, &group{node: "c", stacks: []string{inReduce, inReduce}})
+		&group{node: "b", stacks: []string{inReduce, inLock}},
+		&group{node: "c", stacks: []string{inReduce, inReduce}})
 	f := l.run(t.Context(), "a")
 	if f == nil || f.Rank != 3 || !strings.Contains(f.Message,
 		"it stands in lock (train.py:8), and 5 of 6 ranks wait for it in all_reduce") {
@@ -124,7 +125,8 @@ func TestAllLookBeforeOneIsEnded(t *testing.T) {
 	if fmt.Sprint(looks) != "[look at a look at b look at c]" || len(l.story) != 6 {
 		t.Errorf("%q", l.story)
 	}
-	if !strings.Contains(f.Detail, "lock (train.py:8)") || !strings.Contains(f.Detail, "evidence of all ranks: ") {
+	if !strings.Contains(f.Detail, "lock (train.py:8)") ||
+		!strings.Contains(f.Detail, "evidence of all ranks: ") {
 		t.Errorf("%s", f.Detail)
 	}
 }

@@ -36,9 +36,10 @@ func TestDecide(t *testing.T) {
 		"never agreed, np is younger":        {older, kube.SetReplicas, 2, false},
 		"never agreed, in the same second":   {sameSecond, kube.SetNP, 4, false},
 		"no pods wanted":                     {exact(0, 2, 2), kube.None, 0, true},
-		"range, inside":                      {kube.Sizes{Replicas: 3, NP: 4, Min: 1, Max: 4}, kube.None, 0, false},
-		"range, above":                       {kube.Sizes{Replicas: 6, NP: 4, Min: 1, Max: 4}, kube.None, 0, true},
-		"range, below":                       {kube.Sizes{Replicas: 1, NP: 4, Min: 2, Max: 4}, kube.None, 0, true},
+		"range, inside": {kube.Sizes{Replicas: 3, NP: 4, Min: 1, Max: 4}, kube.None, 0,
+			false},
+		"range, above": {kube.Sizes{Replicas: 6, NP: 4, Min: 1, Max: 4}, kube.None, 0, true},
+		"range, below": {kube.Sizes{Replicas: 1, NP: 4, Min: 2, Max: 4}, kube.None, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := kube.Decide(c.sizes)

@@ -128,7 +128,8 @@ func (j *jobs) Read(_ context.Context, _ string, since int64) (kube.Job, error) 
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	job := j.job
-	job.Events = slices.DeleteFunc(slices.Clone(job.Events), func(e kube.Happened) bool { return e.Rev <= since })
+	job.Events = slices.DeleteFunc(slices.Clone(job.Events),
+		func(e kube.Happened) bool { return e.Rev <= since })
 	return job, j.err
 }
 
@@ -180,7 +181,8 @@ func run(t *testing.T, s *server, api *kube.Client, j *jobs) (looks func(n int),
 func TestSyncBothWays(t *testing.T) {
 	s, api := serve(t)
 	s.put("a", "x", 2)
-	j := &jobs{job: kube.Job{NP: 2, Min: 2, Max: 2, Status: map[string]string{"state": "running", "status.json": "{}"},
+	j := &jobs{job: kube.Job{NP: 2, Min: 2, Max: 2,
+		Status: map[string]string{"state": "running", "status.json": "{}"},
 		Events: []kube.Happened{{Rev: 7, Kind: "world_running", Text: "generation 1 running"}}}}
 	looks, _ := run(t, s, api, j)
 	looks(3)
@@ -222,7 +224,8 @@ func TestSyncWarnsOutsideOfTheRange(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	want := []string{"ElasticSize: replicas is 6 and the job takes at most 4: the other pods stand by as spares",
+	want := []string{"ElasticSize: replicas is 6 and the job takes at most 4: the other pods stand by as " +
+		"spares",
 		"ElasticSize: replicas is 1 and the job needs at least 2: training waits"}
 	if !slices.Equal(s.events, want) {
 		t.Errorf("events %q, want %q", s.events, want)
@@ -268,13 +271,15 @@ func TestJobsThatCannotNameAConfigMap(t *testing.T) {
 			j := &jobs{job: kube.Job{NP: 2, Min: 2, Max: 4, Status: map[string]string{"status.json": "{}"}}}
 			looks, said := run(t, s, api, j)
 			looks(3)
-			want := "a: elastic.dev/job=" + name + ` is not kept equal: "elastic-` + name + `" cannot name a ConfigMap`
+			want := "a: elastic.dev/job=" + name + ` is not kept equal: "elastic-` + name +
+				`" cannot name a ConfigMap`
 			if lines := said(); len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
 				t.Errorf("told %q, want one line that begins with %q", lines, want)
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if _, written := s.config["elastic-"+name+"/status.json"]; written || s.config["elastic-x.y-1/status.json"] == "" {
+			if _, written := s.config["elastic-"+name+"/status.json"]; written ||
+				s.config["elastic-x.y-1/status.json"] == "" {
 				t.Errorf("ConfigMaps %v", s.config)
 			}
 		})

@@ -27,9 +27,10 @@ func example(t *testing.T) launch.Inputs {
 		Job: "x", Generation: 3, MaxRestarts: 3,
 		Node: "b", NodeRank: 1, Nodes: 2,
 		FirstRank: 2, Workers: 2, WorldSize: 4, PreviousWorldSize: 2,
-		CheckpointDir: "/ckpt", Resume: &launch.Resume{From: "/ckpt/step-120", Step: &step, Samples: &samples},
-		RunDir: "/run",
-		Plan:   plan, LRScale: base.LRScale(4),
+		CheckpointDir: "/ckpt",
+		Resume:        &launch.Resume{From: "/ckpt/step-120", Step: &step, Samples: &samples},
+		RunDir:        "/run",
+		Plan:          plan, LRScale: base.LRScale(4),
 		MasterHost: "10.0.0.1", MasterPort: 41873, PaddlePort: 41874,
 		Endpoints: []string{"10.0.0.1:41001", "10.0.0.1:41002", "10.0.0.2:42001", "10.0.0.2:42002"},
 		Hosts:     []string{"10.0.0.1", "10.0.0.2"}, LogDir: "/log",
@@ -65,12 +66,14 @@ func TestExampleOfTheContract(t *testing.T) {
 func TestRanksAcrossWorkers(t *testing.T) {
 	for local, e := range launch.Environ(example(t)) {
 		m := values(t, e)
-		for _, name := range []string{"RANK", "ROLE_RANK", "ELASTIC_RANK", "PADDLE_TRAINER_ID", "PADDLE_GLOBAL_RANK"} {
+		for _, name := range []string{"RANK", "ROLE_RANK", "ELASTIC_RANK", "PADDLE_TRAINER_ID",
+			"PADDLE_GLOBAL_RANK"} {
 			if want := fmt.Sprint(2 + local); m[name] != want {
 				t.Errorf("local rank %d: %s=%s, want %s", local, name, m[name], want)
 			}
 		}
-		for _, name := range []string{"LOCAL_RANK", "ELASTIC_LOCAL_RANK", "PADDLE_LOCAL_RANK", "PADDLE_RANK_IN_NODE"} {
+		for _, name := range []string{"LOCAL_RANK", "ELASTIC_LOCAL_RANK", "PADDLE_LOCAL_RANK",
+			"PADDLE_RANK_IN_NODE"} {
 			if want := fmt.Sprint(local); m[name] != want {
 				t.Errorf("local rank %d: %s=%s, want %s", local, name, m[name], want)
 			}
@@ -84,10 +87,10 @@ func TestInherited(t *testing.T) {
 	in := example(t)
 	given := launch.Environ(in)[0]
 	in.Plan, in.PaddlePort, in.Endpoints = nil, 0, nil
-	chosen := []string{"OMP_NUM_THREADS", "PADDLE_DISTRI_BACKEND", "PADDLE_WITH_GLOO", "PADDLE_GLOO_RENDEZVOUS",
-		"PADDLE_GLOO_FS_PATH"}
-	keep := []string{"PATH=/bin", "CUDA_VISIBLE_DEVICES=3,1", "ELASTIC_SERVER=a:2379", "PADDLE_DISTRI_BACKEND=gloo",
-		"X=a=b", "RANKS=9", "MASTERS=9"}
+	chosen := []string{"OMP_NUM_THREADS", "PADDLE_DISTRI_BACKEND", "PADDLE_WITH_GLOO",
+		"PADDLE_GLOO_RENDEZVOUS", "PADDLE_GLOO_FS_PATH"}
+	keep := []string{"PATH=/bin", "CUDA_VISIBLE_DEVICES=3,1", "ELASTIC_SERVER=a:2379",
+		"PADDLE_DISTRI_BACKEND=gloo", "X=a=b", "RANKS=9", "MASTERS=9"}
 	in.Inherited = slices.Clone(keep)
 	for _, kv := range given {
 		name, _, _ := strings.Cut(kv, "=")
@@ -111,8 +114,8 @@ func TestInherited(t *testing.T) {
 		if m["MARK"] != "mine" {
 			t.Errorf("mark %q", m["MARK"])
 		}
-		for _, name := range []string{"ELASTIC_BATCH_SIZE", "ELASTIC_LR", "PADDLE_MASTER", "PADDLE_TRAINER_ENDPOINTS",
-			"PADDLE_CURRENT_ENDPOINT"} {
+		for _, name := range []string{"ELASTIC_BATCH_SIZE", "ELASTIC_LR", "PADDLE_MASTER",
+			"PADDLE_TRAINER_ENDPOINTS", "PADDLE_CURRENT_ENDPOINT"} {
 			if v, ok := m[name]; ok {
 				t.Errorf("%s=%s, want none", name, v)
 			}
@@ -145,7 +148,8 @@ func TestOnlyIfUnset(t *testing.T) {
 			in := example(t)
 			in.Inherited, in.Workers, in.Devices = c.inherited, c.workers, c.devices
 			m := values(t, launch.Environ(in)[0])
-			got := []string{m["OMP_NUM_THREADS"], m["TORCH_NCCL_ASYNC_ERROR_HANDLING"], m["PADDLE_DISTRI_BACKEND"]}
+			got := []string{m["OMP_NUM_THREADS"], m["TORCH_NCCL_ASYNC_ERROR_HANDLING"],
+				m["PADDLE_DISTRI_BACKEND"]}
 			if d := cmp.Diff([]string{c.omp, c.nccl, c.backend}, got); d != "" {
 				t.Errorf("threads, errors of NCCL, backend (-want +got)\n%s", d)
 			}
@@ -165,7 +169,8 @@ func TestDevices(t *testing.T) {
 		m := values(t, e)
 		for name, want := range map[string]string{"CUDA_VISIBLE_DEVICES": fmt.Sprint(2 + local),
 			"FLAGS_selected_gpus": "0", "LOCAL_RANK": "0",
-			"ELASTIC_LOCAL_RANK": fmt.Sprint(local), "PADDLE_LOCAL_RANK": fmt.Sprint(local), "ROLE_NAME": "learner"} {
+			"ELASTIC_LOCAL_RANK": fmt.Sprint(local), "PADDLE_LOCAL_RANK": fmt.Sprint(local),
+			"ROLE_NAME": "learner"} {
 			if m[name] != want {
 				t.Errorf("worker %d: %s=%s, want %s", local, name, m[name], want)
 			}
@@ -200,7 +205,8 @@ func TestRecords(t *testing.T) {
 	if err := json.Unmarshal([]byte(found["backup_env.3.json"]), &backup); err != nil {
 		t.Fatal(err)
 	}
-	if backup["PADDLE_TRAINER_ENDPOINTS"] != strings.Join(in.Endpoints, ",") || backup["PADDLE_TRAINER_ID"] != "3" {
+	if backup["PADDLE_TRAINER_ENDPOINTS"] != strings.Join(in.Endpoints, ",") ||
+		backup["PADDLE_TRAINER_ID"] != "3" {
 		t.Errorf("backup_env.3.json: %.200v", backup)
 	}
 }
@@ -217,8 +223,8 @@ func TestFirstGenerationWithoutCheckpointBatchOrRate(t *testing.T) {
 			t.Errorf("%s=%q (there: %v), want %q", name, got, ok, want)
 		}
 	}
-	for _, name := range []string{"ELASTIC_GLOBAL_BATCH_SIZE", "ELASTIC_BATCH_SIZE", "ELASTIC_GRAD_ACCUM_STEPS",
-		"ELASTIC_LOSS_WEIGHT", "ELASTIC_LR"} {
+	for _, name := range []string{"ELASTIC_GLOBAL_BATCH_SIZE", "ELASTIC_BATCH_SIZE",
+		"ELASTIC_GRAD_ACCUM_STEPS", "ELASTIC_LOSS_WEIGHT", "ELASTIC_LR"} {
 		if v, ok := m[name]; ok {
 			t.Errorf("%s=%s, want none", name, v)
 		}

@@ -16,7 +16,8 @@ func TestPythonScript(t *testing.T) {
 		return path
 	}
 	python := file("python3.12", "\x7fELF…")
-	script, module := func(name string) Script { return Script{"script", name} }, func(name string) Script { return Script{"module", name} }
+	script, module := func(name string) Script { return Script{"script", name} },
+		func(name string) Script { return Script{"module", name} }
 	for _, c := range []struct {
 		name    string
 		program string
@@ -25,7 +26,8 @@ func TestPythonScript(t *testing.T) {
 	}{
 		{"script", python, []string{"train.py", "-E"}, script("train.py")},
 		{"unbuffered", python, []string{"-u", "train.py"}, script("train.py")},
-		{"switches together", python, []string{"-uB", "-W", "error", "-Xdev", "train.py"}, script("train.py")},
+		{"switches together", python, []string{"-uB", "-W", "error", "-Xdev", "train.py"},
+			script("train.py")},
 		{"module", python, []string{"-u", "-m", "pkg.train", "x"}, module("pkg.train")},
 		{"module in one word", python, []string{"-umpkg"}, module("pkg")},
 		{"no environment", python, []string{"-E", "train.py"}, Script{}},

@@ -27,7 +27,8 @@ func taskInputs(t *testing.T, s *roles.Spec, size roles.Size, rank int, ports ..
 // paddles are the variables that a worker is told, without those of this project.
 func paddles(env []string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
-		return strings.HasPrefix(kv, "ELASTIC_") || strings.HasPrefix(kv, "PYTHON") || strings.HasPrefix(kv, "OMP_")
+		return strings.HasPrefix(kv, "ELASTIC_") || strings.HasPrefix(kv, "PYTHON") ||
+			strings.HasPrefix(kv, "OMP_")
 	})
 	slices.Sort(env)
 	return env
@@ -38,8 +39,8 @@ func paddles(env []string) []string {
 func TestEnvironmentOfServersAndTrainers(t *testing.T) {
 	t.Parallel()
 	spec := roles.Spec{Mode: roles.PS, Servers: make([]string, 1), Trainers: make([]string, 2)}
-	in := taskInputs(t, &spec, roles.Size{Nodes: 1}, 0, "127.0.0.1:18913", "127.0.0.1:10025", "127.0.0.1:34008",
-		"127.0.0.1:23053")
+	in := taskInputs(t, &spec, roles.Size{Nodes: 1}, 0, "127.0.0.1:18913", "127.0.0.1:10025",
+		"127.0.0.1:34008", "127.0.0.1:23053")
 	in.DeviceIDs = []string{"0", "1"}
 	given := launch.Given(in)
 	common := `PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:34008 PADDLE_TRAINER_ENDPOINTS=127.0.0.1:18913,127.0.0.1:10025
@@ -67,9 +68,11 @@ func TestEnvironmentOfServersAndTrainers(t *testing.T) {
 // The stages of a heterogeneous job know the stage before and the one after theirs.
 func TestEnvironmentOfStages(t *testing.T) {
 	t.Parallel()
-	spec := roles.Spec{Mode: roles.PSHeter, Servers: []string{"10.0.0.1:6170"}, Trainers: []string{"10.0.0.1:6171",
-		"10.0.0.2:6171"}, Heter: [][]string{{"10.0.0.1:6172"}, {"10.0.0.2:6172"}}, HeterDevices: []string{"cpu", "gpu",
-		"cpu"}}
+	spec := roles.Spec{Mode: roles.PSHeter, Servers: []string{"10.0.0.1:6170"},
+		Trainers: []string{"10.0.0.1:6171",
+			"10.0.0.2:6171"}, Heter: [][]string{{"10.0.0.1:6172"}, {"10.0.0.2:6172"}},
+		HeterDevices: []string{"cpu", "gpu",
+			"cpu"}}
 	in := taskInputs(t, &spec, roles.Size{Nodes: 2, Hosts: spec.Hosts()}, 1, "10.0.0.1:1", "10.0.0.1:2",
 		"10.0.0.1:3", "10.0.0.1:4", "10.0.0.2:1", "10.0.0.2:2", "10.0.0.2:3")
 	given := launch.Given(in)
@@ -87,7 +90,8 @@ func TestEnvironmentOfStages(t *testing.T) {
 			}
 		}
 	}
-	if id := slices.IndexFunc(given[1], func(kv string) bool { return strings.HasPrefix(kv, "PADDLE_TRAINER_ID=") }); id >= 0 {
+	if id := slices.IndexFunc(given[1],
+		func(kv string) bool { return strings.HasPrefix(kv, "PADDLE_TRAINER_ID=") }); id >= 0 {
 		t.Error("a heter worker has a trainer's id")
 	}
 }
@@ -95,11 +99,14 @@ func TestEnvironmentOfStages(t *testing.T) {
 func TestLinesAboutServers(t *testing.T) {
 	t.Parallel()
 	spec := roles.Spec{Mode: roles.PS, Servers: make([]string, 1), Trainers: make([]string, 2)}
-	in := taskInputs(t, &spec, roles.Size{Nodes: 1}, 0, "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4")
+	in := taskInputs(t, &spec, roles.Size{Nodes: 1}, 0, "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3",
+		"127.0.0.1:4")
 	said := launch.AnnounceTasks(in, "log", time.Now())
-	for _, want := range []string{"] Local server start 1 processes. First process distributed environment info",
+	for _, want := range []string{"] Local server start 1 processes. First process distributed environment " +
+		"info",
 		"] Local worker start 2 processes. First", "PSERVER", "TRAINER", "127.0.0.1:1,127.0.0.1:2",
-		"Please check servers, workers and heter_worker logs in log/workerlog.*, log/serverlog.* and log/heterlog.*"} {
+		"Please check servers, workers and heter_worker logs in log/workerlog.*, log/serverlog.* and " +
+			"log/heterlog.*"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}
@@ -117,7 +124,8 @@ func TestLinesAboutServers(t *testing.T) {
 // What is said at the end names what was ended on this node.
 func TestLinesAboutTheEnd(t *testing.T) {
 	t.Parallel()
-	const through, heter, servers = "all workers exit, going to finish", "all heter_worker are killed", "all parameter server are killed"
+	const through, heter, servers = "all workers exit, going to finish", "all heter_worker are killed",
+		"all parameter server are killed"
 	of := func(all ...roles.Role) (tasks []roles.Task) {
 		for _, role := range all {
 			tasks = append(tasks, roles.Task{Role: role})
@@ -128,10 +136,12 @@ func TestLinesAboutTheEnd(t *testing.T) {
 		tasks []roles.Task
 		want  []string
 	}{
-		"trainers alone":          {of(roles.Trainer), []string{through}},
-		"and servers":             {of(roles.Trainer, roles.Server, roles.Server), []string{through, servers}},
-		"and heter workers":       {of(roles.Trainer, roles.Heter), []string{through, heter}},
-		"servers and heter":       {of(roles.Server, roles.Heter, roles.Trainer), []string{through, heter, servers}},
+		"trainers alone": {of(roles.Trainer), []string{through}},
+		"and servers": {of(roles.Trainer, roles.Server, roles.Server),
+			[]string{through, servers}},
+		"and heter workers": {of(roles.Trainer, roles.Heter), []string{through, heter}},
+		"servers and heter": {of(roles.Server, roles.Heter, roles.Trainer),
+			[]string{through, heter, servers}},
 		"trainers, a coordinator": {of(roles.Trainer, roles.Coordinator), []string{through}},
 	} {
 		lines := launch.AnnounceEnd(c.tasks, time.Now())

@@ -49,8 +49,8 @@ func TestLocate(t *testing.T) {
 			"XDG_RUNTIME_DIR": "r"}, tmp, "/h/.local/state/elastic/" + host + "/elasticd", time.Minute},
 		"another user's runtime": {"/s", map[string]string{"XDG_RUNTIME_DIR": theirs}, tmp, "/s/" + host +
 			"/elasticd", time.Minute},
-		"a runtime that is not there": {"/s", map[string]string{"XDG_RUNTIME_DIR": "/nowhere/run/user/1"}, tmp,
-			"/s/" + host + "/elasticd", time.Minute},
+		"a runtime that is not there": {"/s", map[string]string{"XDG_RUNTIME_DIR": "/nowhere/run/user/1"},
+			tmp, "/s/" + host + "/elasticd", time.Minute},
 		"a runtime that can be made": {"/s", map[string]string{"XDG_RUNTIME_DIR": own + "/new"}, own +
 			"/new/elastic", "/s/" + host + "/elasticd", time.Minute},
 		"a shorter idle time, for tests": {"/s", map[string]string{local.IdleEnv: "2s"}, tmp, "/s/" + host +

@@ -52,7 +52,8 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		elasticd = filepath.Join(dir, "elasticd")
-		if out, err := exec.Command("go", "build", "-o", elasticd, "../../cmd/elasticd").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-o", elasticd, "../../cmd/elasticd").
+			CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build elasticd: %v\n%s", err, out)
 			return 1
 		}
@@ -69,8 +70,8 @@ func place(t *testing.T) local.Runtime {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	r := local.Runtime{Dir: filepath.Join(dir, "run"), Data: filepath.Join(dir, "state", "elasticd"), Idle: time.Minute,
-		Bin: elasticd}
+	r := local.Runtime{Dir: filepath.Join(dir, "run"), Data: filepath.Join(dir, "state", "elasticd"),
+		Idle: time.Minute, Bin: elasticd}
 	t.Cleanup(func() { end(t, r, syscall.SIGTERM) })
 	return r
 }
@@ -203,7 +204,8 @@ func TestServerIsDetached(t *testing.T) {
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	f := strings.Fields(rest) // state ppid pgrp session
 	own, _ := unix.Getsid(0)
-	if f[1] == strconv.Itoa(os.Getpid()) || f[2] == strconv.Itoa(unix.Getpgrp()) || f[3] == strconv.Itoa(own) {
+	if f[1] == strconv.Itoa(os.Getpid()) || f[2] == strconv.Itoa(unix.Getpgrp()) ||
+		f[3] == strconv.Itoa(own) {
 		t.Errorf("parent %s, group %s, session %s; the test has %d, %d, %d", f[1], f[2], f[3], os.Getpid(),
 			unix.Getpgrp(), own)
 	}
@@ -409,7 +411,8 @@ func TestStartFails(t *testing.T) {
 		r.Bin = broken
 		_, _, err := local.Ensure(t.Context(), r)
 		var p *local.Problem
-		if !errors.Is(err, local.ErrStart) || !errors.As(err, &p) || strings.Join(p.Log, "|") != "no disk left" {
+		if !errors.Is(err, local.ErrStart) || !errors.As(err, &p) ||
+			strings.Join(p.Log, "|") != "no disk left" {
 			t.Fatalf("error %v, log %q", err, p.Log)
 		}
 	}

@@ -25,7 +25,8 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"line":{"generation":-1}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		lines := 0
-		_ = Fetch(t.Context(), answering{bytes.NewReader(body)}, Query{}, func(Line) error { lines++; return nil })
+		_ = Fetch(t.Context(), answering{bytes.NewReader(body)}, Query{},
+			func(Line) error { lines++; return nil })
 		if lines > len(body) {
 			t.Errorf("%d lines of %d bytes", lines, len(body))
 		}

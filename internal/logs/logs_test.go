@@ -16,7 +16,9 @@ import (
 )
 
 func header(generation, rank int) string {
-	return fmt.Sprintf("---- elastic: generation %d, rank %d, world size 4, node b, job x, 2026-11-21T12:03:17.310Z ----\n", generation, rank)
+	return fmt.Sprintf(
+		"---- elastic: generation %d, rank %d, world size 4, node b, job x, 2026-11-21T12:03:17.310Z ----\n",
+		generation, rank)
 }
 
 func write(t *testing.T, dir string, files map[string]string) {
@@ -52,8 +54,9 @@ func TestRead(t *testing.T) {
 		"workerlog.2":     strings.Replace(header(1, 5), "job x", "job y", 1) + "of another job\n",
 		"workerlog.2.1":   header(4, 2) + "four, before another job ran here\n",
 		"serverlog.0":     strings.Replace(header(3, 0), "rank 0", "server 2", 1) + "serves\n",
-		"workerlog.3":     "---- elastic: since generation 3, waiting worker, node b, job x, 2026-11-21T12:03:17.310Z ----\nwaits\n",
-		"endpoints.log":   "PADDLE_TRAINER_ENDPOINTS: \n",
+		"workerlog.3": "---- elastic: since generation 3, waiting worker, node b, job x, " +
+			"2026-11-21T12:03:17.310Z ----\nwaits\n",
+		"endpoints.log": "PADDLE_TRAINER_ENDPOINTS: \n",
 	})
 	for _, test := range []struct {
 		q    Query
@@ -63,9 +66,10 @@ func TestRead(t *testing.T) {
 			"g3 r1 trouble", "g3 r-1 waits", "g3 r-1 serves"}},
 		{Query{Job: "x", Generation: 2}, []string{"g2 r2 two", "g2 r2 still two"}},
 		{Query{Job: "x", Generation: 3, Ranks: []int{1}}, []string{"g3 r1 three of one", "g3 r1 trouble"}},
-		{Query{Job: "x", Generation: 3, Last: 1}, []string{"g3 r0 no end", "g3 r1 three of one", "g3 r1 trouble",
-			"g3 r-1 waits", "g3 r-1 serves"}},
-		{Query{Job: "x", Ranks: []int{0}}, []string{"g1 r0 nine", "g1 r0 one", "g3 r0 three", "g3 r0 no end"}},
+		{Query{Job: "x", Generation: 3, Last: 1},
+			[]string{"g3 r0 no end", "g3 r1 three of one", "g3 r1 trouble", "g3 r-1 waits", "g3 r-1 serves"}},
+		{Query{Job: "x", Ranks: []int{0}},
+			[]string{"g1 r0 nine", "g1 r0 one", "g3 r0 three", "g3 r0 no end"}},
 		{Query{Job: "x", Generation: 4}, []string{"g4 r2 four, before another job ran here"}},
 		{Query{Job: "x", Generation: 2, Since: time.Now().Add(time.Hour)}, []string{}},
 		{Query{Job: "z"}, []string{}},
@@ -78,7 +82,8 @@ func TestRead(t *testing.T) {
 
 func TestLongLinesAreCut(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, map[string]string{"workerlog.0": header(1, 0) + strings.Repeat("x", 3*longestLine) + "\nafter\n"})
+	write(t, dir, map[string]string{"workerlog.0": header(1, 0) + strings.Repeat("x", 3*longestLine) +
+		"\nafter\n"})
 	got := gather(t, dir, Query{Job: "x"})
 	if len(got) != 4+1 && len(got) != 4 || got[len(got)-1] != "g1 r0 after" ||
 		strings.Count(strings.Join(got, ""), "x") != 3*longestLine {
@@ -190,7 +195,8 @@ func TestFold(t *testing.T) {
 			[]Folded{{[]int{0, 1}, "a"}, {[]int{0}, "loss 1"}, {[]int{0, 1}, "b"}}},
 		"a later rank says more": {map[int][]string{0: {"a", "b"}, 1: {"a", "warning", "b"}},
 			[]Folded{{[]int{0, 1}, "a"}, {[]int{1}, "warning"}, {[]int{0, 1}, "b"}}},
-		"nothing in common": {map[int][]string{0: {"a"}, 1: {"b"}}, []Folded{{[]int{0}, "a"}, {[]int{1}, "b"}}},
+		"nothing in common": {map[int][]string{0: {"a"}, 1: {"b"}},
+			[]Folded{{[]int{0}, "a"}, {[]int{1}, "b"}}},
 		"crossed lines keep each order": {map[int][]string{0: {"a", "b"}, 1: {"b", "a"}},
 			[]Folded{{[]int{0}, "a"}, {[]int{0, 1}, "b"}, {[]int{1}, "a"}}},
 		"nothing": {map[int][]string{}, nil},

@@ -21,8 +21,8 @@ func TestInterruptedPreHookIsNoFailure(t *testing.T) {
 		ctx, end := h.begin(t.Context())
 		defer end()
 		close(began)
-		result <- hook.Run(ctx, hook.Hook{Command: "sleep 1000", Limit: time.Hour, Dir: dir, Log: dir + "/log"},
-			"generation 2")
+		result <- hook.Run(ctx,
+			hook.Hook{Command: "sleep 1000", Limit: time.Hour, Dir: dir, Log: dir + "/log"}, "generation 2")
 	}()
 	<-began
 	h.interrupt()

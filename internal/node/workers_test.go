@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 func TestTheMarkMovesWithTheNode(t *testing.T) {
 	address := "10.0.0.1:7"
 	var effects scope.Scope
-	w := &workers{dir: t.TempDir(), node: "a", effects: &effects, notice: func(s string) { t.Error(s) }, closed: true,
+	w := &workers{dir: t.TempDir(), node: "a", effects: &effects, notice: func(s string) { t.Error(s) },
+		closed: true,
 		mark: &saves.Mark{Dir: t.TempDir(), Node: "a", Address: func() string { return address },
 			Notice: func(s string) { t.Error(s) }}}
 	w.job.Store(&rendezvous.Job{})
@@ -54,12 +55,14 @@ func TestTheMarkMovesWithTheNode(t *testing.T) {
 func standing(t *testing.T) (*workers, worker.Spec, *scope.Scope) {
 	t.Helper()
 	dir := t.TempDir()
-	logs, err := output.Open(output.Options{Dir: filepath.Join(dir, "log"), Notice: func(s string) { t.Log(s) }})
+	logs, err := output.Open(
+		output.Options{Dir: filepath.Join(dir, "log"), Notice: func(s string) { t.Log(s) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var effects scope.Scope
-	w := &workers{dir: dir, logs: logs, mark: &saves.Mark{}, effects: &effects, notice: func(s string) { t.Log(s) }}
+	w := &workers{dir: dir, logs: logs, mark: &saves.Mark{}, effects: &effects,
+		notice: func(s string) { t.Log(s) }}
 	w.job.Store(&rendezvous.Job{Slots: 1})
 	spec := w.spec()
 	spec.Node, spec.Generation, spec.Ranks, spec.WorldSize = "a", 2, []int{0}, 1

@@ -57,10 +57,13 @@ func TestAttack(t *testing.T) {
 		raw(""), raw("\x16\x03\x01"), raw("GET / HTTP/1.1\r\n\r\n"), raw(strings.Repeat("A", 70_000)),
 		inside(others, streamProto, func(c net.Conn) { send(c, request{Want: wantHello}) }),
 		inside(ours, streamProto, func(net.Conn) {}),
-		inside(ours, streamProto, func(c net.Conn) { io.WriteString(c, "\xff\xff"+strings.Repeat("{", 70_000)) }),
-		inside(ours, streamProto, func(c net.Conn) { send(c, request{Want: "everything", Generation: 1 << 63}) }),
+		inside(ours, streamProto,
+			func(c net.Conn) { io.WriteString(c, "\xff\xff"+strings.Repeat("{", 70_000)) }),
+		inside(ours, streamProto,
+			func(c net.Conn) { send(c, request{Want: "everything", Generation: 1 << 63}) }),
 		inside(ours, streamProto, func(c net.Conn) { send(c, request{Want: wantHolds, About: b.ref()}) }),
-		inside(ours, streamProto, func(c net.Conn) { send(c, request{Want: wantBeats, Generation: 1 << 62}) }),
+		inside(ours, streamProto,
+			func(c net.Conn) { send(c, request{Want: wantBeats, Generation: 1 << 62}) }),
 		inside(ours, streamProto, func(c net.Conn) {
 			send(c, request{Want: wantReach, About: membership.Ref{Address: silent.Addr().String()}})
 		}),

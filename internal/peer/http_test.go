@@ -63,7 +63,8 @@ func TestChunks(t *testing.T) {
 	}
 	b.change(func(h *Hello) { h.Generation = 6 })
 	data := bytes.Repeat([]byte("elastic "), 1<<20)
-	if code, got := fetch(t, c.To(b.ref()), "PUT", "http://b/chunks/77", bytes.NewReader(data)); code != 200 ||
+	if code, got := fetch(t, c.To(b.ref()), "PUT", "http://b/chunks/77",
+		bytes.NewReader(data)); code != 200 ||
 		got != fmt.Sprintf("%x", sha256.Sum256(data)) {
 		t.Errorf("%d %s", code, got)
 	}
@@ -77,7 +78,8 @@ func TestChunksOfAnotherLife(t *testing.T) {
 	c := newAgent("a", "a1").client(t, secret)
 	was := b.ref()
 	b.change(func(h *Hello) { h.Incarnation = "b2" })
-	if code, _ := fetch(t, c.To(was), "GET", "http://b/chunks/77", nil); code != http.StatusMisdirectedRequest {
+	if code, _ := fetch(t, c.To(was), "GET", "http://b/chunks/77",
+		nil); code != http.StatusMisdirectedRequest {
 		t.Errorf("status %d", code)
 	}
 }
@@ -183,7 +185,8 @@ const chunkSize = 16 << 20
 
 // take reads one chunk as a verifying reader does.
 func take(b *testing.B, r io.Reader) {
-	n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(r, chunkSize), make([]byte, 64<<10))
+	n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(r, chunkSize),
+		make([]byte, 64<<10))
 	if n != chunkSize {
 		b.Fatal(n, err)
 	}

@@ -34,7 +34,8 @@ func TestMove(t *testing.T) {
 				move()
 			}
 			c := newAgent("a", "a1").client(t, secret)
-			if got := c.Probe(t.Context(), b.ref()).Kind; got != membership.Same || b.ref().Address == was.Address {
+			if got := c.Probe(t.Context(), b.ref()).Kind; got != membership.Same ||
+				b.ref().Address == was.Address {
 				t.Errorf("at %s it answers %q", b.ref().Address, got)
 			}
 			if got := c.Probe(t.Context(), was).Kind; got != membership.Refused {

@@ -17,13 +17,15 @@ func TestPace(t *testing.T) {
 		closed  bool              // the last stream
 		want    time.Duration
 	}{
-		"nothing is known":             {nil, false, dialLimit},
-		"a dial alone":                 {[][]time.Duration{{30 * ms}}, false, 310 * ms},
-		"a near node":                  {[][]time.Duration{{90 * ms, 3 * ms, ms}}, false, 256 * ms},
-		"one that stood still":         {[][]time.Duration{{3 * ms, ms, 600 * ms, ms}}, false, 256 * ms},
-		"a far node among near ones":   {[][]time.Duration{steady(ms), steady(100 * ms), steady(ms)}, false, 850 * ms},
-		"a far node, then none":        {[][]time.Duration{steady(ms), steady(100 * ms)}, true, 256 * ms},
-		"a way that became longer":     {[][]time.Duration{slices.Concat(steady(ms), times(40, 50*ms))}, false, 550 * ms},
+		"nothing is known":     {nil, false, dialLimit},
+		"a dial alone":         {[][]time.Duration{{30 * ms}}, false, 310 * ms},
+		"a near node":          {[][]time.Duration{{90 * ms, 3 * ms, ms}}, false, 256 * ms},
+		"one that stood still": {[][]time.Duration{{3 * ms, ms, 600 * ms, ms}}, false, 256 * ms},
+		"a far node among near ones": {[][]time.Duration{steady(ms), steady(100 * ms), steady(ms)}, false,
+			850 * ms},
+		"a far node, then none": {[][]time.Duration{steady(ms), steady(100 * ms)}, true, 256 * ms},
+		"a way that became longer": {[][]time.Duration{slices.Concat(steady(ms), times(40, 50*ms))},
+			false, 550 * ms},
 		"longer than a probe may take": {[][]time.Duration{steady(900 * ms)}, false, slowest},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 // that knows only the one before is a stranger.
 func TestRekey(t *testing.T) {
 	a, b := newAgent("a", "1").serve(t, secret, defaultLimits()), newAgent("b", "1")
-	a.srv.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "here") }))
+	a.srv.Handle("/", http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "here") }))
 	c, old := b.client(t, secret), b.client(t, secret)
 	get := func(c *Client) error {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a/", nil)

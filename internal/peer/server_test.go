@@ -135,10 +135,11 @@ func TestProbeOfWhatIsNoAgent(t *testing.T) {
 		short bool
 		want  membership.AnswerKind
 	}{
-		"ssh":                      {say("SSH-2.0-OpenSSH_9.2p1\r\n"), false, membership.Stranger},
-		"http":                     {say("HTTP/1.1 400 Bad Request\r\n\r\n"), false, membership.Stranger},
-		"closes at once":           {func(net.Conn) {}, false, membership.NoAnswer},
-		"resets at once":           {func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }, false, membership.NoAnswer},
+		"ssh":            {say("SSH-2.0-OpenSSH_9.2p1\r\n"), false, membership.Stranger},
+		"http":           {say("HTTP/1.1 400 Bad Request\r\n\r\n"), false, membership.Stranger},
+		"closes at once": {func(net.Conn) {}, false, membership.NoAnswer},
+		"resets at once": {func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }, false,
+			membership.NoAnswer},
 		"reads and says nothing":   {drain, true, membership.NoAnswer},
 		"stalls after half a word": {say("\x16\x03"), true, membership.NoAnswer},
 		"TLS without our key": {func(c net.Conn) { tls.Server(c, strange(t)).Handshake(); drain(c) }, false,
@@ -307,7 +308,8 @@ func TestReach(t *testing.T) {
 	_, port, _ := net.SplitHostPort(me.srv.Addr())
 	for address, want := range map[string]membership.AnswerKind{me.srv.Addr(): membership.Same,
 		stranger.srv.Addr():    membership.Stranger,
-		nobody.Addr().String(): membership.Refused, "localhost:" + port: membership.NoAnswer, "": membership.NoAnswer} {
+		nobody.Addr().String(): membership.Refused, "localhost:" + port: membership.NoAnswer,
+		"": membership.NoAnswer} {
 		if got, err := c.Reach(t.Context(), b.ref(), address); got != want || err != nil {
 			t.Errorf("%q: %v, %v; want %v", address, got, err, want)
 		}
@@ -352,7 +354,8 @@ func TestGenerationsAreHeardOnBothEnds(t *testing.T) {
 
 // follow runs f beside a stream to to; beat sends one and waits for its answer. It returns what
 // Follow does.
-func follow(t *testing.T, c *Client, to membership.Ref, f func(beat func() membership.Answer)) membership.Answer {
+func follow(t *testing.T, c *Client, to membership.Ref,
+	f func(beat func() membership.Answer)) membership.Answer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	beats, heard := make(chan struct{}), make(chan membership.Answer, 1000)
@@ -497,7 +500,8 @@ func TestFloodOfAnswersEndsTheStream(t *testing.T) {
 		drain(t)
 	})
 	answers := 0
-	got := newAgent("a", "a1").client(t, secret).Follow(t.Context(), liar, nil, func(membership.Answer) { answers++ })
+	got := newAgent("a", "a1").client(t, secret).
+		Follow(t.Context(), liar, nil, func(membership.Answer) { answers++ })
 	if got != (membership.Answer{}) || answers > floodLimit+1 {
 		t.Errorf("%+v after %d answers", got, answers)
 	}
@@ -515,7 +519,8 @@ func TestHonestGetThroughAFlood(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		io.WriteString(conn, [...]string{"", "\x16", "GET / HTTP/1.1\r\nHost: x\r\n", strings.Repeat("A", 70000)}[i%4])
+		io.WriteString(conn,
+			[...]string{"", "\x16", "GET / HTTP/1.1\r\nHost: x\r\n", strings.Repeat("A", 70000)}[i%4])
 	}
 	if got := c.Probe(t.Context(), b.ref()); got.Kind != membership.Same {
 		t.Errorf("%+v", got)

@@ -19,7 +19,8 @@ func TestProcessorsFollowUse(t *testing.T) {
 		}
 		return all
 	}
-	rest, some, work := periods(rested, time.Millisecond), periods(1, 30*time.Millisecond), periods(1, 100*time.Millisecond)
+	rest, some, work := periods(rested, time.Millisecond), periods(1, 30*time.Millisecond),
+		periods(1, 100*time.Millisecond)
 	for _, c := range []struct {
 		name string
 		took []time.Duration

@@ -9,8 +9,8 @@ import (
 // FuzzProgress reads any line that a worker may write as its progress, as JSON and with an
 // expression for its log. What is taken can be told: it has a form in JSON.
 func FuzzProgress(f *testing.F) {
-	for _, l := range []string{`{"step":7,"loss":0.5,"samples":70}`, `{"loss":NaN}`, `{"loss":"-Infinity","step":-1}`,
-		"step 10 loss nan",
+	for _, l := range []string{`{"step":7,"loss":0.5,"samples":70}`, `{"loss":NaN}`,
+		`{"loss":"-Infinity","step":-1}`, "step 10 loss nan",
 		`{"step":1e999}`, "step 99999999999999999999 loss 1e999", `{"step":null}`, "[]", "\x00\xff"} {
 		f.Add([]byte(l))
 	}

@@ -137,19 +137,21 @@ func TestWhatIsLeft(t *testing.T) {
 		"steps": {[2]string{`{"step":10,"total_steps":40}`, `{"step":20}`}, new(0.5), second(20)},
 		"both": {[2]string{`{"step":10,"samples":100,"total_steps":40}`,
 			`{"step":20,"samples":600,"total_samples":1000}`}, new(0.6), second(8)},
-		"no total":      {[2]string{`{"step":10,"samples":100}`, `{"step":20,"samples":600}`}, nil, nil},
-		"nothing moves": {[2]string{`{"samples":500,"total_samples":1000}`, `{"samples":500}`}, new(0.5), nil},
-		"more than the total": {[2]string{`{"samples":500,"total_samples":1000}`, `{"samples":1500}`}, new(1.0),
-			second(0)},
-		"a total that is none": {[2]string{`{"samples":500,"total_samples":0}`, `{"samples":600,"total_samples":-1}`},
+		"no total": {[2]string{`{"step":10,"samples":100}`, `{"step":20,"samples":600}`}, nil, nil},
+		"nothing moves": {[2]string{`{"samples":500,"total_samples":1000}`, `{"samples":500}`}, new(0.5),
+			nil},
+		"more than the total": {[2]string{`{"samples":500,"total_samples":1000}`, `{"samples":1500}`},
+			new(1.0), second(0)},
+		"a total that is none": {[2]string{`{"samples":500,"total_samples":0}`,
+			`{"samples":600,"total_samples":-1}`},
 			nil, nil},
 	} {
 		path := filepath.Join(t.TempDir(), "progress.jsonl")
 		tail := Tail{path: path}
 		var p rendezvous.Progress
 		for i, l := range c.lines {
-			if err := os.WriteFile(path, []byte(strings.Join(c.lines[:i], "\n")+strings.Repeat("\n", i)+l+"\n"),
-				0o600); err != nil {
+			if err := os.WriteFile(path,
+				[]byte(strings.Join(c.lines[:i], "\n")+strings.Repeat("\n", i)+l+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			at := start.Add(time.Duration(i) * 10 * time.Second)

@@ -19,13 +19,14 @@ func TestOpenNeverWaits(t *testing.T) {
 	if err := syscall.Mkfifo(path("pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, to := range map[string]string{"link": path("pipe"), "device": "/dev/zero", "good": path("file")} {
+	for name, to := range map[string]string{"link": path("pipe"), "device": "/dev/zero",
+		"good": path("file")} {
 		if err := os.Symlink(to, path(name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, ok := range map[string]bool{"file": true, "good": true, "pipe": false, "link": false, "device": false,
-		".": false, "none": false} {
+	for name, ok := range map[string]bool{"file": true, "good": true, "pipe": false, "link": false,
+		"device": false, ".": false, "none": false} {
 		f, err := regular.Open(path(name))
 		if (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)

@@ -15,8 +15,8 @@ func TestVersionOfTheBuild(t *testing.T) {
 		{"elasticd", "--version", flag, "v1.2.3"},
 	} {
 		bin := filepath.Join(t.TempDir(), c.program)
-		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", c.flags, "-o", bin,
-			"../../cmd/"+c.program)
+		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", c.flags, "-o",
+			bin, "../../cmd/"+c.program)
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

@@ -87,7 +87,8 @@ cat $drain; exit 5`)
 	if e := exitsOf(t, g)[0]; e.Code != 5 || !e.Ours || e.Signal != "" {
 		t.Errorf("%+v", e)
 	}
-	if got, want := body(read(t, s.Logs.Path(0))), "up\n{\"reason\":\"stop\",\"grace_seconds\":2.5}\n"; got != want {
+	if got, want := body(read(t, s.Logs.Path(0))),
+		"up\n{\"reason\":\"stop\",\"grace_seconds\":2.5}\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if err := g.Stop(deadline(t), time.Hour); err != nil { // its helper is no reason to wait

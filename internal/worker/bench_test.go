@@ -29,9 +29,10 @@ func BenchmarkOutput(b *testing.B) {
 	for _, shown := range []output.Std{output.None, output.Both} {
 		b.Run(fmt.Sprintf("shown=%v", shown == output.Both), func(b *testing.B) {
 			b.SetBytes(1 << 20)
-			s := benchSpec(b, fmt.Sprintf("yes 'a line of a training script, of the usual length: step 1, loss 0.1' | head -c %d", b.N<<20),
-				output.Options{Console: io.Discard, Show: func(int) output.Std { return shown }, Rotate: 64 << 20,
-					Keep: 1})
+			s := benchSpec(b, fmt.Sprintf("yes 'a line of a training script, of the usual length: step 1, "+
+				"loss 0.1' | head -c %d", b.N<<20),
+				output.Options{Console: io.Discard, Show: func(int) output.Std { return shown },
+					Rotate: 64 << 20, Keep: 1})
 			b.ResetTimer()
 			g, err := Start(b.Context(), s)
 			if err != nil {

@@ -86,12 +86,13 @@ func TestBlockedConsole(t *testing.T) {
 	var w words
 	reader, writer := io.Pipe()
 	const size = 48 << 20 // more than the queue of the console takes
-	s := logged(t, 1, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo > written; read x < fifo; echo after`,
-		size),
+	s := logged(t, 1, fmt.Sprintf(
+		`head -c %d /dev/zero | tr '\0' x; echo; echo > written; read x < fifo; echo after`, size),
 		output.Options{Notice: w.notice, Console: writer, Show: func(int) output.Std { return output.Both }})
 	open := gate(t, s, "fifo")
 	g := begin(t, s)
-	eventually(t, "worker is not stalled", func() bool { _, err := os.Stat(s.Dir + "/written"); return err == nil })
+	eventually(t, "worker is not stalled",
+		func() bool { _, err := os.Stat(s.Dir + "/written"); return err == nil })
 	eventually(t, "log is whole", func() bool {
 		info, err := os.Stat(s.Logs.Path(0))
 		return err == nil && info.Size() > size
@@ -125,7 +126,8 @@ func TestBlockedConsole(t *testing.T) {
 func TestBlockedConsoleDoesNotHoldTheEnd(t *testing.T) {
 	t.Parallel()
 	reader, writer := io.Pipe()
-	s := logged(t, 1, `echo up`, output.Options{Console: writer, Show: func(int) output.Std { return output.Both }})
+	s := logged(t, 1, `echo up`,
+		output.Options{Console: writer, Show: func(int) output.Std { return output.Both }})
 	runToEnd(t, s)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -132,7 +132,8 @@ func TestSweepSaysWhatIsLeft(t *testing.T) {
 	signalPID(t, a.guardian, syscall.SIGSTOP) // so that it is left, whatever else
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := mark.Sweep(ctx, s.Mark); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "process") {
+	if err := mark.Sweep(ctx, s.Mark); !errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), "process") {
 		t.Fatal(err)
 	}
 }

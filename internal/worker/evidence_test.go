@@ -90,7 +90,8 @@ esac`)
 	}
 	before := g.Pulses()
 	for i := range 4 {
-		if err := exec.Command("sh", "-c", `echo go >"$0"`, fmt.Sprintf("%s/go%d", s.Dir, i)).Run(); err != nil {
+		if err := exec.Command("sh", "-c", `echo go >"$0"`, fmt.Sprintf("%s/go%d", s.Dir, i)).
+			Run(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,7 +100,8 @@ esac`)
 		return now[0].CPU > before[0].CPU+100*time.Millisecond && now[1].Output > before[1].Output &&
 			now[2].IO > before[2].IO+1000000
 	})
-	if now := g.Pulses(); now[3].Output != before[3].Output || now[3].CPU > before[3].CPU+100*time.Millisecond {
+	if now := g.Pulses(); now[3].Output != before[3].Output || now[3].CPU > before[3].CPU+
+		100*time.Millisecond {
 		t.Errorf("the one that sleeps: %+v, then %+v", before[3], now[3])
 	}
 }

@@ -92,7 +92,8 @@ func TestOOMIsNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	events := func(n string) {
-		if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("oom_kill "+n+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("oom_kill "+n+"\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -218,18 +218,21 @@ func TestFullDisk(t *testing.T) {
 	var w words
 	var console bytes.Buffer
 	s := logged(t, 1, `seq 1 100000; echo > written; read x < fifo; seq 100001 100010; echo end`,
-		output.Options{Notice: w.notice, Console: &console, Show: func(int) output.Std { return output.Both }})
+		output.Options{Notice: w.notice, Console: &console,
+			Show: func(int) output.Std { return output.Both }})
 	open := gate(t, s, "fifo")
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100_000, Max: old.Max}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE,
+		&syscall.Rlimit{Cur: 100_000, Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
 	g := begin(t, s)
-	eventually(t, "worker is not stalled", func() bool { _, err := os.Stat(s.Dir + "/written"); return err == nil })
+	eventually(t, "worker is not stalled",
+		func() bool { _, err := os.Stat(s.Dir + "/written"); return err == nil })
 	eventually(t, "notice", func() bool { return len(w.all()) == 1 })
 	syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
 	open()
@@ -292,7 +295,8 @@ func TestLogRemovedOrTruncated(t *testing.T) {
 
 func TestTailIsTheEndOfTheOutput(t *testing.T) {
 	t.Parallel()
-	s := shell(t, 1, `setsid sleep 1000 & seq 1 100000; exit 3`) // a process that keeps the pipe open does not delay the report
+	// a process that keeps the pipe open does not delay the report
+	s := shell(t, 1, `setsid sleep 1000 & seq 1 100000; exit 3`)
 	g := begin(t, s)
 	if e := exitsOf(t, g)[0]; len(e.Tail) != 16<<10 || !strings.HasSuffix(seq(1, 100000), string(e.Tail)) {
 		t.Errorf("%q", e.Tail)

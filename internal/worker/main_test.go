@@ -173,7 +173,8 @@ func members(t *testing.T, pid, n int) []proc.Process {
 
 func nothingLeft(t *testing.T, m mark.Mark) {
 	t.Helper()
-	c, err := mark.Look(func(_ proc.Process, value string) bool { return strings.HasPrefix(value, string(m)) })
+	c, err := mark.Look(
+		func(_ proc.Process, value string) bool { return strings.HasPrefix(value, string(m)) })
 	if err == nil {
 		err = c.Left(mark.HangLimit + 1)
 	}

@@ -27,7 +27,8 @@ func TestOwn(t *testing.T) {
 		cpu++
 	}
 	s := shell(t, 2, `echo "$0"; grep Cpus_allowed_list /proc/self/status`)
-	s.Args = [][]string{slices.Concat(s.Argv[1:], []string{"first"}), slices.Concat(s.Argv[1:], []string{"second"})}
+	s.Args = [][]string{slices.Concat(s.Argv[1:], []string{"first"}),
+		slices.Concat(s.Argv[1:], []string{"second"})}
 	s.CPUs = [][]int{{cpu}, nil}
 	exitsOf(t, begin(t, s))
 	first, second := body(read(t, s.Logs.Path(0))), body(read(t, s.Logs.Path(1)))
@@ -137,11 +138,13 @@ func TestPrefixAndCopies(t *testing.T) {
 	if err := s.Logs.Close(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff("[default1]:apple 1\n[default1]:pear 1\n[default1]:no end, apple\n", out.String()); d != "" {
+	if d := cmp.Diff("[default1]:apple 1\n[default1]:pear 1\n[default1]:no end, apple\n",
+		out.String()); d != "" {
 		t.Errorf("console (-want +got)\n%s", d)
 	}
 	copied := read(t, filepath.Join(dir, "filtered_stdout.log"))
-	for _, line := range []string{"[default0]:apple 0\n", "[default1]:apple 1\n", "[default0]:no end, apple\n"} {
+	for _, line := range []string{"[default0]:apple 0\n", "[default1]:apple 1\n",
+		"[default0]:no end, apple\n"} {
 		if strings.Count(copied, line) != 1 {
 			t.Errorf("%q is not once in\n%s", line, copied)
 		}

@@ -52,7 +52,8 @@ func TestPreparedThatIsGone(t *testing.T) {
 	if err := p.g.guardian.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the guardian is gone", func() bool { x, ok := proc.Find(p.g.guardian.Pid); return !ok || x.Gone() })
+	eventually(t, "the guardian is gone",
+		func() bool { x, ok := proc.Find(p.g.guardian.Pid); return !ok || x.Gone() })
 	if _, err := p.Start(t.Context(), s); !errors.Is(err, ErrNoGuardian) {
 		t.Errorf("it started, or: %v", err)
 	}

@@ -44,13 +44,14 @@ func TestLogsOfAnotherRunAreMovedAside(t *testing.T) {
 		run  string
 		want map[string]string
 	}{
-		{"a 1", map[string]string{"workerlog.0": "one\n", "workerlog.0.1": "rotated", "workerlog.0.2": "from Paddle",
+		{"a 1", map[string]string{"workerlog.0": "one\n", "workerlog.0.1": "rotated",
+			"workerlog.0.2":      "from Paddle",
 			"workerlog.10.err.1": "stderr", "workerlog.1": "", "endpoints.log": "endpoints"}},
 		{"a 1", map[string]string{"workerlog.0": "one\none\n", "workerlog.0.1": "rotated",
 			"workerlog.0.2":      "from Paddle",
 			"workerlog.10.err.1": "stderr", "workerlog.1": "", "endpoints.log": "endpoints"}},
-		{"a 2", map[string]string{"workerlog.0": "one\n", "workerlog.0.1": "rotated", "workerlog.0.2": "from Paddle",
-			"workerlog.0.3":      "one\none\n",
+		{"a 2", map[string]string{"workerlog.0": "one\n", "workerlog.0.1": "rotated",
+			"workerlog.0.2": "from Paddle", "workerlog.0.3": "one\none\n",
 			"workerlog.10.err.1": "stderr", "workerlog.1": "", "endpoints.log": "endpoints"}},
 	} {
 		s := logged(t, 1, `echo one`, output.Options{Dir: dir, Run: step.run})
@@ -60,7 +61,8 @@ func TestLogsOfAnotherRunAreMovedAside(t *testing.T) {
 		}
 		got := files(t, dir)
 		for name, text := range step.want {
-			if !strings.HasSuffix(got[name], text) || strings.Count(got[name], "one") != strings.Count(text, "one") {
+			if !strings.HasSuffix(got[name], text) ||
+				strings.Count(got[name], "one") != strings.Count(text, "one") {
 				t.Errorf("run %s: %s is %q, want %q", step.run, name, got[name], text)
 			}
 		}
@@ -99,7 +101,8 @@ func TestStderrApart(t *testing.T) {
 		t.Errorf("tail %q", e.Tail)
 	}
 	<-g.Done()
-	if out, err := body(read(t, s.Logs.Path(0))), body(read(t, s.Logs.ErrPath(0))); out != "out\n" || err != "err\n" {
+	if out, err := body(read(t, s.Logs.Path(0))), body(read(t, s.Logs.ErrPath(0))); out != "out\n" ||
+		err != "err\n" {
 		t.Errorf("stdout %q, stderr %q", out, err)
 	}
 	s.Logs.Close(deadline(t))
@@ -150,7 +153,8 @@ func TestLogSaysThatElasticEndedTheWorker(t *testing.T) {
 	if err := g.Stop(deadline(t), 20*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	want := regexp.MustCompile(`received SIGTERM\n---- elastic: rank 7 was ended by elastic \(exit code 15\); the cause is elsewhere, \S+ ----\n$`)
+	want := regexp.MustCompile(
+		`received SIGTERM\n---- elastic: rank 7 was ended by elastic \(exit code 15\); the cause is elsewhere, \S+ ----\n$`)
 	if got := read(t, s.Logs.Path(0)); !want.MatchString(got) {
 		t.Errorf("%q", got)
 	}

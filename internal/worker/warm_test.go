@@ -140,7 +140,8 @@ func TestWarmProcessesThatDoNotFit(t *testing.T) {
 		name, how string
 		change    func(s *Spec)
 	}{
-		{"another value of a variable that is read early", "wait", func(s *Spec) { s.Env[0] = overlay(s.Env[0], []string{"fixed=2"}) }},
+		{"another value of a variable that is read early", "wait",
+			func(s *Spec) { s.Env[0] = overlay(s.Env[0], []string{"fixed=2"}) }},
 		{"a variable more", "wait", func(s *Spec) { s.Env[0] = append(s.Env[0], "more=1") }},
 		{"other arguments", "wait", func(s *Spec) { s.Argv = append(s.Argv, "--more") }},
 		{"another directory", "wait", func(s *Spec) { s.Dir = "/" }},

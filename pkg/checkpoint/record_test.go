@@ -63,17 +63,20 @@ func TestCommit(t *testing.T) {
 		a, b := register(t, s, "a", "1"), register(t, s, "b", "1")
 		both := []membership.Node{a, b}
 
-		one, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{}, both)
+		one, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{},
+			both)
 		must(t, err)
 		head, all, err := r.Read(ctx)
 		must(t, err)
-		if one.Number != 1 || one.Copies != 2 || one.Rev == 0 || head.Rev != one.Rev || head.Manifest != one.Manifest ||
+		if one.Number != 1 || one.Copies != 2 || one.Rev == 0 || head.Rev != one.Rev ||
+			head.Manifest != one.Manifest ||
 			len(all) != 1 {
 			t.Fatalf("committed %+v, head %+v, all %v", one, head, all)
 		}
 
 		// C19: what is older than the head is not put over it.
-		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{9}}, manifest.Head{}, both); !errors.Is(err, store.ErrMoved) || errors.Is(err, chunkstore.ErrFenced) {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{9}}, manifest.Head{},
+			both); !errors.Is(err, store.ErrMoved) || errors.Is(err, chunkstore.ErrFenced) {
 			t.Errorf("with an old head: %v", err)
 		}
 		// The same life under a new lease holds on; another life does not.
@@ -82,11 +85,13 @@ func TestCommit(t *testing.T) {
 		must(t, err)
 		register(t, s, "b", "2")
 		var gone *HolderGoneError
-		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two, both); !errors.As(err, &gone) || gone.Node != "b" {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two,
+			both); !errors.As(err, &gone) || gone.Node != "b" {
 			t.Errorf("a holder of another life: %v", err)
 		}
 		mustTxn(t, s, store.Delete(recordJob.Node("b")))
-		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two, both); !errors.As(err, &gone) {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two,
+			both); !errors.As(err, &gone) {
 			t.Errorf("a holder that is gone: %v", err)
 		}
 		// Our own registration needs no guard: a lost lease loses no save.
@@ -96,12 +101,14 @@ func TestCommit(t *testing.T) {
 
 		// C2, C6: a newer proposal, and the generation of the bytes is the old one.
 		fence(t, s, recordUID, 2)
-		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{4}}, three, both[:1]); !errors.Is(err, chunkstore.ErrFenced) {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{4}}, three,
+			both[:1]); !errors.Is(err, chunkstore.ErrFenced) {
 			t.Errorf("older than the fence: %v", err)
 		}
 		// A job that was removed and made again is another one.
 		fence(t, s, "u2", 1)
-		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{4}}, three, both[:1]); !errors.Is(err, ErrOtherJob) || errors.Is(err, chunkstore.ErrFenced) {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{4}}, three,
+			both[:1]); !errors.Is(err, ErrOtherJob) || errors.Is(err, chunkstore.ErrFenced) {
 			t.Errorf("another job: %v", err)
 		}
 		fence(t, s, recordUID, 2)
@@ -121,7 +128,8 @@ func TestRollbackAndDrop(t *testing.T) {
 		var head manifest.Head
 		for i := range 4 {
 			var err error
-			head, err = r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i + 1)}}, head, nil)
+			head, err = r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i + 1)}},
+				head, nil)
 			must(t, err)
 		}
 		_, all, err := r.Read(ctx)
@@ -191,7 +199,8 @@ func TestCommitWithoutAnswer(t *testing.T) {
 					return memory.Fate{}
 				})
 				r := newRecord(s)
-				h, err := r.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{}, nil)
+				h, err := r.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}},
+					manifest.Head{}, nil)
 				must(t, err)
 				time.Sleep(time.Minute) // every late one has arrived
 				head, all, err := r.Read(t.Context())

@@ -21,8 +21,8 @@ func TestAhead(t *testing.T) {
 	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u", Succeeds: "t"}, Generation: 3, World: 3,
 		Known: checkpoint.Head{Number: 7}, Cluster: 1, StoreRev: 50}
 	store := func(change func(s *rendezvous.Snapshot)) rendezvous.Snapshot {
-		s := rendezvous.Snapshot{Job: &rendezvous.Job{UID: "u"}, Fence: 3, World: &rendezvous.World{Generation: 3},
-			Head: checkpoint.Head{Number: 7}, Cluster: 1, Rev: 50}
+		s := rendezvous.Snapshot{Job: &rendezvous.Job{UID: "u"}, Fence: 3,
+			World: &rendezvous.World{Generation: 3}, Head: checkpoint.Head{Number: 7}, Cluster: 1, Rev: 50}
 		change(&s)
 		return s
 	}
@@ -30,9 +30,13 @@ func TestAhead(t *testing.T) {
 		change func(s *rendezvous.Snapshot)
 		behind bool
 	}{
-		"as it was":            {func(*rendezvous.Snapshot) {}, false},
-		"newer":                {func(s *rendezvous.Snapshot) { s.Fence, s.Head.Number, s.Rev = 4, 8, 60 }, false},
-		"wiped":                {func(s *rendezvous.Snapshot) { *s = rendezvous.Snapshot{Cluster: 2, Rev: 1} }, true},
+		"as it was": {func(*rendezvous.Snapshot) {}, false},
+		"newer": {func(s *rendezvous.Snapshot) { s.Fence, s.Head.Number, s.Rev = 4, 8, 60 },
+			false},
+		"wiped": {func(s *rendezvous.Snapshot) {
+			*s = rendezvous.Snapshot{Cluster: 2,
+				Rev: 1}
+		}, true},
 		"an older generation":  {func(s *rendezvous.Snapshot) { s.Fence = 2 }, true},
 		"an older commit":      {func(s *rendezvous.Snapshot) { s.Head.Number = 6 }, true},
 		"no world":             {func(s *rendezvous.Snapshot) { s.World = nil }, true},
@@ -66,9 +70,12 @@ func TestHeadIsHere(t *testing.T) {
 		{"no checkpoint", rendezvous.Snapshot{Nodes: []membership.Node{a}}, true},
 		{"committed since", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(21)}, true},
 		{"committed before", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(10)}, false},
-		{"said since", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(10), Held: held(21, 4)}, true},
-		{"said before", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(10), Held: held(11, 4)}, false},
-		{"has another", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(10), Held: held(21, 5)}, false},
+		{"said since", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(10), Held: held(21, 4)},
+			true},
+		{"said before", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(10), Held: held(11, 4)},
+			false},
+		{"has another", rendezvous.Snapshot{Nodes: []membership.Node{a}, Head: head(10), Held: held(21, 5)},
+			false},
 		{"not here", rendezvous.Snapshot{Head: head(10), Held: held(11, 4)}, false},
 	} {
 		if got := c.s.HeadIsHere(); got != c.want {
@@ -109,8 +116,8 @@ func TestRemakeOverAnOlderStore(t *testing.T) {
 	me.Rev = s.Node("a").Rev
 	propose := func(s rendezvous.Snapshot, g schema.Generation) error {
 		_, err := r.Propose(t.Context(), &s, me,
-			plan.Propose{World: rendezvous.World{UID: "u", Generation: g, Attempt: 1, Phase: rendezvous.Forming,
-				Count:   1,
+			plan.Propose{World: rendezvous.World{UID: "u", Generation: g, Attempt: 1,
+				Phase: rendezvous.Forming, Count: 1,
 				Members: []membership.Ref{me.Ref}, NP: 1, Slots: 1}})
 		return err
 	}
@@ -136,8 +143,9 @@ func TestRemakeOverAnOlderStore(t *testing.T) {
 		t.Error("nobody sees that it is claimed")
 	}
 	remake := func(s rendezvous.Snapshot) (rendezvous.Job, error) {
-		return r.Remake(t.Context(), txn.Remaking{Me: k, Job: reclaim.Decide([]rendezvous.Claim{k}, "u", reclaim.ForAll).
-			Remake, Seen: &s})
+		return r.Remake(t.Context(),
+			txn.Remaking{Me: k, Job: reclaim.Decide([]rendezvous.Claim{k}, "u", reclaim.ForAll).
+				Remake, Seen: &s})
 	}
 	put(job.Head(), checkpoint.Head{Number: 3, Generation: 1, Manifest: checkpoint.Hash{8}})
 	if _, err := remake(s); !store.Moved(err) {
@@ -146,7 +154,8 @@ func TestRemakeOverAnOlderStore(t *testing.T) {
 	j, err := remake(read())
 	must(err)
 	s = read()
-	if s.Job.UID != j.UID || s.Job.Succeeds != "u" || s.World != nil || len(s.Nodes) != 0 || len(s.Claims) != 0 ||
+	if s.Job.UID != j.UID || s.Job.Succeeds != "u" || s.World != nil || len(s.Nodes) != 0 ||
+		len(s.Claims) != 0 ||
 		s.Fence != 3 ||
 		s.Head.Manifest != saved.Manifest || len(s.History) != 2 {
 		t.Errorf("%+v", s)

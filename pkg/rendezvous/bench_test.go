@@ -38,7 +38,11 @@ func BenchmarkPlan(b *testing.B) {
 			moment func() *situation
 		}{
 			{"first", func() *situation { s, _ := many(n); return given(s, commit(3, "n00001")) }},
-			{"calm", func() *situation { s, names := many(n); return given(s.world(rendezvous.Running, names...)) }},
+			{"calm", func() *situation {
+				s,
+					names := many(n)
+				return given(s.world(rendezvous.Running, names...))
+			}},
 			{"lost", func() *situation {
 				s, names := many(n)
 				return given(s.world(rendezvous.Running, names...), refuses("n00000"), refuses("n00050"),
@@ -46,7 +50,8 @@ func BenchmarkPlan(b *testing.B) {
 			}},
 			{"barrier", func() *situation {
 				s, names := many(n)
-				x := given(s.world(rendezvous.Forming, names...), since(31*time.Second), ready(names[:n/2]...))
+				x := given(s.world(rendezvous.Forming, names...), since(31*time.Second),
+					ready(names[:n/2]...))
 				for _, name := range names[n/2:] {
 					doing(name, "fetching")(x)
 				}
@@ -54,7 +59,8 @@ func BenchmarkPlan(b *testing.B) {
 			}},
 			{"late", func() *situation {
 				s, names := many(n)
-				return given(s.world(rendezvous.Forming, names...), since(31*time.Second), ready(names[:n/2]...))
+				return given(s.world(rendezvous.Forming, names...), since(31*time.Second),
+					ready(names[:n/2]...))
 			}},
 			{"power", func() *situation { // half of a range loses its power
 				s, names := many(n)

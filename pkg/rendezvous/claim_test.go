@@ -13,7 +13,8 @@ func TestClaimed(t *testing.T) {
 	w := World{Generation: 4, Attempt: 1, Phase: Running, NP: 3, Request: "r", WishRev: 9,
 		Members: []membership.Ref{{Node: "a"}, {Node: "b"}}, Count: 2}
 	c := Claimed("b", j, Wish{}, &w)
-	if c.World != 4 || c.Rank != 1 || !slices.Equal(c.Members, []string{"a", "b"}) || c.Wish.NP != 3 || c.Phase != "" ||
+	if c.World != 4 || c.Rank != 1 || !slices.Equal(c.Members, []string{"a", "b"}) || c.Wish.NP != 3 ||
+		c.Phase != "" ||
 		!c.Decides() {
 		t.Errorf("%+v", c)
 	}

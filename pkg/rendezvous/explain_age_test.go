@@ -22,15 +22,15 @@ func TestAbandoned(t *testing.T) {
 		"nobody came":  {aJob(2), later, true},
 		"a node waits": {aJob(2).here("a"), later, false},
 		"all left":     {aJob(1).here("a").world(rendezvous.Running, "a").gone("a"), later, true},
-		"the last left now": {aJob(1).here("a").world(rendezvous.Running, "a").lost("a", "agent-gone").heard(later),
-			later, false},
+		"the last left now": {aJob(1).here("a").world(rendezvous.Running, "a").lost("a", "agent-gone").
+			heard(later), later, false},
 		"progress is told": {aJob(1).world(rendezvous.Running, "a").progress(later, time.Second),
 			later.Add(time.Second), false},
-		"asked a moment ago": {aJob(1).with(func(s *jobSnapshot) { s.Wish.Time = later }), later.Add(time.Second),
-			false},
+		"asked a moment ago": {aJob(1).with(func(s *jobSnapshot) { s.Wish.Time = later }),
+			later.Add(time.Second), false},
 		"done": {aJob(1).world(rendezvous.Done, "a"), later, false},
-		"failed, now reopened": {aJob(1).world(rendezvous.Failed, "a").with(func(s *jobSnapshot) { s.Job.Attempt = 2 }),
-			later, true},
+		"failed, now reopened": {aJob(1).world(rendezvous.Failed, "a").
+			with(func(s *jobSnapshot) { s.Job.Attempt = 2 }), later, true},
 	} {
 		if got := status.Explain(&c.s.Snapshot, c.now).Abandoned; got != c.want {
 			t.Errorf("%s: abandoned is %v, want %v", name, got, c.want)
@@ -66,24 +66,28 @@ func TestStaleProgress(t *testing.T) {
 		"old":   {ran().progress(noon.Add(time.Minute), time.Second), 95 * time.Second, true},
 		"usually slow": {ran().progress(noon.Add(time.Minute), 10*time.Second), 155 * time.Second,
 			false},
-		"slow, and older than that":   {ran().progress(noon.Add(time.Minute), 10*time.Second), 165 * time.Second, true},
-		"usual interval not known":    {ran().progress(noon, 0), 31 * time.Second, true},
-		"of the generation before":    {ran().progress(noon.Add(-time.Hour), time.Second), 20 * time.Second, false},
-		"none since this one started": {ran().progress(noon.Add(-time.Hour), time.Second), 31 * time.Second, true},
+		"slow, and older than that": {ran().progress(noon.Add(time.Minute), 10*time.Second),
+			165 * time.Second, true},
+		"usual interval not known": {ran().progress(noon, 0), 31 * time.Second, true},
+		"of the generation before": {ran().progress(noon.Add(-time.Hour), time.Second), 20 * time.Second,
+			false},
+		"none since this one started": {ran().progress(noon.Add(-time.Hour), time.Second), 31 * time.Second,
+			true},
 		"a world that waits": {aJob(1).here("a").world(rendezvous.Forming, "a").progress(noon, time.Second),
 			time.Hour, false},
 	} {
 		st := status.Explain(&c.s.Snapshot, noon.Add(c.now))
 		if st.Progress.Stale != c.want {
-			t.Errorf("%s: stale is %v at an age of %vs, want %v", name, st.Progress.Stale, st.Progress.AgeSeconds,
-				c.want)
+			t.Errorf("%s: stale is %v at an age of %vs, want %v", name, st.Progress.Stale,
+				st.Progress.AgeSeconds, c.want)
 		}
 	}
 	st := status.Explain(&ran().progress(noon, time.Second).Snapshot, noon.Add(45*time.Second))
 	if want := "generation 1 runs: world size 1; no progress told for 45s"; st.Why != want {
 		t.Errorf("why is %q, want %q", st.Why, want)
 	}
-	if want := "if it hangs: workerlog.0 of node a has the output of rank 0"; st.Next == nil || *st.Next != want {
+	if want := "if it hangs: workerlog.0 of node a has the output of rank 0"; st.Next == nil ||
+		*st.Next != want {
 		t.Errorf("next is %v, want %q", st.Next, want)
 	}
 }

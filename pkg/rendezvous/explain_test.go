@@ -25,11 +25,15 @@ var noon = time.Date(2026, 11, 21, 12, 3, 11, 42e6, time.UTC)
 type jobSnapshot struct{ rendezvous.Snapshot }
 
 func aJob(np int) *jobSnapshot {
-	s := &jobSnapshot{rendezvous.Snapshot{Whole: true, Job: &rendezvous.Job{Name: "x", UID: "u", Attempt: 1, Slots: 1,
-		Limits: rendezvous.Limits{Min: np, Max: np, Exact: true}, Time: noon, Base: scaling.Base{Nodes: np, Slots: 1},
-		Rules: rendezvous.Rules{MaxRestarts: 3, Replicas: 2, Grace: rendezvous.Seconds(30 * time.Second)}}}}
+	s := &jobSnapshot{rendezvous.Snapshot{Whole: true,
+		Job: &rendezvous.Job{Name: "x", UID: "u", Attempt: 1, Slots: 1,
+			Limits: rendezvous.Limits{Min: np, Max: np, Exact: true}, Time: noon,
+			Base: scaling.Base{Nodes: np, Slots: 1},
+			Rules: rendezvous.Rules{MaxRestarts: 3, Replicas: 2,
+				Grace: rendezvous.Seconds(30 * time.Second)}}}}
 	s.Wish = rendezvous.Wish{NP: np, Request: "r1", By: "run", Rev: 1, Time: noon}
-	s.Ready, s.Exits, s.Held = map[string]rendezvous.Ready{}, map[string]rendezvous.Exit{}, map[string]rendezvous.Held{}
+	s.Ready, s.Exits, s.Held = map[string]rendezvous.Ready{}, map[string]rendezvous.Exit{},
+		map[string]rendezvous.Held{}
 	return s
 }
 
@@ -40,12 +44,14 @@ func aRange(min, max int) *jobSnapshot {
 }
 
 func ref(node string) membership.Ref {
-	return membership.Ref{Node: node, Incarnation: membership.Incarnation("8f21c0" + node), Address: "127.0.0.1:41201"}
+	return membership.Ref{Node: node, Incarnation: membership.Incarnation("8f21c0" + node),
+		Address: "127.0.0.1:41201"}
 }
 
 func (s *jobSnapshot) here(nodes ...string) *jobSnapshot {
 	for _, n := range nodes {
-		s.Nodes = append(s.Nodes, membership.Node{Ref: ref(n), Attempt: s.Job.Attempt, Slots: 1, Since: noon, Rev: 5})
+		s.Nodes = append(s.Nodes,
+			membership.Node{Ref: ref(n), Attempt: s.Job.Attempt, Slots: 1, Since: noon, Rev: 5})
 		s.reports(history.NodeJoined, n, history.Fields{"incarnation": ref(n).Incarnation.Short(),
 			"address": "127.0.0.1:41201", "workers": 1})
 	}
@@ -75,8 +81,8 @@ func (s *jobSnapshot) lost(node, reason string) *jobSnapshot {
 }
 
 func (s *jobSnapshot) world(phase rendezvous.Phase, members ...string) *jobSnapshot {
-	w := &rendezvous.World{UID: "u", Generation: 1, Attempt: 1, Phase: phase, Time: noon, Count: len(members), Slots: 1,
-		NP: s.Wish.NP, Request: "r1"}
+	w := &rendezvous.World{UID: "u", Generation: 1, Attempt: 1, Phase: phase, Time: noon, Count: len(members),
+		Slots: 1, NP: s.Wish.NP, Request: "r1"}
 	for _, m := range members {
 		w.Members = append(w.Members, ref(m))
 	}
@@ -105,20 +111,26 @@ func TestExplain(t *testing.T) {
 		s    *jobSnapshot
 		want string
 	}{
-		"nobody yet": {aJob(2), "waiting nodes-missing: waiting for 2 more nodes (0 of 2) | | `elastic run` on 2 more nodes"},
+		"nobody yet": {aJob(2),
+			"waiting nodes-missing: waiting for 2 more nodes (0 of 2) | | `elastic run` on 2 more nodes"},
 		"one of two": {aJob(2).here("a"),
-			"waiting nodes-missing: waiting for 1 more node (1 of 2) | a joining | `elastic run` on 1 more node, or: elastic scale x --np=1"},
+			"waiting nodes-missing: waiting for 1 more node (1 of 2) | a joining | " +
+				"`elastic run` on 1 more node, or: elastic scale x --np=1"},
 		"below the least of a range": {aRange(2, 4).here("a"),
-			"waiting nodes-missing: waiting for 1 more node (1 of 4) | a joining | `elastic run` on 1 more node"},
+			"waiting nodes-missing: waiting for 1 more node (1 of 4) | a joining | " +
+				"`elastic run` on 1 more node"},
 		"last call": {aRange(2, 4).here("a", "b"),
 			"waiting last-call: 2 of 4 nodes are here; waiting a moment for others | a joining, b joining |"},
 		"all here": {aJob(2).here("a", "b"),
-			"waiting barrier: enough nodes are here; the next generation is about to be proposed | a joining, b joining |"},
+			"waiting barrier: enough nodes are here; the next generation is about to be proposed | " +
+				"a joining, b joining |"},
 		"no plan": {aJob(2).here("a", "b").with(func(s *jobSnapshot) {
 			s.Job.Base = scaling.Base{Batch: 7, Nodes: 1, Slots: 1, Policy: scaling.FixedBatch}
 			s.Wish.NP = 8
 		}).here("c", "d", "e", "f", "g", "h"),
-			"waiting plan-impossible: no batch plan: batch 7 is smaller than the world of 8 workers | a joining, b joining, c joining, d joining, e joining, f joining, g joining, h joining | elastic scale x --np=N, with an N that the batch fits"},
+			"waiting plan-impossible: no batch plan: batch 7 is smaller than the world of 8 workers | " +
+				"a joining, b joining, c joining, d joining, e joining, f joining, g joining, h joining | " +
+				"elastic scale x --np=N, with an N that the batch fits"},
 
 		"barrier": {aJob(2).here("a", "b").world(rendezvous.Forming, "a", "b").with(func(s *jobSnapshot) {
 			s.Ready["a"] = rendezvous.Ready{Incarnation: ref("a").Incarnation}
@@ -126,7 +138,8 @@ func TestExplain(t *testing.T) {
 		"fetching": {aJob(2).here("a", "b").world(rendezvous.Forming, "a", "b").with(func(s *jobSnapshot) {
 			s.Ready["a"] = rendezvous.Ready{Incarnation: ref("a").Incarnation}
 			s.Doing = []rendezvous.Activity{{Node: "b", Kind: "fetching", Done: 50, Total: 200}}
-		}), "starting fetching: generation 1 starts when b is ready; b fetches a checkpoint (25% of 200 bytes) | a ready, b waiting |"},
+		}), "starting fetching: generation 1 starts when b is ready; b fetches a checkpoint (25% of 200 " +
+			"bytes) | a ready, b waiting |"},
 		"running": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"),
 			"running running: generation 1 runs: world size 2 | a running, b running |"},
 		"a spare": {aJob(1).here("a", "b").world(rendezvous.Running, "a"),
@@ -134,31 +147,45 @@ func TestExplain(t *testing.T) {
 		"suspected": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
 			s.Suspects = []membership.Suspicion{{Node: "b", By: "a", Incarnation: ref("b").Incarnation,
 				Watcher: ref("a").Incarnation, Sign: membership.Silent}}
-		}), "running running: generation 1 runs: world size 2; in doubt: b (silent) | a running, b suspect (silent, says a) |"},
-		"never reached": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
-			s.Suspects = []membership.Suspicion{{Node: "b", By: "a", Incarnation: ref("b").Incarnation,
-				Watcher: ref("a").Incarnation, Sign: membership.Silent, Never: true}}
-		}), "running running: generation 1 runs: world size 2; in doubt: b (never reached at 127.0.0.1:41201) | a running, b suspect (never reached, says a) |"},
+		}), "running running: generation 1 runs: world size 2; in doubt: b (silent) | " +
+			"a running, b suspect (silent, says a) |"},
+		"never reached": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").
+			with(func(s *jobSnapshot) {
+				s.Suspects = []membership.Suspicion{{Node: "b", By: "a", Incarnation: ref("b").Incarnation,
+					Watcher: ref("a").Incarnation, Sign: membership.Silent, Never: true}}
+			}), "running running: generation 1 runs: world size 2; in doubt: b (never reached at " +
+			"127.0.0.1:41201) | a running, b suspect (never reached, says a) |"},
 		"registration lapsed": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b"),
-			"running running: generation 1 runs: world size 2; in doubt: b (lease expired) | a running, b suspect (lease expired) |"},
-		"all registrations lapsed": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("a").gone("b"),
-			"waiting nodes-missing: waiting for 2 more nodes: no node of generation 1 is registered (lease expired) | a suspect (lease expired), b suspect (lease expired) | `elastic run` on 2 more nodes"},
-		"lost, not yet held": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").lost("b", "agent-gone"),
-			"waiting nodes-missing: waiting for 1 more node: b was lost (agent gone) | a waiting, b lost (agent gone) | `elastic run` on 1 more node, or: elastic scale x --np=1"},
+			"running running: generation 1 runs: world size 2; in doubt: b (lease expired) | " +
+				"a running, b suspect (lease expired) |"},
+		"all registrations lapsed": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("a").
+			gone("b"),
+			"waiting nodes-missing: waiting for 2 more nodes: no node of generation 1 is registered (lease " +
+				"expired) | a suspect (lease expired), b suspect (lease expired) | " +
+				"`elastic run` on 2 more nodes"},
+		"lost, not yet held": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").
+			lost("b", "agent-gone"),
+			"waiting nodes-missing: waiting for 1 more node: b was lost (agent gone) | " +
+				"a waiting, b lost (agent gone) | `elastic run` on 1 more node, or: elastic scale x --np=1"},
 		"lost, held": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").lost("b", "silent").
 			hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "b was lost (silent)"}),
-			"waiting nodes-missing: waiting for 1 more node: b was lost (silent) | a waiting, b lost (silent) | `elastic run` on 1 more node, or: elastic scale x --np=1"},
+			"waiting nodes-missing: waiting for 1 more node: b was lost (silent) | " +
+				"a waiting, b lost (silent) | `elastic run` on 1 more node, or: elastic scale x --np=1"},
 		"lost long ago": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").lost("b", "silent").
 			hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "b was lost (silent)"}).
 			with(func(s *jobSnapshot) { s.Events[2].Time = noon.Add(-time.Hour) }),
-			"waiting nodes-missing: waiting for 1 more node: b was lost (silent) | a waiting | `elastic run` on 1 more node, or: elastic scale x --np=1"},
+			"waiting nodes-missing: waiting for 1 more node: b was lost (silent) | a waiting | " +
+				"`elastic run` on 1 more node, or: elastic scale x --np=1"},
 		"lost, and back": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").lost("b", "silent").
 			hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "b was lost (silent)"}).here("b"),
-			"waiting barrier: enough nodes are here; the next generation is about to be proposed | a waiting, b waiting |"},
-		"left": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b").reports(history.NodeLeft, "b",
-			history.Fields{"reason": membership.Interrupted}).with(func(s *jobSnapshot) {
+			"waiting barrier: enough nodes are here; the next generation is about to be proposed | " +
+				"a waiting, b waiting |"},
+		"left": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b").
+			reports(history.NodeLeft, "b",
+				history.Fields{"reason": membership.Interrupted}).with(func(s *jobSnapshot) {
 			s.Left = []membership.Left{{Node: "b", Incarnation: ref("b").Incarnation}}
-		}), "waiting nodes-missing: waiting for 1 more node: b left | a waiting, b left (interrupted) | `elastic run` on 1 more node, or: elastic scale x --np=1"},
+		}), "waiting nodes-missing: waiting for 1 more node: b left | a waiting, b left (interrupted) | " +
+			"`elastic run` on 1 more node, or: elastic scale x --np=1"},
 		"another life of a member": {aJob(2).
 			here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
 			s.Nodes[1].Incarnation = "newer"
@@ -171,7 +198,8 @@ func TestExplain(t *testing.T) {
 			hold(rendezvous.Hold{Why: rendezvous.BackingOff,
 				Text:    "rank 1 on b ended with exit code 3; restart 2 of 3 in 1s",
 				Backoff: rendezvous.Seconds(time.Second)}),
-			"waiting backoff: rank 1 on b ended with exit code 3; restart 2 of 3 in 1s | a waiting, b waiting |"},
+			"waiting backoff: rank 1 on b ended with exit code 3; restart 2 of 3 in 1s | " +
+				"a waiting, b waiting |"},
 
 		"wish not yet held": {aJob(1).here("a").world(rendezvous.Running, "a").with(func(s *jobSnapshot) {
 			s.Wish = rendezvous.Wish{NP: 2, Request: "r2", By: "scale", Rev: 2, Time: noon}
@@ -184,14 +212,17 @@ func TestExplain(t *testing.T) {
 			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale",
 				Text: "scaling from 2 to 4 nodes"}).
 			with(func(s *jobSnapshot) { s.Exits["a"], s.Exits["b"] = saved("a"), saved("b") }),
-			"waiting nodes-missing: waiting for 2 more nodes: scaling from 2 to 4 nodes | a waiting, b waiting | `elastic run` on 2 more nodes, or: elastic scale x --np=2"},
+			"waiting nodes-missing: waiting for 2 more nodes: scaling from 2 to 4 nodes | " +
+				"a waiting, b waiting | `elastic run` on 2 more nodes, or: elastic scale x --np=2"},
 		"saved, too few, and another wish since": {aJob(3).here("a", "b").world(rendezvous.Running, "a", "b").
 			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale",
 				Text: "scaling from 2 to 4 nodes"}).
 			with(func(s *jobSnapshot) { s.Exits["a"], s.Exits["b"] = saved("a"), saved("b") }),
-			"waiting nodes-missing: waiting for 1 more node: scaling from 2 to 3 nodes | a waiting, b waiting | `elastic run` on 1 more node, or: elastic scale x --np=2"},
+			"waiting nodes-missing: waiting for 1 more node: scaling from 2 to 3 nodes | " +
+				"a waiting, b waiting | `elastic run` on 1 more node, or: elastic scale x --np=2"},
 		"drain": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
-			s.Wish = rendezvous.Wish{NP: 2, Request: "r2", By: "drain", Drain: []string{"b"}, Rev: 2, Time: noon}
+			s.Wish = rendezvous.Wish{NP: 2, Request: "r2", By: "drain", Drain: []string{"b"}, Rev: 2,
+				Time: noon}
 		}), "waiting draining: asked to go: b | a waiting, b draining |"},
 
 		"finishing": {aJob(2).here("a", "b").world(rendezvous.Finishing, "a", "b").with(func(s *jobSnapshot) {
@@ -206,37 +237,49 @@ func TestExplain(t *testing.T) {
 			"stopping saving: the job was asked to stop; waiting for a to save | a waiting |"},
 		"stopping without anybody": {aJob(1).
 			here("a").world(rendezvous.Running, "a").gone("a").with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
-			"stopping draining: the job was asked to stop; no node is registered | a suspect (lease expired) | no node is left to end it: elastic stop x"},
+			"stopping draining: the job was asked to stop; no node is registered | " +
+				"a suspect (lease expired) | no node is left to end it: elastic stop x"},
 		"done": {aJob(1).here("a").world(rendezvous.Done, "a").
-			gone("a").reports(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
-			s.World.Outcome = &rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}
-		}), "done done: every worker ended with 0 | a left (finished) |"},
+			gone("a").reports(history.NodeLeft, "a", history.Fields{"reason": "finished"}).
+			with(func(s *jobSnapshot) {
+				s.World.Outcome = &rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}
+			}), "done done: every worker ended with 0 | a left (finished) |"},
 		"stopped, and the node with it": {aJob(1).here("a").world(rendezvous.Stopped, "a").
-			gone("a").reports(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
-			s.World.Outcome = &rendezvous.Outcome{Code: 93, Source: "operator", Message: "the operator asked for it"}
-		}), "stopped stopped: the operator asked for it | a left (the job was stopped) | the same `elastic run` line starts a new attempt, from scratch"},
+			gone("a").reports(history.NodeLeft, "a", history.Fields{"reason": "finished"}).
+			with(func(s *jobSnapshot) {
+				s.World.Outcome = &rendezvous.Outcome{Code: 93, Source: "operator",
+					Message: "the operator asked for it"}
+			}), "stopped stopped: the operator asked for it | a left (the job was stopped) | " +
+			"the same `elastic run` line starts a new attempt, from scratch"},
 		"failed": {aJob(2).world(rendezvous.Failed, "a", "b").with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 3, Source: "worker", Node: new("b"), Rank: new(1),
 				LocalRank: new(0), ExitCode: new(3),
 				Why: rendezvous.RestartsUsed, Message: "restarts used (3 of 3)"}
-		}), "failed restarts-used: restarts used (3 of 3); the cause: rank 1 on b, exit code 3 | | elastic logs x --first-failure on b shows workerlog.0; the same `elastic run` line starts a new attempt, from scratch"},
+		}), "failed restarts-used: restarts used (3 of 3); the cause: rank 1 on b, exit code 3 | | " +
+			"elastic logs x --first-failure on b shows workerlog.0; the same `elastic run` line starts a " +
+			"new attempt, from scratch"},
 		"failed by a hang": {aJob(1).world(rendezvous.Failed, "a").with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 1, Source: "worker", Node: new("a"), Rank: new(0),
 				LocalRank: new(0), Why: rendezvous.RestartsUsed, Message: "restarts used (3 of 3)",
 				Failure: &rendezvous.Failure{Node: "a", Code: 1, Hang: true}}
-		}), "failed restarts-used: restarts used (3 of 3); the cause: rank 0 on a, hangs | | elastic logs x --first-failure on a shows workerlog.0; the same `elastic run` line starts a new attempt, from scratch"},
+		}), "failed restarts-used: restarts used (3 of 3); the cause: rank 0 on a, hangs | | " +
+			"elastic logs x --first-failure on a shows workerlog.0; the same `elastic run` line starts a " +
+			"new attempt, from scratch"},
 		"no progress": {aJob(1).world(rendezvous.Failed, "a").with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 93, Source: "elastic", Why: rendezvous.NoProgress,
 				Message: "5 generations in a row"}
 			s.Head = checkpoint.Head{Number: 4}
-		}), "failed no-progress: 5 generations in a row | | the same `elastic run` line starts a new attempt, from checkpoint 4"},
+		}), "failed no-progress: 5 generations in a row | | the same `elastic run` line starts a new " +
+			"attempt, from checkpoint 4"},
 		"stopped": {aJob(1).world(rendezvous.Stopped, "a").with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 93, Source: "operator", Message: "stopped by stop"}
-		}), "stopped stopped: stopped by stop | | the same `elastic run` line starts a new attempt, from scratch"},
+		}), "stopped stopped: stopped by stop | | the same `elastic run` line starts a new attempt, from " +
+			"scratch"},
 		"a new attempt": {aJob(2).world(rendezvous.Failed, "a", "b").with(func(s *jobSnapshot) {
 			s.Job.Attempt = 2
 			s.World.Outcome = &rendezvous.Outcome{Code: 3}
-		}).here("a"), "waiting nodes-missing: waiting for 1 more node (1 of 2) | a joining | `elastic run` on 1 more node, or: elastic scale x --np=1"},
+		}).here("a"), "waiting nodes-missing: waiting for 1 more node (1 of 2) | a joining | " +
+			"`elastic run` on 1 more node, or: elastic scale x --np=1"},
 	} {
 		st := status.Explain(&c.s.Snapshot, noon)
 		var nodes []string
@@ -293,10 +336,11 @@ const example = `{"schema":"elastic.status/1","job":"x","state":"waiting","since
  "server":{"kind":"local","endpoints":["unix:///run/user/1000/elastic/etcd.sock"],"reachable":true}}`
 
 func TestStatusIsTheReference(t *testing.T) {
-	s := aJob(2).here("lab1", "lab1-2").world(rendezvous.Running, "lab1", "lab1-2").lost("lab1", "agent-gone").
+	s := aJob(2).here("lab1", "lab1-2").world(rendezvous.Running, "lab1", "lab1-2").
+		lost("lab1", "agent-gone").
 		hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "lab1 was lost (agent gone)", Present: 1})
-	s.World.Plan = &scaling.Plan{Policy: scaling.Linear, GlobalBatch: 256, BatchSizes: []int{128, 128}, GradAccum: 1,
-		LR: 0.1, LRScale: 1}
+	s.World.Plan = &scaling.Plan{Policy: scaling.Linear, GlobalBatch: 256, BatchSizes: []int{128, 128},
+		GradAccum: 1, LR: 0.1, LRScale: 1}
 	s.Head = checkpoint.Head{Number: 4, Generation: 1, Step: new(int64(120)), Samples: new(int64(30720)),
 		Bytes:   1 << 20,
 		Holders: []membership.Ref{ref("lab1"), ref("lab1-2")}, Time: noon}
@@ -366,9 +410,10 @@ func TestHoldersOfTheCheckpoint(t *testing.T) {
 		s    *jobSnapshot
 		want []string
 	}{
-		"both":      {head(aJob(2).here("a", "b")), []string{"a", "b"}},
-		"one lost":  {head(aJob(2).here("a", "b").lost("a", "silent")), []string{"b"}},
-		"one left":  {head(aJob(2).here("a", "b").gone("a").reports(history.NodeLeft, "a", nil)), []string{"a", "b"}},
+		"both":     {head(aJob(2).here("a", "b")), []string{"a", "b"}},
+		"one lost": {head(aJob(2).here("a", "b").lost("a", "silent")), []string{"b"}},
+		"one left": {head(aJob(2).here("a", "b").gone("a").reports(history.NodeLeft, "a", nil)),
+			[]string{"a", "b"}},
 		"come back": {head(aJob(2).here("a", "b").lost("a", "silent").here("a")), []string{"a", "b"}},
 	} {
 		if diff := cmp.Diff(c.want, status.Explain(&c.s.Snapshot, noon).Checkpoint.Holders); diff != "" {
@@ -391,8 +436,8 @@ func TestStopAlone(t *testing.T) {
 			rendezvous.Stopped, 93},
 		"a finished one": {aJob(1).world(rendezvous.Finishing, "a").
 			with(func(s *jobSnapshot) { s.Exits["a"] = zero }), rendezvous.Done, 0},
-		"of an old attempt": {aJob(1).world(rendezvous.Failed, "a").with(func(s *jobSnapshot) { s.Job.Attempt = 2 }),
-			rendezvous.Stopped, 93},
+		"of an old attempt": {aJob(1).world(rendezvous.Failed, "a").
+			with(func(s *jobSnapshot) { s.Job.Attempt = 2 }), rendezvous.Stopped, 93},
 	} {
 		c.s.Wish.Stop, c.s.Wish.By = c.s.Job.Attempt, "stop"
 		end := plan.StopWithoutNodes(&c.s.Snapshot, noon)

@@ -17,7 +17,8 @@ import (
 )
 
 func victim(rank int) rendezvous.Failure {
-	return rendezvous.Failure{Rank: rank, Node: "a", Code: 1, Victim: true, Message: "Connection closed by peer"}
+	return rendezvous.Failure{Rank: rank, Node: "a", Code: 1, Victim: true,
+		Message: "Connection closed by peer"}
 }
 
 // Whatever the order in which one real failure and its victims are told, the real one is the cause.
@@ -47,7 +48,8 @@ func TestOneCauseInAnyOrder(t *testing.T) {
 
 func TestTheFirstOfEqualFailuresIsTheCause(t *testing.T) {
 	t.Parallel()
-	for name, first := range map[string]rendezvous.Failure{"victims": victim(1), "causes": {Rank: 1, Code: 3}} {
+	for name, first := range map[string]rendezvous.Failure{"victims": victim(1),
+		"causes": {Rank: 1, Code: 3}} {
 		second := first
 		second.Rank = 2
 		if got, changed := first.With(second); got.Rank != 1 || !changed || len(got.Others) != 1 {
@@ -83,9 +85,12 @@ func TestFailureRecordIsBounded(t *testing.T) {
 
 func TestFailureLines(t *testing.T) {
 	t.Parallel()
-	f := rendezvous.Failure{Rank: 3, Node: "b", Code: 1, Message: "torch.OutOfMemoryError: CUDA out of memory.",
-		Detail: "Traceback (most recent call last):\n  File \"t.py\", line 3\ntorch.OutOfMemoryError: CUDA out of memory.",
-		Others: []rendezvous.CollateralEnd{{Rank: 0, Code: 1, Victim: true}, {Rank: 2, Code: 137, Signal: "SIGKILL"}}}
+	f := rendezvous.Failure{Rank: 3, Node: "b", Code: 1,
+		Message: "torch.OutOfMemoryError: CUDA out of memory.",
+		Detail: "Traceback (most recent call last):\n  File \"t.py\", line 3\ntorch.OutOfMemoryError: " +
+			"CUDA out of memory.",
+		Others: []rendezvous.CollateralEnd{{Rank: 0, Code: 1, Victim: true},
+			{Rank: 2, Code: 137, Signal: "SIGKILL"}}}
 	want := `Traceback (most recent call last):
   File "t.py", line 3
 torch.OutOfMemoryError: CUDA out of memory.
@@ -93,7 +98,8 @@ because of it: rank 0 (exit code 1, connection lost), rank 2 (ended by SIGKILL);
 	if got := strings.Join(f.Lines(), "\n"); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	if got, want := f.String(), "rank 3 on b ended with exit code 1: torch.OutOfMemoryError: CUDA out of memory."; got != want {
+	if got, want := f.String(),
+		"rank 3 on b ended with exit code 1: torch.OutOfMemoryError: CUDA out of memory."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	oom := rendezvous.Failure{Rank: 3, Node: "b", Code: 137, Signal: "SIGKILL",

@@ -42,8 +42,8 @@ func (b between) Watch(ctx context.Context, key, end string, from int64) <-chan 
 
 func followed(t *testing.T, scope follow.Scope, listed func(w *storedJob)) *reader {
 	c := memory.New()
-	r := &reader{t: t, c: c, cl: c.Client("reader"), w: newStoredJob(t, c.Client("writer"), "x").create(2).join("a",
-		"b").run("a", "b")}
+	r := &reader{t: t, c: c, cl: c.Client("reader"), w: newStoredJob(t, c.Client("writer"), "x").create(2).
+		join("a", "b").run("a", "b")}
 	var s store.Store = r.cl
 	if listed != nil {
 		s = between{r.cl, func() { listed(r.w) }}
@@ -75,8 +75,8 @@ func (r *reader) until(what string, limit time.Duration, ok func(follow.Update) 
 				return time.Since(begun)
 			}
 		case <-late:
-			r.t.Fatalf("%s: not told in %s; the last was revision %d of %d: %+v", what, limit, r.last.Rev, r.c.Rev(),
-				r.last.Err)
+			r.t.Fatalf("%s: not told in %s; the last was revision %d of %d: %+v", what, limit, r.last.Rev,
+				r.c.Rev(), r.last.Err)
 		}
 	}
 }
@@ -161,7 +161,8 @@ func TestFollowMissesNothing(t *testing.T) {
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		r.c.Wipe()
-		at(t, r.until("no job", time.Hour, func(s follow.Update) bool { return s.Err == nil && s.Job == nil }),
+		at(t, r.until("no job", time.Hour,
+			func(s follow.Update) bool { return s.Err == nil && s.Job == nil }),
 			31*time.Second)
 	})
 	in("another-cluster-at-the-same-revisions", func(t *testing.T) {
@@ -241,18 +242,21 @@ func TestFollowOverFaults(t *testing.T) {
 						r.c.Down()
 						r.c.Up()
 					case 4:
-						r.cl.Fates(memory.Random(rand.New(rand.NewPCG(seed, rng.Uint64())), 0.3, 0.3, 2*time.Second))
+						r.cl.Fates(memory.Random(rand.New(rand.NewPCG(seed, rng.Uint64())), 0.3, 0.3,
+							2*time.Second))
 					case 5:
 						time.Sleep(time.Duration(rng.IntN(5000)) * time.Millisecond)
 					default:
 						node := string(rune('a' + rng.IntN(4)))
 						n := membership.Node{Ref: membership.Ref{Node: node,
-							Incarnation: membership.Incarnation(fmt.Sprint(rng.IntN(9)))}, Attempt: 1, Slots: 1}
+							Incarnation: membership.Incarnation(fmt.Sprint(rng.IntN(9)))}, Attempt: 1,
+							Slots: 1}
 						write := store.Put("/elastic/v1/x/nodes/"+node, schema.Encode(n))
 						if rng.IntN(3) == 0 {
 							write = store.Delete(write.Key)
 						}
-						if _, err := r.w.Store.Txn(t.Context(), store.Txn{Then: []store.Write{write}}); err != nil {
+						if _, err := r.w.Store.Txn(t.Context(),
+							store.Txn{Then: []store.Write{write}}); err != nil {
 							t.Fatal(err)
 						}
 					}

@@ -15,7 +15,8 @@ import (
 func worldOf(g int, cause Cause, names ...string) *World {
 	w := &World{Generation: schema.Generation(g), Cause: cause}
 	for _, n := range names {
-		w.Members = append(w.Members, membership.Ref{Node: n[:1], Incarnation: membership.Incarnation(n), Address: n + ":1"})
+		w.Members = append(w.Members,
+			membership.Ref{Node: n[:1], Incarnation: membership.Incarnation(n), Address: n + ":1"})
 	}
 	return w
 }
@@ -36,7 +37,8 @@ func TestKeepsServers(t *testing.T) {
 		{"a node without a server was lost", two, worldOf(4, CauseNodeLost, "a1", "b1", "d1"), true},
 		{"a server was lost with its node", two, worldOf(4, CauseNodeLost, "a1", "d1", "c1"), false},
 		{"its node is back", two, worldOf(4, CauseNodeLost, "a1", "b2", "c1"), false},
-		{"the nodes of the servers changed their ranks", two, worldOf(4, CauseScale, "b1", "a1", "c1"), false},
+		{"the nodes of the servers changed their ranks", two, worldOf(4, CauseScale, "b1", "a1", "c1"),
+			false},
 		{"one node is left", two, worldOf(4, CauseScale, "a1"), false},
 		{"a worker failed", two, worldOf(4, CauseWorkerFailed, "a1", "b1", "c1"), false},
 		{"a worker asked for it", two, worldOf(4, CauseAsked, "a1", "b1", "c1"), false},
@@ -55,8 +57,9 @@ func TestSavers(t *testing.T) {
 	for want, job := range map[string]*Job{
 		"[a b c]": {Slots: 1},
 		"[a b]":   {Slots: 1, Roles: &roles.Spec{Mode: roles.PS, Servers: make([]string, 2)}},
-		"[a c]": {Slots: 1, Hosts: []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}, Roles: &roles.Spec{Mode: roles.PS,
-			Servers: []string{"10.0.0.3:6170"}, Trainers: []string{"10.0.0.1"}}},
+		"[a c]": {Slots: 1, Hosts: []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"},
+			Roles: &roles.Spec{Mode: roles.PS,
+				Servers: []string{"10.0.0.3:6170"}, Trainers: []string{"10.0.0.1"}}},
 	} {
 		var names []string
 		for _, r := range job.Savers(w) {

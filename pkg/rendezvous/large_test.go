@@ -31,8 +31,8 @@ func (w *storedJob) crowd(n int) *storedJob {
 	for some := range slices.Chunk(names, 100) {
 		var t store.Txn
 		for _, name := range some {
-			m := membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.Incarnation(name + "-1"),
-				Address: name + ":1"}, Attempt: 1, Slots: 1}
+			m := membership.Node{Ref: membership.Ref{Node: name,
+				Incarnation: membership.Incarnation(name + "-1"), Address: name + ":1"}, Attempt: 1, Slots: 1}
 			w.nodes[name] = m
 			t.Then = append(t.Then, store.Put(w.Job.Node(name), schema.Encode(m)))
 		}
@@ -57,7 +57,8 @@ func (w *storedJob) step(s *rendezvous.Snapshot, marks *plan.Observed, dead map[
 	}
 	for _, r := range refs {
 		if dead[r.Node] {
-			ev.Answers[r.Incarnation] = verdict.Answered{Answer: membership.Answer{Kind: membership.Refused}, At: noon}
+			ev.Answers[r.Incarnation] = verdict.Answered{Answer: membership.Answer{Kind: membership.Refused},
+				At: noon}
 		}
 		if s.Node(r.Node) == nil {
 			ev.Absent[r.Incarnation] = noon
@@ -66,7 +67,8 @@ func (w *storedJob) step(s *rendezvous.Snapshot, marks *plan.Observed, dead map[
 	v := verdict.Judge(verdict.Records{Members: refs, Nodes: s.Nodes, Left: s.Left, Suspects: s.Suspects},
 		ev, verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
 	marks.Update(s, v, noon)
-	return plan.Next(plan.Facts{Snapshot: s, View: v, Observed: *marks, Timeouts: plan.DefaultTimeouts, Now: noon})
+	return plan.Next(plan.Facts{Snapshot: s, View: v, Observed: *marks, Timeouts: plan.DefaultTimeouts,
+		Now: noon})
 }
 
 func TestWorldsOfManyNodes(t *testing.T) {
@@ -83,7 +85,8 @@ func TestWorldsOfManyNodes(t *testing.T) {
 			}
 			for i := range n / 2 {
 				name := fmt.Sprintf("left%05d", i)
-				p.World.Leavers = append(p.World.Leavers, membership.Ref{Node: name, Incarnation: "i", Address: name + ":1"})
+				p.World.Leavers = append(p.World.Leavers,
+					membership.Ref{Node: name, Incarnation: "i", Address: name + ":1"})
 			}
 			proposed, err := w.Propose(t.Context(), s, w.me(), p)
 			w.must(err)
@@ -97,10 +100,12 @@ func TestWorldsOfManyNodes(t *testing.T) {
 				}
 			}
 			whole("who reads it", s.World)
-			whole("an ordinary member", follow.Reader{Store: w.Store, Job: w.Job, Node: "n00007"}.ReadOwn(t.Context()).World)
+			whole("an ordinary member",
+				follow.Reader{Store: w.Store, Job: w.Job, Node: "n00007"}.ReadOwn(t.Context()).World)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			found := follow.Reader{Store: w.Store, Job: w.Job, Node: "n00007", Members: new(follow.MemberCache)}.Follow(ctx, follow.ScopeOwn)
+			found := follow.Reader{Store: w.Store, Job: w.Job, Node: "n00007",
+				Members: new(follow.MemberCache)}.Follow(ctx, follow.ScopeOwn)
 			whole("who follows", (<-found).World)
 			before := w.entries()
 			for k, e := range before {
@@ -170,7 +175,8 @@ func TestManyAreLostAtOnce(t *testing.T) {
 			}
 		}
 		suspected := s.Suspects == nil && s.World != nil && s.World.Phase == rendezvous.Running
-		if suspected { // one watcher each, as the ring would have it: the writes of a proposal have room for some
+		// one watcher each, as the ring would have it: the writes of a proposal have room for some
+		if suspected {
 			for some := range slices.Chunk(slices.Collect(maps.Keys(dead)), 100) {
 				var txn store.Txn
 				for _, n := range some {
@@ -218,8 +224,8 @@ func TestManyAreLostAtOnce(t *testing.T) {
 		case plan.Nothing:
 			if s.World.Phase != rendezvous.Running || s.World.Count != 50 || len(s.World.Leavers) > 0 ||
 				len(s.Nodes) != 50 {
-				t.Fatalf("it stands still: %s, %d members, %d leavers, %d registered\n%s", s.World.Phase, s.World.Count,
-					len(s.World.Leavers), len(s.Nodes), strings.Join(story, "\n"))
+				t.Fatalf("it stands still: %s, %d members, %d leavers, %d registered\n%s", s.World.Phase,
+					s.World.Count, len(s.World.Leavers), len(s.Nodes), strings.Join(story, "\n"))
 			}
 			if s.World.Generation > 4 {
 				t.Errorf("it took %d generations", s.World.Generation)
@@ -460,7 +466,8 @@ func TestChangesOfAnotherWorldAreNotUsed(t *testing.T) {
 		w.must(err)
 		if k%2 == 0 { // it misses every other one
 			if got := reader.ReadOwn(t.Context()).World; !slices.Equal(got.Members, p.World.Members) {
-				t.Errorf("generation %d: a node that missed the one before sees other members", got.Generation)
+				t.Errorf("generation %d: a node that missed the one before sees other members",
+					got.Generation)
 			}
 		}
 	}

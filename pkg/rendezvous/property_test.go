@@ -36,7 +36,8 @@ func anyMoment(t *rapid.T) *situation {
 	yes := func(name string, of10 int) bool { return rapid.IntRange(0, 9).Draw(t, name) < of10 }
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}
 	pick := func(name string, from []string, most int) []string {
-		return rapid.Permutation(from).Draw(t, name)[:rapid.IntRange(0, min(most, len(from))).Draw(t, name+" count")]
+		return rapid.Permutation(from).
+			Draw(t, name)[:rapid.IntRange(0, min(most, len(from))).Draw(t, name+" count")]
 	}
 	np := rapid.IntRange(1, 5).Draw(t, "np")
 	s := aJob(np)
@@ -65,7 +66,8 @@ func anyMoment(t *rapid.T) *situation {
 		Draw(t, "phase")
 	members := rapid.Permutation(names).Draw(t, "members")[:rapid.IntRange(1, 4).Draw(t, "size")]
 	s.world(phase, members...)
-	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(members, n) })
+	others := slices.DeleteFunc(slices.Clone(names),
+		func(n string) bool { return slices.Contains(members, n) })
 	x := given(s, leaving(pick("leavers", others, 2)...))
 	old := nodesOf(x.refs())
 	generation(schema.Generation(rapid.IntRange(1, 3).Draw(t, "generation")))(x)
@@ -95,7 +97,8 @@ func anyMoment(t *rapid.T) *situation {
 		case k == 8:
 			vanished(n)(x)
 		case k == 9:
-			cutOff(n, rapid.SampledFrom([]time.Duration{0, 10 * time.Second, time.Minute}).Draw(t, "cut since"))(x)
+			cutOff(n, rapid.SampledFrom([]time.Duration{0, 10 * time.Second, time.Minute}).
+				Draw(t, "cut since"))(x)
 		case k == 10:
 			wentAway(n)(x)
 		case k == 11:
@@ -126,7 +129,8 @@ func anyMoment(t *rapid.T) *situation {
 	}
 	switch rapid.IntRange(0, 5).Draw(t, "wish") {
 	case 0:
-		asksFor(rapid.IntRange(x.Job.Limits.Min, max(x.Job.Limits.Min, x.Job.Limits.Max)).Draw(t, "asked np"))(x)
+		asksFor(rapid.IntRange(x.Job.Limits.Min, max(x.Job.Limits.Min, x.Job.Limits.Max)).
+			Draw(t, "asked np"))(x)
 	case 1:
 		asksToGo(pick("asked to go", names, 2)...)(x)
 	case 2:
@@ -146,7 +150,8 @@ func anyMoment(t *rapid.T) *situation {
 	}
 	if yes("a failure was charged", 3) {
 		x.World.Ledger.Used = rapid.IntRange(1, 3).Draw(t, "charged used")
-		x.World.Ledger.Charged = x.World.Generation - schema.Generation(rapid.IntRange(0, 1).Draw(t, "charged"))
+		x.World.Ledger.Charged = x.World.Generation - schema.Generation(rapid.IntRange(0, 1).
+			Draw(t, "charged"))
 	}
 	x.World.Ledger.Lost = rapid.IntRange(0, 2).Draw(t, "lost before")
 	if yes("some were told of", 2) {
@@ -182,7 +187,8 @@ func TestPlanIsPure(t *testing.T) {
 		if string(before) != string(after) {
 			t.Fatalf("it changed what it was given:\n%s\n%s", before, after)
 		}
-		if a, b := fmt.Sprintf("%+v", step), fmt.Sprintf("%+v", again); stepText(step) != stepText(again) || len(a) != len(b) {
+		if a, b := fmt.Sprintf("%+v", step), fmt.Sprintf("%+v", again); stepText(step) != stepText(again) ||
+			len(a) != len(b) {
 			t.Fatalf("the same moment, another step:\n%s\n%s", a, b)
 		}
 	})
@@ -200,8 +206,9 @@ func TestWorldsAreSound(t *testing.T) {
 			w.UID != x.Job.UID {
 			t.Fatalf("%+v", w)
 		}
-		if n := w.Count; n < max(1, x.Job.Limits.Min) && !x.Job.Limits.Exact || n > x.Wish.NP || x.Job.Limits.Exact &&
-			n != x.Wish.NP {
+		if n := w.Count; n < max(1, x.Job.Limits.Min) && !x.Job.Limits.Exact || n > x.Wish.NP ||
+			x.Job.Limits.Exact &&
+				n != x.Wish.NP {
 			t.Fatalf("%d nodes, np is %d, limits %s", n, x.Wish.NP, x.Job.Limits)
 		}
 		view := x.view()
@@ -262,8 +269,10 @@ func TestNoEarlierMemberIsForgotten(t *testing.T) {
 			if s := has(p.Evicted, o); s != nil {
 				places++
 				seen := x.view().Find(o)
-				toldLost := seen.State == verdict.Suspect && slices.Contains(x.World.ReportedLost, o.Incarnation)
-				if seen.State != verdict.Gone && !toldLost && !heldUp(x, p.World, o.Node) || !x.registered(o) ||
+				toldLost := seen.State == verdict.Suspect &&
+					slices.Contains(x.World.ReportedLost, o.Incarnation)
+				if seen.State != verdict.Gone && !toldLost && !heldUp(x, p.World, o.Node) ||
+					!x.registered(o) ||
 					s.Rev != x.Node(o.Node).Rev {
 					t.Fatalf("%s is evicted: %+v", o.Node, s)
 				}
@@ -311,7 +320,8 @@ func TestLeastMovement(t *testing.T) {
 		}
 		survivors, out, allowed, newcomers := 0, 0, 0, 0
 		for _, m := range w.Members[1:] {
-			if !slices.ContainsFunc(x.World.Members, func(o membership.Ref) bool { return o.Node == m.Node }) {
+			if !slices.ContainsFunc(x.World.Members,
+				func(o membership.Ref) bool { return o.Node == m.Node }) {
 				newcomers++
 			}
 		}
@@ -325,7 +335,8 @@ func TestLeastMovement(t *testing.T) {
 				return m.Node == o.Node &&
 					!m.Same(o)
 			}) {
-				allowed++ // a member that lives again has its rank, before survivors of ranks that are no more
+				// a member that lives again has its rank, before survivors of ranks that are no more
+				allowed++
 			}
 		}
 		if x.World.Rank(w.Members[0]) < 0 && holds(x, w.Members[0].Node) && newcomers == 0 {
@@ -345,7 +356,8 @@ func TestAbsentMemberKeepsItsPlace(t *testing.T) {
 			return
 		}
 		newcomer := slices.IndexFunc(p.World.Members, func(m membership.Ref) bool {
-			return !slices.ContainsFunc(x.World.Members, func(o membership.Ref) bool { return o.Node == m.Node })
+			return !slices.ContainsFunc(x.World.Members,
+				func(o membership.Ref) bool { return o.Node == m.Node })
 		})
 		if newcomer < 0 || newcomer == 0 && holds(x, p.World.Members[0].Node) {
 			return
@@ -355,7 +367,8 @@ func TestAbsentMemberKeepsItsPlace(t *testing.T) {
 			if s := view.Find(o); s.State == verdict.Absent && !s.PastWindow && !s.WorkerFailed &&
 				!slices.Contains(x.Wish.Drain, o.Node) &&
 				!heldUp(x, p.World, o.Node) {
-				t.Fatalf("%s may register again, and %s has its place", o.Node, p.World.Members[newcomer].Node)
+				t.Fatalf("%s may register again, and %s has its place", o.Node,
+					p.World.Members[newcomer].Node)
 			}
 		}
 	})
@@ -424,13 +437,14 @@ func TestStepsEnd(t *testing.T) {
 			switch s := step.(type) {
 			case plan.Propose:
 				for _, e := range s.Evicted {
-					x.Nodes = slices.DeleteFunc(x.Nodes, func(n membership.Node) bool { return n.Node == e.Node })
+					x.Nodes = slices.DeleteFunc(x.Nodes,
+						func(n membership.Node) bool { return n.Node == e.Node })
 					x.ev.Absent[e.Incarnation] = noon
 				}
 				w := s.World
 				x.World, x.Fence = &w, w.Generation
-				x.Ready, x.Exits, x.Failure, x.Progress = map[string]rendezvous.Ready{}, map[string]rendezvous.Exit{},
-					nil, nil
+				x.Ready, x.Exits, x.Failure, x.Progress = map[string]rendezvous.Ready{},
+					map[string]rendezvous.Exit{}, nil, nil
 				x.Suspects = slices.DeleteFunc(x.Suspects, func(s membership.Suspicion) bool {
 					return w.Rank(membership.Ref{Node: s.Node, Incarnation: s.Incarnation}) < 0
 				})
@@ -442,8 +456,8 @@ func TestStepsEnd(t *testing.T) {
 				}
 				x.m.PhaseSince = noon
 			case plan.Run:
-				x.World.Phase, x.World.Master, x.m.PhaseSince, x.m.RunningSince = rendezvous.Running, &s.Master, noon,
-					noon
+				x.World.Phase, x.World.Master, x.m.PhaseSince, x.m.RunningSince = rendezvous.Running,
+					&s.Master, noon, noon
 			case plan.Finish:
 				x.World.Phase, x.m.PhaseSince = rendezvous.Finishing, noon
 			case plan.End:
@@ -491,11 +505,13 @@ func TestEnds(t *testing.T) {
 		end, ends := step.(plan.End)
 		switch {
 		case ends && end.Phase == rendezvous.Done &&
-			!(all && (w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) && w.Attempt == x.Job.Attempt):
+			!(all && (w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) &&
+				w.Attempt == x.Job.Attempt):
 			t.Fatalf("done out of %s", w.Phase)
 		case ends && end.Phase == rendezvous.Failed && end.Outcome.Code == 0:
 			t.Fatal("failed with 0")
-		case all && w.Attempt == x.Job.Attempt && (w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) &&
+		case all && w.Attempt == x.Job.Attempt &&
+			(w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) &&
 			!(ends && end.Phase == rendezvous.Done):
 			t.Fatalf("every worker ended with 0, and: %s", stepText(step))
 		}

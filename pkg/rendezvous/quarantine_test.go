@@ -39,7 +39,8 @@ func otherProgram(node string) fact {
 // inQuarantine puts a node into quarantine by its record.
 func inQuarantine(r rendezvous.NodeRecord) fact {
 	return func(x *situation) {
-		r.Since, r.Quarantine, r.Text = x.World.Generation, rendezvous.Seconds(30*time.Second), "it disturbed the job"
+		r.Since, r.Quarantine, r.Text = x.World.Generation, rendezvous.Seconds(30*time.Second),
+			"it disturbed the job"
 		x.World.Ledger.Nodes = append(x.World.Ledger.Nodes, r)
 	}
 }
@@ -61,7 +62,10 @@ func records(step plan.Step) (text string) {
 
 // A node that disturbs the job is put into quarantine, and the others go on without it.
 func TestQuarantine(t *testing.T) {
-	range3 := func() *jobSnapshot { return aRange(1, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b") }
+	range3 := func() *jobSnapshot {
+		return aRange(1, 3).here("a", "b", "c").
+			world(rendezvous.Running, "a", "b")
+	}
 	used := ledger(rendezvous.Ledger{Used: 3, Head: 0})
 	short := ran(2 * time.Second)
 	for _, c := range []struct {
@@ -86,20 +90,25 @@ func TestQuarantine(t *testing.T) {
 		{"an old member fails beside a newcomer: it spends a restart",
 			given(range3(), newcomer("b"), short, failure("a", 2, time.Second)),
 			"propose 2 (worker-failed): a b c; the failure spent a restart", ""},
-		{"the generation ran for a minute: nobody is a newcomer", given(range3(), newcomer("b"), ran(time.Minute),
-			failure("b", 2, time.Second)),
+		{"the generation ran for a minute: nobody is a newcomer",
+			given(range3(), newcomer("b"), ran(time.Minute), failure("b", 2, time.Second)),
 			"propose 2 (worker-failed): a b c; the failure spent a restart", ""},
-		{"a newcomer asks for a new generation", given(range3(), newcomer("b"), short, failure("b", 101, time.Second)),
+		{"a newcomer asks for a new generation",
+			given(range3(), newcomer("b"), short, failure("b", 101, time.Second)),
 			"propose 2 (asked): a b c; the failure spent nothing", ""},
-		{"an exact job waits for another node", given(aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"),
-			newcomer("b"), short, failure("b", 2, time.Second)),
-			"hold (nodes-missing); the failure spent nothing", "b: lost 0, failed 1, out for 30s and until admitted; "},
+		{"an exact job waits for another node",
+			given(aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"),
+				newcomer("b"), short, failure("b", 2, time.Second)),
+			"hold (nodes-missing); the failure spent nothing",
+			"b: lost 0, failed 1, out for 30s and until admitted; "},
 		{"the first world, and one node runs another program",
 			given(aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"), otherProgram("b"), short,
 				failure("b", 2, time.Second)),
-			"hold (nodes-missing); the failure spent nothing", "b: lost 0, failed 1, out for 30s and until admitted; "},
-		{"the first world, and all run the same", given(aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"),
-			short, failure("b", 2, time.Second)),
+			"hold (nodes-missing); the failure spent nothing",
+			"b: lost 0, failed 1, out for 30s and until admitted; "},
+		{"the first world, and all run the same",
+			given(aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"),
+				short, failure("b", 2, time.Second)),
 			"propose 2 (worker-failed): a b; the failure spent a restart", ""},
 		{"a first loss is only counted", given(range3(), short, crashed("b")),
 			"propose 2 (node-lost): a c; evicts b; lost b", "b: lost 1, failed 0; "},
@@ -121,13 +130,16 @@ func TestQuarantine(t *testing.T) {
 			given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3})), "nothing", ""},
 		{"nor does it take the place of a lost one",
 			given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3}), short, crashed("b")),
-			"propose 2 (node-lost): a; evicts b; lost b", "b: lost 1, failed 0; c: lost 3, failed 0, out for 30s; "},
+			"propose 2 (node-lost): a; evicts b; lost b",
+			"b: lost 1, failed 0; c: lost 3, failed 0, out for 30s; "},
 		{"unless there would be no world: it was only lost",
 			given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"),
 				inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3}), short, crashed("b")),
 			"propose 2 (node-lost): a c; evicts b; lost b", "b: lost 1, failed 0; c: lost 3, failed 0; "},
-		{"its program fails: better no world", given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"),
-			inQuarantine(rendezvous.NodeRecord{Node: "c", Failures: 1, UntilAdmitted: true}), short, crashed("b")),
+		{"its program fails: better no world",
+			given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"),
+				inQuarantine(rendezvous.NodeRecord{Node: "c", Failures: 1, UntilAdmitted: true}), short,
+				crashed("b")),
 			"hold (nodes-missing); lost b",
 			"b: lost 1, failed 0; c: lost 0, failed 1, out for 30s and until admitted; "},
 		{"it comes back with another program: another try",
@@ -139,9 +151,12 @@ func TestQuarantine(t *testing.T) {
 			"hold (saving) planned, join", "c: lost 3, failed 0, out for 30s; "},
 		{"an admission of before does not count",
 			given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3}),
-				func(x *situation) { x.Wish.Admit = []rendezvous.Admit{{Node: "c", Generation: 0}} }), "nothing", ""},
-		{"a new attempt knows of no quarantine", given(aRange(1, 2).here("a", "b").world(rendezvous.Failed, "a"),
-			inQuarantine(rendezvous.NodeRecord{Node: "b", Failures: 1}), newAttempt), "propose 2 (attempt): a b", ""},
+				func(x *situation) { x.Wish.Admit = []rendezvous.Admit{{Node: "c", Generation: 0}} }),
+			"nothing", ""},
+		{"a new attempt knows of no quarantine",
+			given(aRange(1, 2).here("a", "b").world(rendezvous.Failed, "a"),
+				inQuarantine(rendezvous.NodeRecord{Node: "b", Failures: 1}), newAttempt),
+			"propose 2 (attempt): a b", ""},
 	} {
 		step := c.x.plan()
 		if got := stepText(step); got != c.want || records(step) != c.records {
@@ -160,15 +175,18 @@ func TestNewcomers(t *testing.T) {
 		{"the first world of an attempt has none", given(aJob(2).here("a", "b")), "[]"},
 		{"a node that joins is one", given(aJob(3).here("a", "b", "c").world(rendezvous.Waiting, "a", "b"),
 			holding(rendezvous.NodesMissing, rendezvous.CauseNodeJoined)), "[2]"},
-		{"and stays one while nothing progresses", given(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"),
-			newcomer("b"), ran(0), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)), "[1]"},
-		{"progress ends that", given(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), newcomer("b"),
-			commit(1, "a"), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)), "[]"},
+		{"and stays one while nothing progresses",
+			given(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"),
+				newcomer("b"), ran(0), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)), "[1]"},
+		{"progress ends that",
+			given(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), newcomer("b"),
+				commit(1, "a"), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)), "[]"},
 		{"a node whose agent was started again is none",
 			given(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), bornAgain("b"),
 				holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)), "[]"},
-		{"unless it was one before", given(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), newcomer("b"),
-			ran(0), bornAgain("b"), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)), "[1]"},
+		{"unless it was one before",
+			given(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), newcomer("b"),
+				ran(0), bornAgain("b"), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)), "[1]"},
 	} {
 		p, ok := c.x.plan().(plan.Propose)
 		if got := fmt.Sprint(p.World.Newcomers); !ok || got != c.want {
@@ -182,7 +200,10 @@ func TestNewcomers(t *testing.T) {
 func TestQuarantineEnds(t *testing.T) {
 	lost, failed := rendezvous.NodeRecord{Node: "c", Losses: 3},
 		rendezvous.NodeRecord{Node: "c", Failures: 1, UntilAdmitted: true}
-	trains := func() *jobSnapshot { return aRange(1, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b") }
+	trains := func() *jobSnapshot {
+		return aRange(1, 3).here("a", "b", "c").
+			world(rendezvous.Running, "a", "b")
+	}
 	waits := func() *jobSnapshot { return aJob(2).here("a", "c").world(rendezvous.Waiting, "a", "b") }
 	for _, c := range []struct {
 		name string
@@ -192,8 +213,9 @@ func TestQuarantineEnds(t *testing.T) {
 		{"it was lost", given(trains(), inQuarantine(lost)), map[time.Duration]string{
 			0: "nothing for 30s", 29 * time.Second: "nothing for 30s",
 			30 * time.Second: "hold (saving) planned, join"}},
-		{"its workers failed, and the others train", given(trains(), inQuarantine(failed)), map[time.Duration]string{
-			0: "nothing for 30s", 30 * time.Second: "nothing", 24 * time.Hour: "nothing"}},
+		{"its workers failed, and the others train", given(trains(), inQuarantine(failed)),
+			map[time.Duration]string{
+				0: "nothing for 30s", 30 * time.Second: "nothing", 24 * time.Hour: "nothing"}},
 		{"its workers failed, and the other waits for it",
 			given(waits(), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost), wentAway("b"),
 				inQuarantine(failed)), map[time.Duration]string{
@@ -203,8 +225,9 @@ func TestQuarantineEnds(t *testing.T) {
 		for _, after := range slices.Sorted(maps.Keys(c.then)) {
 			now := noon.Add(after)
 			m.Update(&c.x.Snapshot, c.x.view(), now)
-			if got, want := stepText(plan.Next(plan.Facts{Snapshot: &c.x.Snapshot, View: c.x.view(), Observed: m,
-				Timeouts: plan.DefaultTimeouts, Now: now})),
+			if got, want := stepText(
+				plan.Next(plan.Facts{Snapshot: &c.x.Snapshot, View: c.x.view(), Observed: m,
+					Timeouts: plan.DefaultTimeouts, Now: now})),
 				c.then[after]; got != want {
 				t.Errorf("%s, after %s: %s, want %s", c.name, after, got, want)
 			}
@@ -224,7 +247,8 @@ func TestChurn(t *testing.T) {
 			t.Errorf("%d generations before: %s, want %s", churn, got, want)
 		}
 	}
-	if got := books(running(rendezvous.Ledger{Churn: 4}, ran(10*time.Second), crashed("b")).plan()).Churn; got != 0 {
+	if got := books(running(rendezvous.Ledger{Churn: 4}, ran(10*time.Second), crashed("b")).plan()).
+		Churn; got != 0 {
 		t.Errorf("after ten seconds of running %d generations are counted", got)
 	}
 }
@@ -263,7 +287,8 @@ func TestQuarantineIsShownAndLifted(t *testing.T) {
 	if state, _ := shown(); state != status.NodeSpare {
 		t.Errorf("after admit b is %s", state)
 	}
-	if s = w.see(); s.Wish.Request == "" || s.Wish.NP != 1 || s.Events[len(s.Events)-1].Kind != history.Admitted {
+	if s = w.see(); s.Wish.Request == "" || s.Wish.NP != 1 ||
+		s.Events[len(s.Events)-1].Kind != history.Admitted {
 		t.Errorf("wish %+v, event %+v", s.Wish, s.Events[len(s.Events)-1])
 	}
 }
@@ -283,7 +308,8 @@ func TestOtherProgramIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := w.see()
-	if e := s.Events[len(s.Events)-1]; e.Text != "a joined with 1 worker at a:1; it runs another program than the job" || e.Fields["other_program"] != true {
+	if e := s.Events[len(s.Events)-1]; e.Text != "a joined with 1 worker at a:1; it runs another program "+
+		"than the job" || e.Fields["other_program"] != true {
 		t.Errorf("the event is %+v", e)
 	}
 }

@@ -44,13 +44,15 @@ func TestRemake(t *testing.T) {
 			t.Fatal(err)
 		}
 		claims[i].Lease = lease
-		if claims[i].Rev, err = r.Claim(t.Context(), txn.Claiming{Claim: claims[i], Seen: &rendezvous.Snapshot{}}); err != nil {
+		if claims[i].Rev, err = r.Claim(t.Context(),
+			txn.Claiming{Claim: claims[i], Seen: &rendezvous.Snapshot{}}); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, r)
 	}
 	s, err := rendezvous.Read(t.Context(), all[0].Store, "x")
-	if err != nil || s.Job != nil || len(s.Claims) != 2 || s.Claims[1].Node != "b" || s.Claims[1].Rev != claims[1].Rev {
+	if err != nil || s.Job != nil || len(s.Claims) != 2 || s.Claims[1].Node != "b" ||
+		s.Claims[1].Rev != claims[1].Rev {
 		t.Fatalf("%v %+v", err, s)
 	}
 	v := reclaim.Decide(s.Claims, "u", reclaim.ForAll)
@@ -63,17 +65,20 @@ func TestRemake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := all[1].Remake(t.Context(), txn.Remaking{Me: s.Claims[1], Job: v.Remake, Seen: &s}); !store.Moved(err) {
+	if _, err := all[1].Remake(t.Context(),
+		txn.Remaking{Me: s.Claims[1], Job: v.Remake, Seen: &s}); !store.Moved(err) {
 		t.Errorf("a second one: %v", err)
 	}
 	if s, err = rendezvous.Read(t.Context(), all[1].Store, "x"); err != nil {
 		t.Fatal(err)
 	}
-	if secret, err := rendezvous.ReadSecret(t.Context(), all[1].Store, "x", j.UID); err != nil || len(secret) == 0 {
+	if secret, err := rendezvous.ReadSecret(t.Context(), all[1].Store, "x", j.UID); err != nil ||
+		len(secret) == 0 {
 		t.Errorf("secret %q, %v", secret, err)
 	}
 	if s.Job.UID != j.UID || j.UID == "u" || s.Job.Succeeds != "u" || s.Job.Adopted != 2 || s.Wish.NP != 2 ||
-		s.Fence != 3 || s.Head.Number != 3 || s.Head.Manifest != (checkpoint.Hash{2}) || len(s.History) != 2 ||
+		s.Fence != 3 || s.Head.Number != 3 || s.Head.Manifest != (checkpoint.Hash{2}) ||
+		len(s.History) != 2 ||
 		len(s.Claims) != 0 ||
 		len(s.Events) != 1 || s.Events[0].Kind != "job_remade" {
 		t.Errorf("%+v", s)
@@ -91,7 +96,8 @@ func TestRemake(t *testing.T) {
 			t.Errorf("job %s was removed, and nobody is told: %v", u, err)
 		}
 	}
-	claims[1].Rev, err = all[1].Claim(t.Context(), txn.Claiming{Claim: claims[1], Seen: &rendezvous.Snapshot{}})
+	claims[1].Rev, err = all[1].Claim(t.Context(),
+		txn.Claiming{Claim: claims[1], Seen: &rendezvous.Snapshot{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +121,9 @@ func TestRemakeOfAFailedJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := rendezvous.Job{Slots: 1, Limits: rendezvous.Limits{Min: 4, Max: 4, Exact: true}}
-	j, err := r.Remake(t.Context(), txn.Remaking{Me: k, Job: reclaim.Decide([]rendezvous.Claim{k}, "u", reclaim.ForAll).
-		Remake, Own: own, Seen: &rendezvous.Snapshot{Rev: k.Rev}})
+	j, err := r.Remake(t.Context(),
+		txn.Remaking{Me: k, Job: reclaim.Decide([]rendezvous.Claim{k}, "u", reclaim.ForAll).
+			Remake, Own: own, Seen: &rendezvous.Snapshot{Rev: k.Rev}})
 	if err != nil || j.Attempt != 3 || j.Limits.Max != 4 || j.Succeeds != "u" {
 		t.Fatalf("%v %+v", err, j)
 	}
@@ -184,12 +191,14 @@ func TestRemakeThatComesLateIntoOlderClaims(t *testing.T) {
 				must(err)
 				before, err := r.ClaimRev(t.Context(), k.Node)
 				must(err)
-				_, err = r.Claim(t.Context(), txn.Claiming{Claim: k, Before: before, Seen: &rendezvous.Snapshot{}})
+				_, err = r.Claim(t.Context(),
+					txn.Claiming{Claim: k, Before: before, Seen: &rendezvous.Snapshot{}})
 				must(err)
 			}
 			var old memory.Backup
 			for i, k := range []rendezvous.Claim{memberClaim("a"), memberClaim("b")} {
-				_, err := r.Store.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put("other", []byte("1"))}})
+				_, err := r.Store.Txn(t.Context(),
+					store.Txn{Then: []store.Write{store.Put("other", []byte("1"))}})
 				must(err)
 				if claim(k); i+1 == x.copied {
 					old = c.Backup()
@@ -197,7 +206,8 @@ func TestRemakeThatComesLateIntoOlderClaims(t *testing.T) {
 			}
 			s, err := rendezvous.Read(t.Context(), r.Store, "x")
 			must(err)
-			late := txn.Remaking{Me: s.Claims[0], Job: reclaim.Decide(s.Claims, "u", reclaim.ForAll).Remake, Seen: &s}
+			late := txn.Remaking{Me: s.Claims[0], Job: reclaim.Decide(s.Claims, "u", reclaim.ForAll).Remake,
+				Seen: &s}
 			c.Restore(old)
 			newer := memberClaim(x.claims)
 			newer.Job.UID, newer.Job.Succeeds = "v", "u"
@@ -230,13 +240,15 @@ func TestClaimThatComesLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = r.Claim(t.Context(), txn.Claiming{Claim: k, Before: rev, Seen: &rendezvous.Snapshot{}}); err != nil {
+	if _, err = r.Claim(t.Context(),
+		txn.Claiming{Claim: k, Before: rev, Seen: &rendezvous.Snapshot{}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Claim(t.Context(), first); !store.Moved(err) {
 		t.Errorf("a late claim replaced a newer one: %v", err)
 	}
-	if s, err := rendezvous.Read(t.Context(), r.Store, "x"); err != nil || len(s.Claims) != 1 || !s.Claims[0].Looked {
+	if s, err := rendezvous.Read(t.Context(), r.Store, "x"); err != nil || len(s.Claims) != 1 ||
+		!s.Claims[0].Looked {
 		t.Errorf("%v %+v", err, s.Claims)
 	}
 }

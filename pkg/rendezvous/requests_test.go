@@ -84,7 +84,8 @@ func tells(w *storedJob) func() error {
 	s, me, c := w.see(), w.me(), w.nodes["c"]
 	return func() error {
 		return w.ReportLost(w.t.Context(), s, me,
-			plan.ReportLost{Lost: []verdict.Member{{Ref: c.Ref, Reason: "lease-expired", Why: "lease expired"}}})
+			plan.ReportLost{Lost: []verdict.Member{{Ref: c.Ref, Reason: "lease-expired",
+				Why: "lease expired"}}})
 	}
 }
 
@@ -184,8 +185,8 @@ func reregisters(w *storedJob) func() error {
 }
 
 func suspects(w *storedJob) func() error {
-	x := membership.Suspicion{Node: "b", By: "a", Incarnation: w.nodes["b"].Incarnation, Watcher: w.me().Incarnation,
-		Sign: membership.Silent}
+	x := membership.Suspicion{Node: "b", By: "a", Incarnation: w.nodes["b"].Incarnation, Watcher: w.me().
+		Incarnation, Sign: membership.Silent}
 	me := w.me()
 	return func() error { _, err := w.reg.Suspect(w.t.Context(), me, 1, x); return err }
 }
@@ -237,23 +238,28 @@ var guards = []guarded{
 	{"join", "job as seen", stageCreated, joins, touches(schema.Job.Job)},
 	{"join", "nobody has the name", stageCreated, joins, func(w *storedJob) { w.join("d") }},
 	{"leave", "own registration", stageRunning, leaves, func(w *storedJob) { w.again("b") }},
-	{"take over", "the registration that was seen", stageRunning, takesOver, func(w *storedJob) { w.again("b") }},
+	{"take over", "the registration that was seen", stageRunning, takesOver,
+		func(w *storedJob) { w.again("b") }},
 	{"register again", "nobody has the name", stageCutOff, reregisters, func(w *storedJob) { w.join("b") }},
 	{"register again", "C3: the world that lists it", stageCutOff, reregisters, anotherWorld},
 	{"suspect", "own registration", stageRunning, suspects, func(w *storedJob) { w.again("a") }},
 
 	{"answer", "own registration", stageSuspected, answers, func(w *storedJob) { w.again("b") }},
-	{"answer", "the suspicion as seen", stageSuspected, answers, func(w *storedJob) { w.must(suspects(w)()) }},
+	{"answer", "the suspicion as seen", stageSuspected, answers,
+		func(w *storedJob) { w.must(suspects(w)()) }},
 
 	{"propose", "world as seen", stageRunning, proposes(nil), anotherWorld},
 	{"propose", "no world yet", stageJoined, proposes(nil), func(w *storedJob) { w.propose("a", "b") }},
 	{"propose", "job as seen", stageRunning, proposes(nil), touches(schema.Job.Job)},
-	{"propose", "C1: the commit that was seen", stageRunning, proposes(nil), func(w *storedJob) { w.commit() }},
+	{"propose", "C1: the commit that was seen", stageRunning, proposes(nil),
+		func(w *storedJob) { w.commit() }},
 	{"propose", "own registration", stageRunning, proposes(nil), func(w *storedJob) { w.again("a") }},
-	{"propose", "C5: the evicted one as seen", stageRunning, proposes(evictsB), func(w *storedJob) { w.again("b") }},
-	{"propose", "C20: the silent one has not answered", stageRunning, proposes(func(w *storedJob, p *plan.Propose) {
-		p.Evicted = []verdict.Member{silentB(w)}
-	}), answerB},
+	{"propose", "C5: the evicted one as seen", stageRunning, proposes(evictsB),
+		func(w *storedJob) { w.again("b") }},
+	{"propose", "C20: the silent one has not answered", stageRunning,
+		proposes(func(w *storedJob, p *plan.Propose) {
+			p.Evicted = []verdict.Member{silentB(w)}
+		}), answerB},
 	{"propose", "C4: the absent one is absent", stageCutOff, proposes(dropsAbsentB),
 		func(w *storedJob) { w.reregister("b") }},
 	{"propose", "C4: the other life of it as seen", func(w *storedJob) { stageCutOff(w); w.again("b") },
@@ -286,8 +292,10 @@ var guards = []guarded{
 	{"done", "world as seen", stageRunning, ends(rendezvous.Done), anotherWorld},
 	{"fail", "world as seen", stageRunning, ends(rendezvous.Failed), anotherWorld},
 	{"stop", "world as seen", stageWaiting, ends(rendezvous.Stopped), anotherWorld},
-	{"stop", "no world yet", stageJoined, ends(rendezvous.Stopped), func(w *storedJob) { w.propose("a", "b") }},
-	{"stop", "C15: no exit since", stageWaiting, ends(rendezvous.Stopped), func(w *storedJob) { w.exit("b") }},
+	{"stop", "no world yet", stageJoined, ends(rendezvous.Stopped),
+		func(w *storedJob) { w.propose("a", "b") }},
+	{"stop", "C15: no exit since", stageWaiting, ends(rendezvous.Stopped),
+		func(w *storedJob) { w.exit("b") }},
 
 	{"ready", "C9: no later generation is proposed", stageForming, readies, laterFence},
 	{"ready", "own registration", stageForming, readies, func(w *storedJob) { w.again("a") }},
@@ -448,7 +456,8 @@ func TestUnknownResults(t *testing.T) {
 					late := w.entries()
 					for _, k := range changed(after, late) {
 						if again[g.request] &&
-							(strings.Contains(k, "/events/") || string(after[k].Value) == string(late[k].Value)) {
+							(strings.Contains(k, "/events/") ||
+								string(after[k].Value) == string(late[k].Value)) {
 							continue
 						}
 						t.Errorf("its first sending arrived late, and changed %s", k)
@@ -462,8 +471,9 @@ func TestUnknownResults(t *testing.T) {
 // Two keepers that take the same step at the same moment: one of them did it.
 func TestTwinSteps(t *testing.T) {
 	for name, g := range map[string]guarded{
-		"propose": {stage: stageRunning, send: proposes(nil)}, "hold": {stage: stageRunning, send: waits(nil)},
-		"run": {stage: stageForming, send: runs}, "finish": {stage: stageRunning, send: finishes},
+		"propose": {stage: stageRunning, send: proposes(nil)},
+		"hold":    {stage: stageRunning, send: waits(nil)},
+		"run":     {stage: stageForming, send: runs}, "finish": {stage: stageRunning, send: finishes},
 		"done": {stage: stageRunning, send: ends(rendezvous.Done)},
 		"stop": {stage: stageWaiting, send: ends(rendezvous.Stopped)},
 	} {
@@ -527,8 +537,8 @@ func TestTextsOfEvents(t *testing.T) {
 func TestHoldKeepsQuarantine(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b").propose("a", "b")
 	late := []rendezvous.Quarantine{{Node: "b", Until: 3, Times: 1}}
-	_, err := w.Hold(t.Context(), w.see(), w.me(), plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing},
-		Quarantine: late})
+	_, err := w.Hold(t.Context(), w.see(), w.me(),
+		plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}, Quarantine: late})
 	w.must(err)
 	w.hold()
 	if got := w.see().World.Quarantine; !slices.Equal(got, late) {

@@ -43,13 +43,16 @@ func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past 
 	if phase.Ended() {
 		outcome = &rendezvous.Outcome{}
 	}
-	p.put(job.World(), schema.Encode(rendezvous.World{UID: "u", Generation: 3, Attempt: 1, Phase: phase, Hold: hold,
-		Outcome: outcome, Count: 1, NP: 1, Slots: 1,
-		Members: []membership.Ref{p.node.Ref}, Proposal: "p"}))
+	p.put(job.World(),
+		schema.Encode(rendezvous.World{UID: "u", Generation: 3, Attempt: 1, Phase: phase, Hold: hold,
+			Outcome: outcome, Count: 1, NP: 1, Slots: 1,
+			Members: []membership.Ref{p.node.Ref}, Proposal: "p"}))
 	var head checkpoint.Head
 	for step := range int64(2) {
 		var err error
-		if head, err = p.record.Commit(t.Context(), checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{byte(step + 1)}, Step: &step}, head, []membership.Node{p.node}); err != nil {
+		if head, err = p.record.Commit(t.Context(),
+			checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{byte(step + 1)}, Step: &step}, head,
+			[]membership.Node{p.node}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +86,8 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := p.see()
-	if head.Number != 3 || now.Head.Number != 3 || now.Head.Manifest != s.History[0].Manifest || *now.Head.Step != 0 ||
+	if head.Number != 3 || now.Head.Number != 3 || now.Head.Manifest != s.History[0].Manifest ||
+		*now.Head.Step != 0 ||
 		len(now.History) != 3 || now.Head.Rev != head.Rev {
 		t.Errorf("the head is %+v, of %d records", now.Head, len(now.History))
 	}
@@ -95,7 +99,9 @@ func TestRestore(t *testing.T) {
 		t.Errorf("told as %+v", last)
 	}
 	for _, seen := range []checkpoint.Head{late, now.Head} {
-		if _, err := p.record.Commit(t.Context(), checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{9}}, seen, []membership.Node{p.node}); !errors.Is(err, checkpoint.ErrFenced) {
+		if _, err := p.record.Commit(t.Context(),
+			checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{9}}, seen,
+			[]membership.Node{p.node}); !errors.Is(err, checkpoint.ErrFenced) {
 			t.Errorf("a late commit over checkpoint %d: %v", seen.Number, err)
 		}
 	}
@@ -108,7 +114,8 @@ func TestRestore(t *testing.T) {
 func TestRestoreIsOvertaken(t *testing.T) {
 	for name, meanwhile := range map[string]func(*past, *rendezvous.Snapshot){
 		"a commit": func(p *past, s *rendezvous.Snapshot) {
-			if _, err := p.record.Commit(p.t.Context(), checkpoint.Head{Generation: 3}, s.Head, nil); err != nil {
+			if _, err := p.record.Commit(p.t.Context(), checkpoint.Head{Generation: 3}, s.Head,
+				nil); err != nil {
 				p.t.Fatal(err)
 			}
 		},
@@ -116,7 +123,10 @@ func TestRestoreIsOvertaken(t *testing.T) {
 			p.put(p.req.Job.Fence(),
 				[]byte(schema.FenceValue("u", 4)))
 		},
-		"a world":    func(p *past, s *rendezvous.Snapshot) { p.put(p.req.Job.World(), schema.Encode(*s.World)) },
+		"a world": func(p *past,
+			s *rendezvous.Snapshot) {
+			p.put(p.req.Job.World(), schema.Encode(*s.World))
+		},
 		"an attempt": func(p *past, s *rendezvous.Snapshot) { p.put(p.req.Job.Job(), schema.Encode(*s.Job)) },
 		"a removal": func(p *past, s *rendezvous.Snapshot) {
 			if _, err := p.st.Txn(p.t.Context(),

@@ -26,9 +26,10 @@ type situation struct {
 // given is a situation at noon: the phase was entered just now, and a generation that runs or ran
 // did so for a minute.
 func given(s *jobSnapshot, facts ...func(*situation)) *situation {
-	x := &situation{jobSnapshot: s, ev: verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
-		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{},
-		OnTime: noon.Add(-time.Hour)}}
+	x := &situation{jobSnapshot: s,
+		ev: verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
+			Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{},
+			OnTime: noon.Add(-time.Hour)}}
 	x.m.PhaseSince, x.m.ChangedAt = noon, noon
 	if w := s.World; w != nil {
 		w.Rev = 20
@@ -51,7 +52,8 @@ func (x *situation) refs() []membership.Ref {
 }
 
 func (x *situation) view() verdict.View {
-	return verdict.Judge(verdict.Records{Members: x.refs(), Ring: x.ring, Nodes: x.Nodes, Left: x.Left, Suspects: x.Suspects},
+	return verdict.Judge(verdict.Records{Members: x.refs(), Ring: x.ring, Nodes: x.Nodes, Left: x.Left,
+		Suspects: x.Suspects},
 		x.ev, verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
 }
 
@@ -73,8 +75,9 @@ func doubted(node string) fact {
 		if node == by {
 			by = "b"
 		}
-		x.Suspects = append(x.Suspects, membership.Suspicion{Node: node, By: by, Incarnation: ref(node).Incarnation,
-			Watcher: ref(by).Incarnation, Sign: membership.Silent})
+		x.Suspects = append(x.Suspects,
+			membership.Suspicion{Node: node, By: by, Incarnation: ref(node).Incarnation,
+				Watcher: ref(by).Incarnation, Sign: membership.Silent})
 		x.ev.Holds[node] = map[string]time.Time{by: noon}
 		x.answer(node, membership.NoAnswer)
 		x.m.SuspectSince = noon
@@ -110,7 +113,8 @@ func hangs(x *situation)    { x.Failure.Hang = true }
 
 func besides(rank int) fact {
 	return func(x *situation) {
-		x.Failure.Others = append(x.Failure.Others, rendezvous.CollateralEnd{Rank: rank, Code: 1, Victim: true})
+		x.Failure.Others = append(x.Failure.Others,
+			rendezvous.CollateralEnd{Rank: rank, Code: 1, Victim: true})
 	}
 }
 
@@ -159,7 +163,8 @@ func leaving(nodes ...string) fact {
 func ready(nodes ...string) fact {
 	return func(x *situation) {
 		for i, n := range nodes {
-			x.Ready[n] = rendezvous.Ready{Incarnation: ref(n).Incarnation, Host: n, Ports: []int{100 + i, 200 + i}}
+			x.Ready[n] = rendezvous.Ready{Incarnation: ref(n).Incarnation, Host: n,
+				Ports: []int{100 + i, 200 + i}}
 		}
 	}
 }
@@ -190,8 +195,8 @@ func savedBy(nodes ...string) fact {
 // failure: a worker ended with code, and that long ago it was told.
 func failure(node string, code int, ago time.Duration) fact {
 	return func(x *situation) {
-		x.Failure = &rendezvous.Failure{Node: node, Incarnation: ref(node).Incarnation, Rank: x.World.Rank(ref(node)),
-			Code: code}
+		x.Failure = &rendezvous.Failure{Node: node, Incarnation: ref(node).Incarnation,
+			Rank: x.World.Rank(ref(node)), Code: code}
 		x.m.FailedAt = noon.Add(-ago)
 	}
 }
@@ -207,7 +212,10 @@ func keepsUntil(np int) fact { return func(x *situation) { x.Wish.Until = np } }
 func ofSize(np int) fact { return func(x *situation) { x.World.NP = np } }
 
 func asksToGo(nodes ...string) fact {
-	return func(x *situation) { x.Wish.Drain, x.Wish.Request, x.Wish.By, x.Wish.Rev = nodes, "r2", "drain", 40 }
+	return func(x *situation) {
+		x.Wish.Drain, x.Wish.Request, x.Wish.By, x.Wish.Rev = nodes, "r2", "drain",
+			40
+	}
 }
 
 func asksToStop(x *situation) {
@@ -366,7 +374,8 @@ func nodesSeen(seen []verdict.Member) (names []string) {
 
 func quarantine(node string, until schema.Generation) fact {
 	return func(x *situation) {
-		x.World.Quarantine = append(x.World.Quarantine, rendezvous.Quarantine{Node: node, Until: until, Times: 1})
+		x.World.Quarantine = append(x.World.Quarantine,
+			rendezvous.Quarantine{Node: node, Until: until, Times: 1})
 	}
 }
 

@@ -30,8 +30,8 @@ type storedJob struct {
 }
 
 func newStoredJob(t *testing.T, s store.Store, job schema.Job) *storedJob {
-	return &storedJob{t: t, Requests: txn.Requests{Store: s, Job: job}, reg: membership.Registry{Store: s, Job: job},
-		nodes: map[string]membership.Node{}}
+	return &storedJob{t: t, Requests: txn.Requests{Store: s, Job: job},
+		reg: membership.Registry{Store: s, Job: job}, nodes: map[string]membership.Node{}}
 }
 
 func (w *storedJob) must(err error) {
@@ -142,7 +142,8 @@ func (w *storedJob) run(members ...string) *storedJob {
 	w.t.Helper()
 	w.propose(members...)
 	for _, m := range members {
-		w.must(w.Ready(w.t.Context(), w.see().World, w.nodes[m], rendezvous.Ready{Host: m, Ports: []int{1, 2, 3}}))
+		w.must(w.Ready(w.t.Context(), w.see().World, w.nodes[m],
+			rendezvous.Ready{Host: m, Ports: []int{1, 2, 3}}))
 	}
 	_, err := w.Run(w.t.Context(), w.see(),
 		txn.Starting{Step: plan.Run{Master: rendezvous.Master{Host: members[0], Port: 1, Store: 2}}})
@@ -152,14 +153,16 @@ func (w *storedJob) run(members ...string) *storedJob {
 
 func (w *storedJob) hold() *storedJob {
 	w.t.Helper()
-	_, err := w.Hold(w.t.Context(), w.see(), w.me(), plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}})
+	_, err := w.Hold(w.t.Context(), w.see(), w.me(),
+		plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}})
 	w.must(err)
 	return w
 }
 
 func (w *storedJob) stop() *storedJob {
 	w.t.Helper()
-	_, err := w.End(w.t.Context(), w.see(), plan.End{Phase: rendezvous.Stopped, Outcome: rendezvous.Outcome{Code: 93}})
+	_, err := w.End(w.t.Context(), w.see(),
+		plan.End{Phase: rendezvous.Stopped, Outcome: rendezvous.Outcome{Code: 93}})
 	w.must(err)
 	return w
 }
@@ -169,8 +172,8 @@ func (w *storedJob) exit(node string) { w.exitWith(node, 0) }
 
 func (w *storedJob) exitWith(node string, code int) {
 	w.t.Helper()
-	_, err := w.Exit(w.t.Context(), w.see().World, node, rendezvous.Exit{Incarnation: w.nodes[node].Incarnation,
-		Codes: []*int{&code}})
+	_, err := w.Exit(w.t.Context(), w.see().World, node,
+		rendezvous.Exit{Incarnation: w.nodes[node].Incarnation, Codes: []*int{&code}})
 	w.must(err)
 }
 
@@ -179,7 +182,8 @@ func (w *storedJob) commit() {
 	w.t.Helper()
 	s := w.see()
 	r := checkpoint.Record{Store: w.Store, Job: w.Job, UID: s.Job.UID, Self: "a"}
-	_, err := r.Commit(w.t.Context(), checkpoint.Head{Generation: s.World.Generation, Manifest: checkpoint.Hash{1}}, s.Head, []membership.Node{w.me()})
+	_, err := r.Commit(w.t.Context(), checkpoint.Head{Generation: s.World.Generation,
+		Manifest: checkpoint.Hash{1}}, s.Head, []membership.Node{w.me()})
 	w.must(err)
 }
 

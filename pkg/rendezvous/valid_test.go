@@ -12,10 +12,12 @@ import (
 func TestIDsLeadNowhere(t *testing.T) {
 	limits := rendezvous.Limits{Min: 1, Max: 2}
 	for uid, want := range map[schema.UID]bool{
-		"u": true, "0f8e": true, "../u": false, "..": false, "/u": false, "a/b": false, "a/../../b": false, "": false,
+		"u": true, "0f8e": true, "../u": false, "..": false, "/u": false, "a/b": false, "a/../../b": false,
+		"": false,
 	} {
 		job := rendezvous.Job{UID: uid, Attempt: 1, Slots: 1, Limits: limits, Rules: rendezvous.Rules{}}
-		world := rendezvous.World{UID: uid, Generation: 1, Attempt: 1, Phase: rendezvous.Forming, Proposal: "p"}
+		world := rendezvous.World{UID: uid, Generation: 1, Attempt: 1, Phase: rendezvous.Forming,
+			Proposal: "p"}
 		lineage := job
 		lineage.UID, lineage.Lineage = "u", []schema.UID{uid}
 		successor := job

@@ -13,7 +13,10 @@ func TestANodeWhoseWorkersStart(t *testing.T) {
 	starts := func(node string) fact {
 		return func(x *situation) { x.Node(node).Warming = true }
 	}
-	joins := func() *jobSnapshot { return aRange(2, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b") }
+	joins := func() *jobSnapshot {
+		return aRange(2, 3).here("a", "b", "c").
+			world(rendezvous.Running, "a", "b")
+	}
 	if step, holds := given(joins()).plan().(plan.Hold); !holds {
 		t.Errorf("its workers wait: %#v, want a hold", step)
 	}
@@ -22,7 +25,8 @@ func TestANodeWhoseWorkersStart(t *testing.T) {
 	}
 	needed := aRange(2, 3).here("a", "c").world(rendezvous.Waiting, "a")
 	needed.World.Hold = &rendezvous.Hold{Why: rendezvous.NodesMissing, Cause: rendezvous.CauseNodeLost}
-	if step, proposes := given(needed, starts("c")).plan().(plan.Propose); !proposes || step.World.Count != 2 {
+	if step, proposes := given(needed, starts("c")).plan().(plan.Propose); !proposes ||
+		step.World.Count != 2 {
 		t.Errorf("it is needed: %#v, want a world of two", step)
 	}
 	member := aRange(2, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b", "c")

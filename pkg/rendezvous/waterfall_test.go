@@ -24,8 +24,8 @@ func TestWaterfallOfTheNewestWorld(t *testing.T) {
 	if f := shown(); f != nil {
 		t.Errorf("a world that forms has a waterfall: %s", f)
 	}
-	fall := rendezvous.Timing{By: "a", Sign: rendezvous.SignNodes, Decided: new(int64(2)), Proposed: new(int64(9)),
-		Barrier: new(int64(50)), Last: "b"}
+	fall := rendezvous.Timing{By: "a", Sign: rendezvous.SignNodes, Decided: new(int64(2)),
+		Proposed: new(int64(9)), Barrier: new(int64(50)), Last: "b"}
 	first, err := w.Run(t.Context(), w.see(),
 		txn.Starting{Step: plan.Run{Master: rendezvous.Master{Host: "a"}}, Timing: fall})
 	w.must(err)

@@ -34,15 +34,16 @@ func TestPlace(t *testing.T) {
 		ranks [][]int
 		most  int
 	}{
-		"one machine": {roles.Spec{Mode: roles.PS, Servers: anywhere(1), Trainers: anywhere(2)}, roles.Size{Nodes: 1},
-			[]string{"workerlog.0=0 workerlog.1=1 serverlog.0=0@"}, [][]int{{0, 1}}, 2},
+		"one machine": {roles.Spec{Mode: roles.PS, Servers: anywhere(1), Trainers: anywhere(2)},
+			roles.Size{Nodes: 1}, []string{"workerlog.0=0 workerlog.1=1 serverlog.0=0@"}, [][]int{{0, 1}}, 2},
 		"two servers, three trainers, two nodes": {
 			roles.Spec{Mode: roles.PS, Servers: anywhere(2), Trainers: anywhere(3)}, roles.Size{Nodes: 2},
 			[]string{"workerlog.0=0 workerlog.1=1 serverlog.0=0@", "workerlog.0=2 serverlog.0=1@"},
 			[][]int{{0, 1}, {2}}, 2},
-		"trainers by slots": {roles.Spec{Mode: roles.PS, Servers: anywhere(2)}, roles.Size{Nodes: 3, Slots: 2},
-			[]string{"workerlog.0=0 workerlog.1=1 serverlog.0=0@", "workerlog.0=2 workerlog.1=3 serverlog.0=1@",
-				"workerlog.0=4 workerlog.1=5@"}, nil, 2},
+		"trainers by slots": {roles.Spec{Mode: roles.PS, Servers: anywhere(2)},
+			roles.Size{Nodes: 3, Slots: 2},
+			[]string{"workerlog.0=0 workerlog.1=1 serverlog.0=0@",
+				"workerlog.0=2 workerlog.1=3 serverlog.0=1@", "workerlog.0=4 workerlog.1=5@"}, nil, 2},
 		"fewer trainers than nodes": {roles.Spec{Mode: roles.PS, Servers: anywhere(4), Trainers: anywhere(1)},
 			roles.Size{Nodes: 3},
 			[]string{"workerlog.0=0 serverlog.0=0 serverlog.1=1@", "serverlog.0=2@", "serverlog.0=3@"},
@@ -54,8 +55,8 @@ func TestPlace(t *testing.T) {
 				"workerlog.0=1@10.0.0.2:6171 workerlog.1=3@10.0.0.2 serverlog.0=1@10.0.0.2:6170"},
 			[][]int{{0, 2}, {1, 3}}, 2},
 		"heter workers in stages, a coordinator": {
-			roles.Spec{Mode: roles.PSHeter, Servers: anywhere(1), Trainers: anywhere(2), Heter: [][]string{anywhere(2),
-				anywhere(1)}, Coordinators: anywhere(1)}, roles.Size{Nodes: 2},
+			roles.Spec{Mode: roles.PSHeter, Servers: anywhere(1), Trainers: anywhere(2),
+				Heter: [][]string{anywhere(2), anywhere(1)}, Coordinators: anywhere(1)}, roles.Size{Nodes: 2},
 			[]string{"workerlog.0=0 heterlog.0=0 heterlog.1=2 serverlog.0=0 coordinatorlog.0=0@",
 				"workerlog.0=1 heterlog.0=1@"}, [][]int{{0}, {1}}, 1},
 	} {
@@ -99,8 +100,8 @@ func TestServersStayWhereTheyAre(t *testing.T) {
 
 func TestTeam(t *testing.T) {
 	t.Parallel()
-	spec := roles.Spec{Mode: roles.PSHeter, Servers: []string{"10.0.0.2:6170"}, Trainers: []string{"10.0.0.1"},
-		Heter: [][]string{{"10.0.0.2"}, {"10.0.0.1:7000"}}}
+	spec := roles.Spec{Mode: roles.PSHeter, Servers: []string{"10.0.0.2:6170"},
+		Trainers: []string{"10.0.0.1"}, Heter: [][]string{{"10.0.0.2"}, {"10.0.0.1:7000"}}}
 	size := roles.Size{Nodes: 2, Hosts: spec.Hosts()}
 	ports := []string{"10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3", "10.0.0.2:4", "10.0.0.2:5", "10.0.0.2:6"}
 	if n := spec.Ports(size, 0) + spec.Ports(size, 1); n != len(ports) {
@@ -111,9 +112,11 @@ func TestTeam(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string][]string{"trainers": team.All(roles.Trainer), "servers": team.All(roles.Server),
-		"stage 1": team.Stage(1), "stage 2": team.Stage(2), "stage 3": team.Stage(3), "stage 4": team.Stage(4),
-		"gloo": {team.HTTP}}
-	want := map[string][]string{"trainers": {"10.0.0.1:1"}, "servers": {"10.0.0.2:6170"}, "stage 1": {"10.0.0.1:1"},
+		"stage 1": team.Stage(1), "stage 2": team.Stage(2), "stage 3": team.Stage(3),
+		"stage 4": team.Stage(4),
+		"gloo":    {team.HTTP}}
+	want := map[string][]string{"trainers": {"10.0.0.1:1"}, "servers": {"10.0.0.2:6170"},
+		"stage 1": {"10.0.0.1:1"},
 		"stage 2": {"10.0.0.2:4"}, "stage 3": {"10.0.0.1:7000"}, "stage 4": nil, "gloo": {"10.0.0.2:6"}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("endpoints (-want +got):\n%s", d)
@@ -140,7 +143,8 @@ func TestValidate(t *testing.T) {
 		"is there twice":         {Mode: roles.PS, Servers: []string{"a:1", "a:1"}},
 		"has no port":            {Mode: roles.PS, Servers: []string{"a:x"}},
 		"http_port":              {Mode: roles.PS, Servers: anywhere(1), HTTPPort: 1 << 17},
-		"devices for":            {Mode: roles.PS, Servers: anywhere(1), HeterDevices: []string{"cpu", "gpu"}},
+		"devices for": {Mode: roles.PS, Servers: anywhere(1),
+			HeterDevices: []string{"cpu", "gpu"}},
 	} {
 		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", s, err, want)

@@ -24,19 +24,21 @@ func TestFor(t *testing.T) {
 		want  scaling.Plan
 	}{
 		"linear, the example of the contract": {base(lin, 256, .1, 1, 2), 4,
-			scaling.Plan{Policy: lin, GlobalBatch: 512, BatchSizes: []int{128, 128, 128, 128}, GradAccum: 1, LR: .2,
-				LRScale: 2}},
+			scaling.Plan{Policy: lin, GlobalBatch: 512, BatchSizes: []int{128, 128, 128, 128}, GradAccum: 1,
+				LR: .2, LRScale: 2}},
 		"linear is the default": {base("", 256, .1, 2, 1), 1,
-			scaling.Plan{Policy: lin, GlobalBatch: 128, BatchSizes: []int{128}, GradAccum: 1, LR: .05, LRScale: .5}},
+			scaling.Plan{Policy: lin, GlobalBatch: 128, BatchSizes: []int{128}, GradAccum: 1, LR: .05,
+				LRScale: .5}},
 		"linear, base batch does not divide": {base(lin, 256, .1, 3, 1), 3,
 			scaling.Plan{Policy: lin, GlobalBatch: 256, BatchSizes: []int{86, 85, 85}, GradAccum: 1, LR: .1,
 				LRScale: 1}},
 		"linear, rounded down over the world": {base(lin, 256, .3, 3, 1), 4,
-			scaling.Plan{Policy: lin, GlobalBatch: 341, BatchSizes: []int{86, 85, 85, 85}, GradAccum: 1, LR: .4,
-				LRScale: 4. / 3}},
+			scaling.Plan{Policy: lin, GlobalBatch: 341, BatchSizes: []int{86, 85, 85, 85}, GradAccum: 1,
+				LR: .4, LRScale: 4. / 3}},
 		"sqrt": {base(sqrt, 64, .01, 2, 2), 16,
-			scaling.Plan{Policy: sqrt, GlobalBatch: 256, BatchSizes: []int{16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
-				16, 16, 16, 16, 16}, GradAccum: 1, LR: .02, LRScale: 2}},
+			scaling.Plan{Policy: sqrt, GlobalBatch: 256,
+				BatchSizes: []int{16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+					16, 16, 16, 16, 16}, GradAccum: 1, LR: .02, LRScale: 2}},
 		"fixed-batch, larger world": {base(fixed, 10, .1, 2, 1), 4,
 			scaling.Plan{Policy: fixed, GlobalBatch: 10, BatchSizes: []int{3, 3, 2, 2}, GradAccum: 1, LR: .1,
 				LRScale: 1}},
@@ -44,14 +46,16 @@ func TestFor(t *testing.T) {
 			scaling.Plan{Policy: fixed, GlobalBatch: 256, BatchSizes: []int{43, 43, 42}, GradAccum: 2, LR: .1,
 				LRScale: 1}},
 		"fixed-batch, one worker of four": {base(fixed, 256, .1, 4, 1), 1,
-			scaling.Plan{Policy: fixed, GlobalBatch: 256, BatchSizes: []int{64}, GradAccum: 4, LR: .1, LRScale: 1}},
+			scaling.Plan{Policy: fixed, GlobalBatch: 256, BatchSizes: []int{64}, GradAccum: 4, LR: .1,
+				LRScale: 1}},
 		"fixed-batch, an odd batch takes an odd number of steps": {base(fixed, 255, 0, 4, 1), 3,
-			scaling.Plan{Policy: fixed, GlobalBatch: 255, BatchSizes: []int{29, 28, 28}, GradAccum: 3, LRScale: 1}},
+			scaling.Plan{Policy: fixed, GlobalBatch: 255, BatchSizes: []int{29, 28, 28}, GradAccum: 3,
+				LRScale: 1}},
 		"a prime batch on one worker": {base(fixed, 7, 0, 2, 1), 1,
 			scaling.Plan{Policy: fixed, GlobalBatch: 7, BatchSizes: []int{1}, GradAccum: 7, LRScale: 1}},
 		"rate alone": {base(lin, 0, .1, 1, 2), 6, scaling.Plan{Policy: lin, LR: .1 * 3, LRScale: 3}},
-		"batch alone": {base(lin, 8, 0, 1, 2), 1, scaling.Plan{Policy: lin, GlobalBatch: 4, BatchSizes: []int{4},
-			GradAccum: 1, LRScale: .5}},
+		"batch alone": {base(lin, 8, 0, 1, 2), 1,
+			scaling.Plan{Policy: lin, GlobalBatch: 4, BatchSizes: []int{4}, GradAccum: 1, LRScale: .5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := scaling.For(c.base, c.world)
@@ -139,7 +143,8 @@ func check(t failer, b scaling.Base, world int, p *scaling.Plan) {
 	for r, n := range p.BatchSizes {
 		sum += n
 		weights += p.LossWeight(r)
-		if first, last := p.BatchSizes[0], p.BatchSizes[world-1]; n < 1 || n > first || n < last || first-last > 1 {
+		if first, last := p.BatchSizes[0], p.BatchSizes[world-1]; n < 1 || n > first || n < last ||
+			first-last > 1 {
 			t.Errorf("rank %d takes %d, the first %d, the last %d", r, n, first, last)
 		}
 		// What the doc says of a worker that walks its batch from its rank on.

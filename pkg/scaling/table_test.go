@@ -77,14 +77,16 @@ func TestCapsRefuse(t *testing.T) {
 		world  int
 		ok     bool
 	}{
-		"batch at the cap":       {func(b *scaling.Base) { b.MaxBatch = 128 }, 4, true},
-		"batch beyond the cap":   {func(b *scaling.Base) { b.MaxBatch = 128 }, 5, false},
-		"rate beyond the cap":    {func(b *scaling.Base) { b.MaxLR = .15 }, 4, false},
-		"rate below the cap":     {func(b *scaling.Base) { b.MaxLR = .15 }, 3, true},
-		"world at the cap":       {func(b *scaling.Base) { b.MaxScale = 8 }, 16, true},
-		"world beyond the cap":   {func(b *scaling.Base) { b.MaxScale = 8 }, 17, false},
-		"sqrt has it too":        {func(b *scaling.Base) { b.MaxScale, b.Policy = 8, scaling.Sqrt }, 17, false},
-		"fixed-batch needs none": {func(b *scaling.Base) { b.MaxScale, b.Policy = 8, scaling.FixedBatch }, 17, true},
+		"batch at the cap":     {func(b *scaling.Base) { b.MaxBatch = 128 }, 4, true},
+		"batch beyond the cap": {func(b *scaling.Base) { b.MaxBatch = 128 }, 5, false},
+		"rate beyond the cap":  {func(b *scaling.Base) { b.MaxLR = .15 }, 4, false},
+		"rate below the cap":   {func(b *scaling.Base) { b.MaxLR = .15 }, 3, true},
+		"world at the cap":     {func(b *scaling.Base) { b.MaxScale = 8 }, 16, true},
+		"world beyond the cap": {func(b *scaling.Base) { b.MaxScale = 8 }, 17, false},
+		"sqrt has it too": {func(b *scaling.Base) { b.MaxScale, b.Policy = 8, scaling.Sqrt }, 17,
+			false},
+		"fixed-batch needs none": {func(b *scaling.Base) { b.MaxScale, b.Policy = 8, scaling.FixedBatch }, 17,
+			true},
 	} {
 		b := b
 		c.change(&b)

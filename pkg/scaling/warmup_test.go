@@ -63,8 +63,8 @@ func TestWarmup(t *testing.T) {
 // goes, and reaches the plan's.
 func TestWarmupNeverJumpsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := scaling.Base{Batch: 64, LR: .1, Nodes: 2, Slots: 1, WarmupSamples: rapid.Int64Range(1, 5000).Draw(t,
-			"samples"),
+		b := scaling.Base{Batch: 64, LR: .1, Nodes: 2, Slots: 1, WarmupSamples: rapid.Int64Range(1, 5000).
+			Draw(t, "samples"),
 			Policy: rapid.SampledFrom([]scaling.Policy{scaling.Linear, scaling.Sqrt, scaling.FixedBatch}).
 				Draw(t, "policy")}
 		worlds := rapid.SliceOfN(rapid.IntRange(1, 8), 2, 8).Draw(t, "worlds")
@@ -86,7 +86,8 @@ func TestWarmupNeverJumpsUp(t *testing.T) {
 }
 
 func TestWarmupThroughJSON(t *testing.T) {
-	plans := path(t, scaling.Base{Batch: 64, LR: .1, Nodes: 1, Slots: 1, WarmupSamples: 7}, []int{1, 2}, []int64{0, 0})
+	plans := path(t, scaling.Base{Batch: 64, LR: .1, Nodes: 1, Slots: 1, WarmupSamples: 7}, []int{1, 2},
+		[]int64{0, 0})
 	data, err := json.Marshal(plans[1])
 	if err != nil {
 		t.Fatal(err)

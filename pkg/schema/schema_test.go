@@ -14,7 +14,8 @@ import (
 func TestValidName(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a": true, "train-7f3a": true, "A.b_c-9": true, "0": true, strings.Repeat("x", 64): true,
-		"": false, strings.Repeat("x", 65): false, "-a": false, ".": false, "..": false, "_a": false, "a/b": false,
+		"": false, strings.Repeat("x", 65): false, "-a": false, ".": false, "..": false, "_a": false,
+		"a/b": false,
 		"a b": false, "a\n": false, "é": false, "a\x00": false, "a*": false,
 	} {
 		if got := schema.ValidName(name); got != want {
@@ -35,8 +36,10 @@ func draw(t *rapid.T) (schema.Job, string, schema.Generation) {
 // all is one key of each kind.
 func all(j schema.Job, n string, g schema.Generation) []string {
 	return []string{
-		j.Job(), j.Fence(), j.World(), j.Wish(), j.Plan(n, int(g%10000)), j.Endpoints(n), j.Node(n), j.Held(n),
-		j.Left(n), j.Doing(n), j.Warm(n), j.Progress(), j.Claim(n), j.Event(n), j.Suspect(n, n), j.Ready(g, n), j.Exit(g, n),
+		j.Job(), j.Fence(), j.World(), j.Wish(), j.Plan(n, int(g%10000)), j.Endpoints(n), j.Node(n),
+		j.Held(n),
+		j.Left(n), j.Doing(n), j.Warm(n), j.Progress(), j.Claim(n), j.Event(n), j.Suspect(n, n),
+		j.Ready(g, n), j.Exit(g, n),
 		j.Failure(g),
 		j.Checkpoint(uint64(g)), j.Head(),
 	}
@@ -45,7 +48,8 @@ func all(j schema.Job, n string, g schema.Generation) []string {
 // prefixes is one range of each kind.
 func prefixes(j schema.Job, n string, g schema.Generation) []string {
 	return []string{
-		j.AllPlans(), j.Plans(n), j.Nodes(), j.AllHeld(), j.AllLeft(), j.AllDoing(), j.AllWarm(), j.AllClaims(), j.Events(),
+		j.AllPlans(), j.Plans(n), j.Nodes(), j.AllHeld(), j.AllLeft(), j.AllDoing(), j.AllWarm(),
+		j.AllClaims(), j.Events(),
 		j.AllSuspects(),
 		j.Suspects(n), j.AllReady(), j.Readies(g), j.AllExits(), j.Exits(g), j.AllFailures(), j.Checkpoints(),
 	}
@@ -97,7 +101,8 @@ func TestBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j, n, g := draw(t)
 		_, _, limit := draw(t)
-		limit = rapid.SampledFrom([]schema.Generation{g, min(g+1, schema.MaxGeneration), max(g, 1) - 1, limit}).
+		limit = rapid.SampledFrom([]schema.Generation{g, min(g+1, schema.MaxGeneration), max(g, 1) - 1,
+			limit}).
 			Draw(t, "limit")
 		for prefix, key := range map[string]string{
 			j.AllReady(): j.Ready(g, n), j.AllExits(): j.Exit(g, n), j.AllFailures(): j.Failure(g),
@@ -134,8 +139,8 @@ func TestFence(t *testing.T) {
 			t.Fatalf("%s/%d, %v; want %s/%d", gotU, gotG, err, u, g)
 		}
 	})
-	for _, bad := range []string{"", "x", "x/", "/y", "x/-1", "x/1/2", "/1", "../x/1", "x/18446744073709551615",
-		"x/1000000000000"} {
+	for _, bad := range []string{"", "x", "x/", "/y", "x/-1", "x/1/2", "/1", "../x/1",
+		"x/18446744073709551615", "x/1000000000000"} {
 		if _, _, err := schema.ParseFence([]byte(bad)); err == nil {
 			t.Errorf("fence %q was read", bad)
 		}

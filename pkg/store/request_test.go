@@ -14,7 +14,8 @@ import (
 )
 
 func join(value string) store.Request {
-	return store.Request{If: []store.Guard{store.Absent("/me")}, Then: []store.Write{store.Put("/me", []byte(value))}}
+	return store.Request{If: []store.Guard{store.Absent("/me")},
+		Then: []store.Write{store.Put("/me", []byte(value))}}
 }
 
 // Send outlasts a cut, asks no more often than its back-off allows, and tells
@@ -84,7 +85,8 @@ func TestSendEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		_, err := store.Send(ctx, s, join("1"))
-		if err == nil || errors.Is(err, store.ErrMoved) || store.Refused(err) || time.Since(start) != 5*time.Second {
+		if err == nil || errors.Is(err, store.ErrMoved) || store.Refused(err) ||
+			time.Since(start) != 5*time.Second {
 			t.Errorf("%v after %v, want an unknown result after 5 s", err, time.Since(start))
 		}
 	})

@@ -11,12 +11,15 @@ import (
 
 // Kubernetes shows 4096 bytes: the sentence, and the end of the traceback.
 func TestTerminationMessage(t *testing.T) {
-	failure := &rendezvous.Failure{Node: "a", Code: 1, Message: "ValueError: no", Detail: "Traceback (most recent call last):\n" +
-		strings.Repeat("  File \"train.py\", line 7, in step\n", 400) + "ValueError: no"}
-	outcome := rendezvous.Outcome{Code: 1, Source: "worker", Message: "restarts used (3 of 3)", Failure: failure}
+	failure := &rendezvous.Failure{Node: "a", Code: 1, Message: "ValueError: no",
+		Detail: "Traceback (most recent call last):\n" +
+			strings.Repeat("  File \"train.py\", line 7, in step\n", 400) + "ValueError: no"}
+	outcome := rendezvous.Outcome{Code: 1, Source: "worker", Message: "restarts used (3 of 3)",
+		Failure: failure}
 	world := &rendezvous.World{Phase: rendezvous.Failed, Outcome: &outcome}
 	got := lastWord(world, "x")
-	const first, last = "job x failed: restarts used (3 of 3); exit code 1\nrank 0 on a ended with exit code 1: ValueError: no\n",
+	const first, last = "job x failed: restarts used (3 of 3); exit code 1\nrank 0 on a ended with exit " +
+		"code 1: ValueError: no\n",
 		"in step\nValueError: no\n"
 	if !strings.HasPrefix(got, first) || !strings.HasSuffix(got, last) {
 		t.Errorf("%q … %q", got[:80], got[len(got)-80:])

@@ -25,13 +25,14 @@ func TestProgressLine(t *testing.T) {
 		"narrower":         {whole, 40, " 26%  step 131  loss 0.4132  5m12s left"},
 		"no room":          {whole, 3, ""},
 		"nothing is known": {rendezvous.Progress{}, 80, ""},
-		"no end is known":  {rendezvous.Progress{Step: new(int64(7)), Loss: new(1e-9)}, 80, "step 7  loss 1e-09"},
+		"no end is known": {rendezvous.Progress{Step: new(int64(7)), Loss: new(1e-9)}, 80,
+			"step 7  loss 1e-09"},
 		"through": {rendezvous.Progress{Done: new(1.0), Left: new(rendezvous.Seconds(0))}, 30,
 			"[############]  100%  0s left"},
 		"beyond what was to": {rendezvous.Progress{Done: new(1.7)}, 20, "[###########]  100%"},
-		"huge figures": {rendezvous.Progress{Step: new(int64(math.MaxInt64)), Loss: new(-1.23456e300), Done: new(0.5),
-			SamplesPerSecond: new(1e15),
-			Left:             new(rendezvous.Seconds(1 << 62))}, 80,
+		"huge figures": {rendezvous.Progress{Step: new(int64(math.MaxInt64)), Loss: new(-1.23456e300),
+			Done: new(0.5), SamplesPerSecond: new(1e15),
+			Left: new(rendezvous.Seconds(1 << 62))}, 80,
 			"[###----]   50%  step 9223372036854775807  loss -1.235e+300  more than 99d left"},
 	} {
 		got := progressLine(c.p, c.columns)

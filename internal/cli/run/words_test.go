@@ -60,17 +60,20 @@ func TestLinesFitTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer terminal.Close()
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 42}); err != nil {
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Row: 24, Col: 42}); err != nil {
 		t.Fatal(err)
 	}
 	bar := screen.NewBar(terminal)
 	defer bar.Close()
 	var b strings.Builder
 	w := &words{out: bar.Over(&b), terminal: terminal}
-	if _, err := w.Write([]byte("elastic: job x: np=2 nodes x 1 worker = world size 2; this node is a\n")); err != nil {
+	if _, err := w.Write(
+		[]byte("elastic: job x: np=2 nodes x 1 worker = world size 2; this node is a\n")); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := b.String(), "elastic: job x: np=2 nodes x 1 worker =\n         world size 2; this node is a\n"; got != want {
+	if got, want := b.String(),
+		"elastic: job x: np=2 nodes x 1 worker =\n         world size 2; this node is a\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -13,7 +13,8 @@ func TestTable(t *testing.T) {
 		return [][]string{
 			{"NODE", "STATE", "WHY"},
 			{"a", "running", ""},
-			{"lab1-2", "quarantined", "rank 1 ended with exit code 2; until it runs another program, or: elastic admit lab1-2"},
+			{"lab1-2", "quarantined",
+				"rank 1 ended with exit code 2; until it runs another program, or: elastic admit lab1-2"},
 			{"b", "lost", "agent gone"},
 			{"wörter", "lost", strings.Repeat("ü", 45)},
 			{"long", "lost", strings.Repeat("word ", 40)},

@@ -19,8 +19,8 @@ type played struct {
 
 func (p *played) add(g schema.Generation, kind history.Kind, fields history.Fields) {
 	at := time.Date(2026, 11, 22, 23, 50+len(p.events), 0, 0, time.Local)
-	e := history.Event{Time: at, Generation: g, Kind: kind, Text: fmt.Sprintf("%s %v", kind, fields["number"]),
-		Fields: fields}
+	e := history.Event{Time: at, Generation: g, Kind: kind,
+		Text: fmt.Sprintf("%s %v", kind, fields["number"]), Fields: fields}
 	record, err := json.Marshal(e)
 	if err != nil {
 		p.t.Fatal(err)
@@ -55,7 +55,8 @@ func TestFoldCommits(t *testing.T) {
 			p.commit(2, 3, 2)
 			p.commit(2, 4, 2)
 			p.commit(2, 5, 2)
-		}, []string{"checkpoints 1 to 2 committed (steps 10 to 20) since 23:50:00: 2 copies each", "node_lost <nil>",
+		}, []string{"checkpoints 1 to 2 committed (steps 10 to 20) since 23:50:00: 2 copies each",
+			"node_lost <nil>",
 			"checkpoints 3 to 5 committed (steps 30 to 50) since 23:53:00: 2 copies each"}},
 		"another generation": {func(p *played) {
 			p.commit(1, 1, 2)
@@ -73,7 +74,8 @@ func TestFoldCommits(t *testing.T) {
 			p.add(1, history.Deleted, fields{"number": 1, "by": nil})
 			p.commit(1, 5, 2)
 			p.add(1, history.Deleted, fields{"number": 2, "by": nil})
-		}, []string{"checkpoints 4 to 5 committed (steps 40 to 50) since 23:50:00: 2 copies each; older ones deleted: 2"}},
+		}, []string{"checkpoints 4 to 5 committed (steps 40 to 50) since 23:50:00: 2 copies each; older " +
+			"ones deleted: 2"}},
 		"what an operator deletes and restores": {func(p *played) {
 			p.commit(1, 4, 2)
 			p.add(1, history.Deleted, fields{"number": 1, "by": "the operator"})

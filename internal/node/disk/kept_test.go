@@ -92,7 +92,8 @@ func TestAdopt(t *testing.T) {
 	if want := dir + "~u2"; aside != want {
 		t.Fatalf("another job moved what was there to %q, want %q", aside, want)
 	}
-	if diff := cmp.Diff([]string{"generation", "run/1/0/progress.jsonl", "store/manifests/one", "uid", "work/one"},
+	if diff := cmp.Diff([]string{"generation", "run/1/0/progress.jsonl", "store/manifests/one", "uid",
+		"work/one"},
 		files(t, aside)); diff != "" {
 		t.Error(diff)
 	}
@@ -108,7 +109,8 @@ func TestAdopt(t *testing.T) {
 	if want := dir + "~u3"; aside != want || len(files(t, dir+"~u3")) != 4 {
 		t.Fatalf("the first job moved what was there to %q, want %q: %v", aside, want, files(t, aside))
 	}
-	if got := files(t, dir); !slices.Contains(got, "store/manifests/one") || slices.Contains(got, "store/manifests/two") {
+	if got := files(t, dir); !slices.Contains(got, "store/manifests/one") ||
+		slices.Contains(got, "store/manifests/two") {
 		t.Errorf("the first job has %v", got)
 	}
 	if g, err := d.Seen("a"); g != 7 || err != nil {
@@ -161,7 +163,8 @@ func TestAdoptInterrupted(t *testing.T) {
 		if aside := life(t, d, next, "", "two"); aside != want {
 			t.Errorf("moved to %q, want %q", aside, want)
 		}
-		if got := files(t, at); !slices.Contains(got, "store/manifests/one") || !slices.Contains(got, "work/one") {
+		if got := files(t, at); !slices.Contains(got, "store/manifests/one") ||
+			!slices.Contains(got, "work/one") {
 			t.Errorf("%s has %v", at, got)
 		}
 	}

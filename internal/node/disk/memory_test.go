@@ -21,7 +21,8 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := d.Recall("a")
-	if err != nil || got == nil || got.World != 3 || got.Node != "a" || got.Job.Name != d.job || len(got.Members) != 2 {
+	if err != nil || got == nil || got.World != 3 || got.Node != "a" || got.Job.Name != d.job ||
+		len(got.Members) != 2 {
 		t.Errorf("%+v %v", got, err)
 	}
 	if others := d.Others("b"); len(others) != 1 || others[0].Node != "a" {
@@ -61,7 +62,8 @@ func TestMemory(t *testing.T) {
 func TestAdoptFollowsTheJob(t *testing.T) {
 	d := newTestDisk(t)
 	life(t, d, "u", "", "m")
-	if aside, err := d.Adopt("a", rendezvous.Job{UID: "w", Succeeds: "v", Lineage: []schema.UID{"u"}}); aside != "" ||
+	if aside, err := d.Adopt("a",
+		rendezvous.Job{UID: "w", Succeeds: "v", Lineage: []schema.UID{"u"}}); aside != "" ||
 		err != nil {
 		t.Errorf("moved aside: %q %v", aside, err)
 	}

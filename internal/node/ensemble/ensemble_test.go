@@ -68,8 +68,8 @@ while [ ! -e go ]; do sleep 0.02; done; exit 0`
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{t: t, dir: t.TempDir()}
-	logs, err := output.Open(output.Options{Dir: filepath.Join(b.dir, "log"), Node: "n", Run: "r", Console: os.Stderr,
-		Notice: func(string) {}})
+	logs, err := output.Open(output.Options{Dir: filepath.Join(b.dir, "log"), Node: "n", Run: "r",
+		Console: os.Stderr, Notice: func(string) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +77,8 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.spec = worker.Spec{Mark: mark.Of(b.dir), Job: "x", Node: "n", Generation: 1, Argv: []string{"/bin/sh"}, Dir: b.dir,
-		RunDir: filepath.Join(b.dir, "run"), Logs: logs, NoCgroup: true,
+	b.spec = worker.Spec{Mark: mark.Of(b.dir), Job: "x", Node: "n", Generation: 1, Argv: []string{"/bin/sh"},
+		Dir: b.dir, RunDir: filepath.Join(b.dir, "run"), Logs: logs, NoCgroup: true,
 		Guardian: []string{"/usr/bin/env", "GORACE=atexit_sleep_ms=0", exe, "__guardian"}}
 	b.at = "127.0.0.1:" + b.port()
 	t.Cleanup(func() {
@@ -130,9 +130,9 @@ func (b *bench) config(trainers int, servers ...string) Config {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	c := Config{Life: new(scope.Scope), Spec: b.spec, Team: team, Tasks: team.Nodes[0][:trainers+1], Restarts: 2, RefillAfter: time.Hour,
-		Through: func([]roles.Task) {},
-		Notice:  func(s string) { b.mu.Lock(); b.said = append(b.said, s); b.mu.Unlock() }}
+	c := Config{Life: new(scope.Scope), Spec: b.spec, Team: team, Tasks: team.Nodes[0][:trainers+1],
+		Restarts: 2, RefillAfter: time.Hour, Through: func([]roles.Task) {},
+		Notice: func(s string) { b.mu.Lock(); b.said = append(b.said, s); b.mu.Unlock() }}
 	for _, t := range c.Tasks {
 		c.Spec.Ranks = append(c.Spec.Ranks, t.Index)
 		c.Spec.Env = append(c.Spec.Env, []string{"PATH=" + os.Getenv("PATH"), fmt.Sprintf("i=%d", t.Index)})
@@ -253,7 +253,8 @@ func TestAllowance(t *testing.T) {
 	for i, want := range []struct {
 		after time.Duration
 		again int
-	}{{0, 1}, {9 * time.Minute, 2}, {9 * time.Minute, 0}, {9 * time.Minute, 0}, {10 * time.Minute, 1}, {0, 2}, {0, 0}} {
+	}{{0, 1}, {9 * time.Minute, 2}, {9 * time.Minute, 0}, {9 * time.Minute, 0}, {10 * time.Minute, 1}, {0, 2},
+		{0, 0}} {
 		now = now.Add(want.after)
 		if got := a.take(&c, now); got != want.again {
 			t.Errorf("failure %d: start %d again, want %d", i, got, want.again)
@@ -323,7 +324,8 @@ func TestNoServerStays(t *testing.T) {
 			t.Errorf("paused: %v", err)
 		}
 	})
-	for name, found := range map[string]string{"another one is new": "", "another one is new, at its address": "127.0.0.1:2"} {
+	for name, found := range map[string]string{"another one is new": "",
+		"another one is new, at its address": "127.0.0.1:2"} {
 		t.Run(name, func(t *testing.T) { otherIsNew(t, found) })
 	}
 }
@@ -366,7 +368,8 @@ func TestAPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := Start(t.Context(), b.config(1)); err == nil || !strings.Contains(err.Error(), "server 0 cannot listen") {
+	if _, err := Start(t.Context(), b.config(1)); err == nil ||
+		!strings.Contains(err.Error(), "server 0 cannot listen") {
 		t.Errorf("started: %v", err)
 	}
 	if runs := b.read("t0"); len(runs) > 0 {

@@ -53,7 +53,8 @@ func TestWorkersDoNotWaitForTheDisk(t *testing.T) {
 	write.Close()
 	<-p.done
 	if got, err := os.ReadFile(l.Path); err != nil || string(got) != "header\none line\n"+string(more) {
-		t.Errorf("the log has %d bytes, want %d more than %d: %v", len(got), len(more), len("header\none line\n"), err)
+		t.Errorf("the log has %d bytes, want %d more than %d: %v", len(got), len(more),
+			len("header\none line\n"), err)
 	}
 }
 
@@ -85,7 +86,8 @@ func holdFile(t *testing.T, path string, first byte) (release func()) {
 	}
 	at := uintptr(unsafe.Pointer(&page[0]))
 	ioctl(faults, uffdAPI, unsafe.Pointer(&struct{ api, features, ioctls uint64 }{api: 0xaa}))
-	ioctl(faults, uffdRegister, unsafe.Pointer(&struct{ start, length, mode, ioctls uint64 }{uint64(at), uint64(size), 1, 0}))
+	ioctl(faults, uffdRegister,
+		unsafe.Pointer(&struct{ start, length, mode, ioctls uint64 }{uint64(at), uint64(size), 1, 0}))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)

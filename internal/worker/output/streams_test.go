@@ -23,8 +23,8 @@ func TestParseStd(t *testing.T) {
 			t.Errorf("%s: %s %v, want %s", value, ofAll(got), err, want)
 		}
 	}
-	for _, bad := range []string{"", "4", "-1", "33", "0:4", "0:", ":1", "0:1,", "a:1", "-1:1", "+1:1", "0:1;1:2",
-		"0=1"} {
+	for _, bad := range []string{"", "4", "-1", "33", "0:4", "0:", ":1", "0:1,", "a:1", "-1:1", "+1:1",
+		"0:1;1:2", "0=1"} {
 		if _, err := ParseStd(bad); err == nil {
 			t.Errorf("%q is a choice", bad)
 		}

@@ -14,10 +14,13 @@ func TestLimited(t *testing.T) {
 		left  int64
 		ok    bool
 	}{
-		{"a limit", map[string]string{"memory.max": "1000\n", "memory.current": "700\n", "memory.stat": "anon 600\ninactive_file 100\n"}, 1000, 400, true},
-		{"no limit", map[string]string{"memory.max": "max\n", "memory.current": "700\n", "memory.stat": "inactive_file 100\n"}, 0, 0, false},
+		{"a limit", map[string]string{"memory.max": "1000\n", "memory.current": "700\n",
+			"memory.stat": "anon 600\ninactive_file 100\n"}, 1000, 400, true},
+		{"no limit", map[string]string{"memory.max": "max\n", "memory.current": "700\n",
+			"memory.stat": "inactive_file 100\n"}, 0, 0, false},
 		{"no controller", nil, 0, 0, false},
-		{"nothing cached", map[string]string{"memory.max": "1000\n", "memory.current": "700\n", "memory.stat": "anon 600\n"}, 1000, 300, true},
+		{"nothing cached", map[string]string{"memory.max": "1000\n", "memory.current": "700\n",
+			"memory.stat": "anon 600\n"}, 1000, 300, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -26,7 +29,8 @@ func TestLimited(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if limit, left, ok := limited(dir, "memory.max", "memory.current"); limit != c.limit || left != c.left || ok != c.ok {
+			if limit, left, ok := limited(dir, "memory.max", "memory.current"); limit != c.limit ||
+				left != c.left || ok != c.ok {
 				t.Errorf("%d, %d, %t", limit, left, ok)
 			}
 		})

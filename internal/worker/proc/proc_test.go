@@ -123,8 +123,8 @@ func TestGone(t *testing.T) {
 
 func TestBelow(t *testing.T) {
 	t.Parallel()
-	all := []Process{{PID: 2, Parent: 1}, {PID: 5, Parent: 4}, {PID: 3, Parent: 2}, {PID: 4, Parent: 3}, {PID: 6, Parent: 1},
-		{PID: 9, Parent: 9}}
+	all := []Process{{PID: 2, Parent: 1}, {PID: 5, Parent: 4}, {PID: 3, Parent: 2}, {PID: 4, Parent: 3},
+		{PID: 6, Parent: 1}, {PID: 9, Parent: 9}}
 	var got []int
 	for _, p := range Below(all, func(p Process) bool { return p.PID == 3 || p.PID == 4 || p.PID == 9 }) {
 		got = append(got, p.PID)
@@ -140,7 +140,8 @@ func TestParseHandling(t *testing.T) {
 		"SigBlk:\t0000000000004000\nSigIgn:\t0000000000000000\nSigCgt:\t0000000000000000\n": ByDefault,
 		"SigIgn:\t0000000000000000\nSigCgt:\t0000000000004000\n":                            Caught,
 		"SigIgn:\t0000000000004000\nSigCgt:\t0000000000000002\n":                            Ignored,
-		"SigIgn:\t0000000000002000\nSigCgt:\t0000000000008000\n":                            ByDefault, // 14 and 16
+		// 14 and 16
+		"SigIgn:\t0000000000002000\nSigCgt:\t0000000000008000\n": ByDefault,
 		"": ByDefault,
 	} {
 		if got := parseHandling(status, syscall.SIGTERM); got != want {
@@ -151,15 +152,18 @@ func TestParseHandling(t *testing.T) {
 
 func TestCgroupDir(t *testing.T) {
 	t.Parallel()
-	const v1 = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+	const v1 = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n32 31 0:29 / /sys/fs/cgroup/cpu rw - " +
+		"cgroup cgroup rw,cpu\n"
 	for _, c := range []struct{ name, self, mounts, want string }{
-		{"v2", "0::/user.slice/a.service\n", "25 20 0:22 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n",
+		{"v2", "0::/user.slice/a.service\n",
+			"25 20 0:22 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n",
 			"/sys/fs/cgroup/user.slice/a.service"},
 		{"hybrid", "2:cpu:/x\n0::/\n", v1 + "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
 			"/sys/fs/cgroup/unified"},
-		{"mounted from below", "0::/docker/ab/job\n", "25 20 0:22 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
-			"/sys/fs/cgroup/job"},
-		{"not below the mount", "0::/other\n", "25 20 0:22 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw\n", ""},
+		{"mounted from below", "0::/docker/ab/job\n",
+			"25 20 0:22 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/sys/fs/cgroup/job"},
+		{"not below the mount", "0::/other\n",
+			"25 20 0:22 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw\n", ""},
 		{"above the namespace", "0::/../x\n", "25 20 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", ""},
 		{"v1 only", "2:cpu:/x\n", v1, ""},
 		{"garbage", "x", "y", ""},
@@ -180,8 +184,8 @@ func TestOOMKills(t *testing.T) {
 	if n := OOMKills(below); n != -1 {
 		t.Errorf("%d where nobody counts", n)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("low 0\noom 5\noom_kill 3\noom_group_kill 1\n"),
-		0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "memory.events"),
+		[]byte("low 0\noom 5\noom_kill 3\noom_group_kill 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if n := OOMKills(below); n != 3 {
@@ -199,8 +203,8 @@ func TestMemoryDirOfAHybrid(t *testing.T) {
 	if got := memoryDir(self, mounts); got != "/sys/fs/cgroup/memory/1" {
 		t.Error(got)
 	}
-	for _, c := range [][2]string{{"0::/\n", mounts}, {self, "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"},
-		{"", ""}} {
+	for _, c := range [][2]string{{"0::/\n", mounts},
+		{self, "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"}, {"", ""}} {
 		if got := memoryDir(c[0], c[1]); got != "" {
 			t.Errorf("%q: %s", c, got)
 		}

@@ -66,7 +66,8 @@ func TestDraftBecomesHeld(t *testing.T) {
 	must(t, d.s.Retain(1, nil, nil, time.Now()))
 	must(t, d.s.Verify(t.Context(), h))
 	if len(d.s.drafts) != 0 || len(d.s.offers) != 0 || d.s.reserved != 0 {
-		t.Errorf("left: %d drafts, %d offers, %d bytes reserved", len(d.s.drafts), len(d.s.offers), d.s.reserved)
+		t.Errorf("left: %d drafts, %d offers, %d bytes reserved", len(d.s.drafts), len(d.s.offers),
+			d.s.reserved)
 	}
 	// The chunks belong to the manifest alone.
 	must(t, d.s.Retain(2, nil, nil, time.Now()))
@@ -86,7 +87,8 @@ func TestDraftIsForgotten(t *testing.T) {
 			must(t, d.send(t, d.chunks[0]))
 			must(t, forget(d.s))
 			if len(d.s.chunks) != 0 || d.s.reserved != 0 || len(d.s.drafts) != 0 {
-				t.Errorf("%d chunks, %d bytes reserved, %d drafts", len(d.s.chunks), d.s.reserved, len(d.s.drafts))
+				t.Errorf("%d chunks, %d bytes reserved, %d drafts", len(d.s.chunks), d.s.reserved,
+					len(d.s.drafts))
 			}
 		})
 	}

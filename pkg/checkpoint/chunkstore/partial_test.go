@@ -53,7 +53,8 @@ func TestHoldParts(t *testing.T) {
 	check := func(what string, known, part bool) {
 		t.Helper()
 		if s.Has(whole) || s.HasManifest(whole) != known || s.Has(own) != part {
-			t.Errorf("%s: has it %v, knows it %v, part %v", what, s.Has(whole), s.HasManifest(whole), s.Has(own))
+			t.Errorf("%s: has it %v, knows it %v, part %v", what, s.Has(whole), s.HasManifest(whole),
+				s.Has(own))
 		}
 	}
 	now := time.Now()
@@ -64,7 +65,8 @@ func TestHoldParts(t *testing.T) {
 	must(t, err)
 	check("after a crash", true, true)
 	head := manifest.Head{Number: 1, Generation: 1, Manifest: whole, Copies: 1,
-		Parts: []manifest.HeldPart{{Manifest: own, Holders: []string{"a"}}, {Manifest: theirs, Holders: []string{"b"}}}}
+		Parts: []manifest.HeldPart{{Manifest: own, Holders: []string{"a"}},
+			{Manifest: theirs, Holders: []string{"b"}}}}
 	must(t, s.Retain(2, []manifest.Head{head}, nil, now))
 	check("committed, in the next generation", true, true)
 	if err := hold(own); !errors.Is(err, ErrFenced) {

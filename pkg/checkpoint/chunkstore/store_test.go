@@ -126,8 +126,16 @@ func TestTornIsNeverTaken(t *testing.T) {
 			_, _, n, _ := from.Find("", "model.pt")
 			n.Data[1], n.Mtime = n.Data[1]+1, n.Mtime.Add(time.Millisecond)
 		}},
-		{"cut short", func(from *memfs.FS) { _, _, n, _ := from.Find("", "model.pt"); n.Data = n.Data[:100] }},
-		{"grown", func(from *memfs.FS) { _, _, n, _ := from.Find("", "model.pt"); n.Data = append(n.Data, 1) }},
+		{"cut short", func(from *memfs.FS) {
+			_, _, n,
+				_ := from.Find("", "model.pt")
+			n.Data = n.Data[:100]
+		}},
+		{"grown", func(from *memfs.FS) {
+			_, _, n,
+				_ := from.Find("", "model.pt")
+			n.Data = append(n.Data, 1)
+		}},
 		{"its partner replaced", func(from *memfs.FS) {
 			_, _, n, _ := from.Find("", "optimizer.pt")
 			copied := *n
@@ -148,8 +156,9 @@ func TestTornIsNeverTaken(t *testing.T) {
 			save := saveOf(t, from, 1, 1)
 			reads := 0
 			from.Machine.Hook = func(op, name string) error {
-				if op == "read" && name == "model.pt" && !strings.HasPrefix(c.name, "read,") || op == "read" &&
-					name == "optimizer.pt" {
+				if op == "read" && name == "model.pt" && !strings.HasPrefix(c.name, "read,") ||
+					op == "read" &&
+						name == "optimizer.pt" {
 					if reads++; reads == 2 {
 						c.change(from)
 					}
@@ -312,7 +321,8 @@ func TestFencedWhilePutting(t *testing.T) {
 		}
 		return nil
 	}
-	if _, _, err := s.Put(t.Context(), saveOf(t, from, 1, 1)); !errors.Is(err, ErrFenced) || len(s.Held()) > 0 {
+	if _, _, err := s.Put(t.Context(), saveOf(t, from, 1, 1)); !errors.Is(err, ErrFenced) ||
+		len(s.Held()) > 0 {
 		t.Errorf("put: %v, held %v", err, s.Held())
 	}
 }
@@ -494,7 +504,8 @@ func TestPutCancelled(t *testing.T) {
 		}
 		return nil
 	}
-	if _, _, err := s.Put(ctx, saveOf(t, from, 1, 1)); !errors.Is(err, context.Canceled) || len(s.Held()) > 0 {
+	if _, _, err := s.Put(ctx, saveOf(t, from, 1, 1)); !errors.Is(err, context.Canceled) ||
+		len(s.Held()) > 0 {
 		t.Errorf("put: %v", err)
 	}
 }

@@ -37,8 +37,10 @@ func TestFillDirect(t *testing.T) {
 				if err := f.Close(); err != nil {
 					t.Error(err)
 				}
-				if got, err := os.ReadFile(filepath.Join(dir, "chunk")); err != nil || !bytes.Equal(got, want) {
-					t.Errorf("read %d bytes, as they were written: %v: %v", len(got), bytes.Equal(got, want), err)
+				if got, err := os.ReadFile(filepath.Join(dir, "chunk")); err != nil ||
+					!bytes.Equal(got, want) {
+					t.Errorf("read %d bytes, as they were written: %v: %v", len(got), bytes.Equal(got, want),
+						err)
 				}
 			})
 		}

@@ -17,7 +17,8 @@ import (
 func sampleManifest() *Manifest {
 	step := int64(120)
 	return &Manifest{
-		Format: Format, Job: "x", UID: "u1", Generation: 3, Sequence: 2, WorldSize: 4, Entry: "step-120", Step: &step,
+		Format: Format, Job: "x", UID: "u1", Generation: 3, Sequence: 2, WorldSize: 4, Entry: "step-120",
+		Step: &step,
 		Time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 		Files: []File{
 			{Path: "latest", Size: 8, Mode: 0o644, Chunks: Chunks{{1}}},
@@ -125,7 +126,8 @@ func FuzzDecodeManifest(f *testing.F) {
 			return
 		}
 		for _, f := range m.Files {
-			if !fs.ValidPath(f.Path) || f.Path == "." || strings.Contains("/"+f.Path+"/", "/../") || f.Size < 0 ||
+			if !fs.ValidPath(f.Path) || f.Path == "." || strings.Contains("/"+f.Path+"/", "/../") ||
+				f.Size < 0 ||
 				f.Mode != f.Mode.Perm() {
 				t.Errorf("accepted %+v", f)
 			}

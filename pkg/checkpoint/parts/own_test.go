@@ -44,7 +44,8 @@ func TestOwn(t *testing.T) {
 	const model = "s/mp_rank_00_model_states.pt=m latest=s"
 	megatron := func(dirs ...string) (files string) {
 		for _, d := range dirs {
-			files += fmt.Sprintf(" i/mp_rank_%s/model_optim_rng.pt=%s i/mp_rank_%s/distrib_optim.pt=o%s", d, d, d, d)
+			files += fmt.Sprintf(" i/mp_rank_%s/model_optim_rng.pt=%s i/mp_rank_%s/distrib_optim.pt=o%s", d,
+				d, d, d)
 		}
 		return files
 	}
@@ -55,37 +56,50 @@ func TestOwn(t *testing.T) {
 		reader  Reader
 		need    string // "parts: files", or the reason for all
 	}{
-		{"ZeRO: its shard, and what all read", []string{model + zero(0), zero(1), zero(2)}, 3, Reader{1, 3, 3},
+		{"ZeRO: its shard, and what all read", []string{model + zero(0), zero(1), zero(2)}, 3,
+			Reader{1, 3, 3},
 			"1 0: latest s/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt s/mp_rank_00_model_states.pt"},
-		{"ZeRO: rank 0's node has what all read", []string{model + zero(0), zero(1), zero(2)}, 3, Reader{0, 3, 3},
+		{"ZeRO: rank 0's node has what all read", []string{model + zero(0), zero(1), zero(2)}, 3,
+			Reader{0, 3, 3},
 			"0: latest s/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt s/mp_rank_00_model_states.pt"},
 		{"ZeRO: two ranks a node", []string{model + zero(0, 1), zero(2, 3), zero(4, 5)}, 6, Reader{2, 3, 6},
 			"2 0: latest s/bf16_zero_pp_rank_4_mp_rank_00_optim_states.pt " +
 				"s/bf16_zero_pp_rank_5_mp_rank_00_optim_states.pt s/mp_rank_00_model_states.pt"},
-		{"ZeRO-3: parameters are of one rank too", []string{"latest=s s/zero_pp_rank_0_mp_rank_00_model_states.pt=a" + zero(0),
-			"s/zero_pp_rank_1_mp_rank_00_model_states.pt=b" + zero(1), "s/zero_pp_rank_2_mp_rank_00_model_states.pt=c" + zero(2)}, 3,
-			Reader{2, 3, 3}, "2 0: latest s/bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt s/zero_pp_rank_2_mp_rank_00_model_states.pt"},
-		{"ZeRO: replicas share a shard", []string{model + zero(0), zero(1), "log=x", "log=x"}, 4, Reader{3, 4, 4},
-			"several ranks may read each file of this save of DeepSpeed"},
+		{"ZeRO-3: parameters are of one rank too",
+			[]string{"latest=s s/zero_pp_rank_0_mp_rank_00_model_states.pt=a" + zero(0),
+				"s/zero_pp_rank_1_mp_rank_00_model_states.pt=b" + zero(1),
+				"s/zero_pp_rank_2_mp_rank_00_model_states.pt=c" + zero(2)}, 3,
+			Reader{2, 3, 3}, "2 0: latest s/bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt " +
+				"s/zero_pp_rank_2_mp_rank_00_model_states.pt"},
+		{"ZeRO: replicas share a shard", []string{model + zero(0), zero(1), "log=x", "log=x"}, 4,
+			Reader{3, 4, 4}, "several ranks may read each file of this save of DeepSpeed"},
 		{"ZeRO-3 with model parallelism: the parameters of all ranks are counted", []string{
 			"s/zero_pp_rank_0_mp_rank_00_model_states.pt=a", "s/zero_pp_rank_0_mp_rank_01_model_states.pt=b",
-			"s/zero_pp_rank_1_mp_rank_00_model_states.pt=c", "s/zero_pp_rank_1_mp_rank_01_model_states.pt=d"}, 4,
+			"s/zero_pp_rank_1_mp_rank_00_model_states.pt=c", "s/zero_pp_rank_1_mp_rank_01_model_states.pt=d"},
+			4,
 			Reader{1, 4, 4}, "several ranks may read each file of this save of DeepSpeed"},
-		{"a file that nothing tells of is for all", []string{model + zero(0), zero(1), zero(2) + " s/extra_2=e"}, 3,
+		{"a file that nothing tells of is for all",
+			[]string{model + zero(0), zero(1), zero(2) + " s/extra_2=e"}, 3,
 			Reader{1, 3, 3}, "each part has files that this node needs, like s/extra_2"},
-		{"random states of transformers", []string{model + zero(0) + " rng_state_0.pth=r0", zero(1) + " rng_state_1.pth=r1",
-			zero(2) + " rng_state_2.pth=r2"}, 3, Reader{1, 3, 3},
-			"1 0: latest rng_state_1.pth s/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt s/mp_rank_00_model_states.pt"},
-		{"a file that two nodes saved is fetched once", []string{model + zero(0), zero(1) + " config=c", zero(2) + " config=c"}, 3,
-			Reader{2, 3, 3}, "2 0: config latest s/bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt s/mp_rank_00_model_states.pt"},
+		{"random states of transformers",
+			[]string{model + zero(0) + " rng_state_0.pth=r0", zero(1) + " rng_state_1.pth=r1",
+				zero(2) + " rng_state_2.pth=r2"}, 3, Reader{1, 3, 3},
+			"1 0: latest rng_state_1.pth s/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt " +
+				"s/mp_rank_00_model_states.pt"},
+		{"a file that two nodes saved is fetched once",
+			[]string{model + zero(0), zero(1) + " config=c", zero(2) + " config=c"}, 3,
+			Reader{2, 3, 3}, "2 0: config latest s/bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt " +
+				"s/mp_rank_00_model_states.pt"},
 		{"Megatron: a directory for each rank", []string{"tracker=1" + megatron("00_000"), megatron("00_001"),
 			megatron("01_000"), megatron("01_001")}, 4, Reader{2, 4, 4},
-			"2 0: i/mp_rank_00_000/distrib_optim.pt i/mp_rank_00_000/model_optim_rng.pt i/mp_rank_01_000/distrib_optim.pt " +
+			"2 0: i/mp_rank_00_000/distrib_optim.pt i/mp_rank_00_000/model_optim_rng.pt " +
+				"i/mp_rank_01_000/distrib_optim.pt " +
 				"i/mp_rank_01_000/model_optim_rng.pt tracker"},
-		{"Megatron: with data parallelism", []string{"tracker=1" + megatron("00"), megatron("01"), "log=1", "log=1"}, 4,
+		{"Megatron: with data parallelism",
+			[]string{"tracker=1" + megatron("00"), megatron("01"), "log=1", "log=1"}, 4,
 			Reader{1, 4, 4}, "several ranks may read each file of this save of Megatron"},
-		{"torch", []string{".metadata=m __0_0.distcp=0", "__1_0.distcp=1", "__2_0.distcp=2"}, 3, Reader{1, 3, 3},
-			"several ranks may read each file of this save of torch.distributed.checkpoint"},
+		{"torch", []string{".metadata=m __0_0.distcp=0", "__1_0.distcp=1", "__2_0.distcp=2"}, 3,
+			Reader{1, 3, 3}, "several ranks may read each file of this save of torch.distributed.checkpoint"},
 		{"names that tell nothing", []string{"shard_0=0", "shard_1=1"}, 2, Reader{1, 2, 2},
 			"the names of its files do not tell which rank reads which"},
 		{"fewer nodes", []string{model + zero(0), zero(1), zero(2)}, 3, Reader{1, 2, 2},
@@ -100,7 +114,8 @@ func TestOwn(t *testing.T) {
 			if err != nil {
 				got = err.Error()
 			} else {
-				got = strings.Trim(fmt.Sprint(need.Parts), "[]") + ": " + strings.Join(pathsOf(need.Files), " ")
+				got = strings.Trim(fmt.Sprint(need.Parts), "[]") + ": " +
+					strings.Join(pathsOf(need.Files), " ")
 			}
 			if got != c.need {
 				t.Errorf("got  %s\nwant %s", got, c.need)
@@ -142,7 +157,8 @@ func TestOwnLeavesOutFilesOfOneRankOnly(t *testing.T) {
 				}
 				for _, f := range files {
 					if !slices.ContainsFunc(need.Parts, func(p int) bool { return has(all[p], f) }) {
-						t.Fatalf("rank %d gets %s from none of the parts %v of %q", rank, f.Path, need.Parts, parts)
+						t.Fatalf("rank %d gets %s from none of the parts %v of %q", rank, f.Path, need.Parts,
+							parts)
 					}
 				}
 			}

@@ -55,7 +55,8 @@ func TestChoose(t *testing.T) {
 		{"all have it", []Report{report("a", 10), report("b", 10), report("c", 10)}, 10, "", false},
 		{"the newest that all have", []Report{report("a", 10, 20, 30), report("b", 10, 20),
 			report("c", 10, 20, 30, 40)}, 20, "", false},
-		{"a report is late", []Report{report("a", 10), report("b", 10)}, 0, "node c has saved no part yet", false},
+		{"a report is late", []Report{report("a", 10), report("b", 10)}, 0, "node c has saved no part yet",
+			false},
 		{"a report is doubled", []Report{report("a", 10), report("b", 10), report("b", 10)}, 0,
 			"node c has saved no part yet", false},
 		{"of another generation", []Report{report("a", 10), report("b", 10), report("c", 10, older)}, 0,
@@ -73,15 +74,17 @@ func TestChoose(t *testing.T) {
 			report("c", 10, 20)}, 10, "", false},
 		{"no more parts come", []Report{report("a", 10, 20, "closed"), report("b", 10, "closed"),
 			report("c", 5, "closed")}, 0, "node b has no part of it, its newest is of step 10", true},
-		{"one may still come", []Report{report("a", 20, "closed"), report("b", 10), report("c", 10, "closed")}, 0,
+		{"one may still come",
+			[]Report{report("a", 20, "closed"), report("b", 10), report("c", 10, "closed")}, 0,
 			"node b has no part of it, its newest is of step 10", false},
-		{"rank 0's captures give the order", []Report{report("a", 30, 10), report("b", 10, 30), report("c", 10, 30)},
-			10, "", false},
+		{"rank 0's captures give the order",
+			[]Report{report("a", 30, 10), report("b", 10, 30), report("c", 10, 30)}, 10, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			members := []membership.Ref{ref("a"), ref("b"), ref("c")}
 			for range 5 {
-				rand.Shuffle(len(c.reports), func(i, j int) { c.reports[i], c.reports[j] = c.reports[j], c.reports[i] })
+				rand.Shuffle(len(c.reports),
+					func(i, j int) { c.reports[i], c.reports[j] = c.reports[j], c.reports[i] })
 				got := Choose(members, 3, c.reports)
 				if got.Lacks != c.lacks || got.Final != c.final || (got.Parts != nil) != (c.step != 0) {
 					t.Fatalf("%+v", got)
@@ -89,7 +92,8 @@ func TestChoose(t *testing.T) {
 				var nodes []string
 				for _, p := range got.Parts {
 					nodes = append(nodes, p.Node.Node)
-					if p.Step != c.step || p.Manifest != manifest.Sum([]byte(fmt.Sprint(p.Node.Node, c.step))) {
+					if p.Step != c.step ||
+						p.Manifest != manifest.Sum([]byte(fmt.Sprint(p.Node.Node, c.step))) {
 						t.Errorf("%+v", p)
 					}
 				}
@@ -104,8 +108,8 @@ func TestChoose(t *testing.T) {
 // part is the part of a node of step 20, with the named files: "name=content".
 func part(files ...string) *manifest.Manifest {
 	step := int64(20)
-	m := &manifest.Manifest{Format: manifest.Format, Job: "x", UID: "u", Generation: 3, Sequence: 7, WorldSize: 4,
-		Part: true, Step: &step, Entry: "step-20",
+	m := &manifest.Manifest{Format: manifest.Format, Job: "x", UID: "u", Generation: 3, Sequence: 7,
+		WorldSize: 4, Part: true, Step: &step, Entry: "step-20",
 		Directories: []string{"step-20"}, Written: []string{"step-#"}}
 	for _, f := range files {
 		name, content, _ := strings.Cut(f, "=")
@@ -129,7 +133,8 @@ func TestMerge(t *testing.T) {
 		names = append(names, f.Path)
 	}
 	want := []string{"latest", "step-20/.elastic-commit", "step-20/0", "step-20/1", "step-20/config"}
-	if d := cmp.Diff(want, names); d != "" || m.Part || m.Entry != "step-20" || m.Written != nil || *m.Samples != 640 ||
+	if d := cmp.Diff(want, names); d != "" || m.Part || m.Entry != "step-20" || m.Written != nil ||
+		*m.Samples != 640 ||
 		m.Sequence != 7 {
 		t.Errorf("%s %+v", d, m)
 	}
@@ -138,7 +143,8 @@ func TestMerge(t *testing.T) {
 	}
 	other := part("step-20/1=one", "step-20/config=same")
 	other.Entry = "step-20/1"
-	if m, err := Merge([]*manifest.Manifest{a, other}, []string{"a", "b"}); err != nil || m.Entry != "step-20" {
+	if m, err := Merge([]*manifest.Manifest{a, other}, []string{"a", "b"}); err != nil ||
+		m.Entry != "step-20" {
 		t.Errorf("%v %+v", err, m)
 	}
 }
@@ -153,15 +159,21 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	lead := part("step-20/0=zero", "step-20/x/y=deep")
 	lead.Samples = new(int64)
 	for want, b := range map[string]*manifest.Manifest{
-		"what node b has is no part of a save":                                                      change(func(m *manifest.Manifest) { m.Part = false }),
-		"the part of node b is of generation 2 with 4 ranks, that of node a of generation 3 with 4": change(func(m *manifest.Manifest) { m.Generation = 2 }),
-		"the part of node b is of generation 3 with 3 ranks, that of node a of generation 3 with 4": change(func(m *manifest.Manifest) { m.WorldSize = 3 }),
-		"the parts of node b and of node a are not of one step":                                     change(func(m *manifest.Manifest) { m.Step = &step }),
-		"node b saved after 5 samples, node a after 0":                                              change(func(m *manifest.Manifest) { m.Samples = &samples }),
-		"nodes a and b saved different bytes under the name step-20/0":                              part("step-20/0=ZERO"),
-		`the parts do not fit together: "step-20/x" is a file and a directory`:                      part("step-20/x=file"),
+		"what node b has is no part of a save": change(
+			func(m *manifest.Manifest) { m.Part = false }),
+		"the part of node b is of generation 2 with 4 ranks, that of node a of generation 3 with 4": change(
+			func(m *manifest.Manifest) { m.Generation = 2 }),
+		"the part of node b is of generation 3 with 3 ranks, that of node a of generation 3 with 4": change(
+			func(m *manifest.Manifest) { m.WorldSize = 3 }),
+		"the parts of node b and of node a are not of one step": change(
+			func(m *manifest.Manifest) { m.Step = &step }),
+		"node b saved after 5 samples, node a after 0": change(
+			func(m *manifest.Manifest) { m.Samples = &samples }),
+		"nodes a and b saved different bytes under the name step-20/0":         part("step-20/0=ZERO"),
+		`the parts do not fit together: "step-20/x" is a file and a directory`: part("step-20/x=file"),
 	} {
-		if _, err := Merge([]*manifest.Manifest{lead, b}, []string{"a", "b"}); err == nil || err.Error() != want {
+		if _, err := Merge([]*manifest.Manifest{lead, b}, []string{"a", "b"}); err == nil ||
+			err.Error() != want {
 			t.Errorf("%v, not %s", err, want)
 		}
 	}
@@ -172,7 +184,8 @@ func TestPartsThatDoNotFit(t *testing.T) {
 }
 
 func TestFormats(t *testing.T) {
-	metadata := map[string][]string{"step20/.metadata": Shards([]byte("\x80\x04\x95__0_0.distcp\x94\x8c\x0c__1_0.distcp\x94__0_0.distcp__12_3.distcp"))}
+	metadata := map[string][]string{"step20/.metadata": Shards(
+		[]byte("\x80\x04\x95__0_0.distcp\x94\x8c\x0c__1_0.distcp\x94__0_0.distcp__12_3.distcp"))}
 	for _, c := range []struct{ paths, format, missing string }{
 		{"model.pt optimizer.pt", "", ""},
 		{"step-20/shard_0 step-20/shard_2", "", ""},
@@ -182,10 +195,13 @@ func TestFormats(t *testing.T) {
 			"the shard step20/__1_0.distcp is missing, which step20/.metadata names"},
 		{"step20/__0_0.distcp", "torch.distributed.checkpoint",
 			"step20/__0_0.distcp is there and step20/.metadata, which lists the shards, is not"},
-		{"global_step20/mp_rank_00_model_states.pt global_step20/zero_pp_rank_0_mp_rank_00_optim_states.pt global_step20/zero_pp_rank_1_mp_rank_00_optim_states.pt latest", "DeepSpeed", ""},
-		{"global_step20/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt global_step20/bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt", "DeepSpeed",
+		{"global_step20/mp_rank_00_model_states.pt global_step20/zero_pp_rank_0_mp_rank_00_optim_states.pt " +
+			"global_step20/zero_pp_rank_1_mp_rank_00_optim_states.pt latest", "DeepSpeed", ""},
+		{"global_step20/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt " +
+			"global_step20/bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt", "DeepSpeed",
 			"2 of 3 shards like global_step20/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt are there"},
-		{"iter_0000020/mp_rank_00/model_optim_rng.pt iter_0000020/mp_rank_01/model_optim_rng.pt latest_checkpointed_iteration.txt", "Megatron", ""},
+		{"iter_0000020/mp_rank_00/model_optim_rng.pt iter_0000020/mp_rank_01/model_optim_rng.pt " +
+			"latest_checkpointed_iteration.txt", "Megatron", ""},
 		{"iter_0000020/mp_rank_00_000/m.pt iter_0000020/mp_rank_00_001/m.pt iter_0000020/mp_rank_01_001/m.pt",
 			"Megatron", "3 of 4 shards like iter_0000020/mp_rank_00_000/m.pt are there"},
 		{"iter_0000020/mp_rank_99999999999999999999/m.pt", "Megatron",

@@ -39,8 +39,8 @@ func TestExport(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			to := make()
-			memfs.WriteFile(t, to, manifest.ReservedPrefix+"all/step-1/model.pt", []byte("of one that was interrupted"),
-				0o600)
+			memfs.WriteFile(t, to, manifest.ReservedPrefix+"all/step-1/model.pt",
+				[]byte("of one that was interrupted"), 0o600)
 			must(t, exportOf(t, m, to, s))
 			if d := cmp.Diff(memfs.Contents(t, from), memfs.Contents(t, to)); d != "" {
 				t.Errorf("%s: %s", name, d)
@@ -147,17 +147,26 @@ func TestEveryFaultOfExport(t *testing.T) {
 func TestRemoteSourceThatIsAway(t *testing.T) {
 	asked := 0
 	d := &RemoteSource{Node: membership.Ref{Node: "b"},
-		Peers: &checkpointtest.Peers{Hook: func(string, string) error { asked++; return checkpointtest.ErrCrash }}}
+		Peers: &checkpointtest.Peers{Hook: func(string,
+			string) error {
+			asked++
+			return checkpointtest.ErrCrash
+		}}}
 	for range 3 {
 		if err := d.Chunk(t.Context(), manifest.Hash{1}, nil); !errors.Is(err, checkpointtest.ErrCrash) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if _, err := d.Manifest(t.Context(), manifest.Hash{1}); !errors.Is(err, checkpointtest.ErrCrash) || asked != 1 {
+	if _, err := d.Manifest(t.Context(), manifest.Hash{1}); !errors.Is(err, checkpointtest.ErrCrash) ||
+		asked != 1 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
 	d = &RemoteSource{Node: membership.Ref{Node: "b"},
-		Peers: &checkpointtest.Peers{Hook: func(string, string) error { asked++; return chunkstore.ErrNotHeld }}}
+		Peers: &checkpointtest.Peers{Hook: func(string,
+			string) error {
+			asked++
+			return chunkstore.ErrNotHeld
+		}}}
 	asked = 0
 	for range 3 {
 		_ = d.Chunk(t.Context(), manifest.Hash{1}, nil)

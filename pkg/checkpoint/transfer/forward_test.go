@@ -31,7 +31,8 @@ func TestForwardWhileCopying(t *testing.T) {
 		}
 		return nil
 	}
-	forward := c.Forward(t.Context(), manifest.Position{Generation: 1, Sequence: 7}, []membership.Node{f.node("b")})
+	forward := c.Forward(t.Context(), manifest.Position{Generation: 1, Sequence: 7},
+		[]membership.Node{f.node("b")})
 	var once atomic.Bool
 	m, h, err := f.stores["a"].PutFollowed(t.Context(), save, func(l *lent.Chunk) {
 		forward.Add(l)

@@ -55,7 +55,8 @@ func (f *farm) add(t testing.TB, node string, disk dirfs.FS) {
 }
 
 func (f *farm) ref(node string) membership.Ref {
-	return membership.Ref{Node: node, Incarnation: "1", Address: strings.TrimPrefix(f.servers[node].URL, "http://")}
+	return membership.Ref{Node: node, Incarnation: "1",
+		Address: strings.TrimPrefix(f.servers[node].URL, "http://")}
 }
 
 func (f *farm) node(node string) membership.Node {
@@ -65,7 +66,8 @@ func (f *farm) node(node string) membership.Node {
 func (f *farm) copier(t testing.TB, node string) *Copier {
 	tr := &http.Transport{}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &Copier{Store: f.stores[node], Generation: 1, Peers: &HTTP{To: func(membership.Ref) http.RoundTripper { return tr }}}
+	return &Copier{Store: f.stores[node], Generation: 1,
+		Peers: &HTTP{To: func(membership.Ref) http.RoundTripper { return tr }}}
 }
 
 // Both kinds of Peers say the same of the same store.
@@ -94,11 +96,13 @@ func TestPeers(t *testing.T) {
 				t.Errorf("manifest of who has none: %v", err)
 			}
 			some := m.Files[len(m.Files)-1].Chunks[0]
-			if err := p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 1, Hash: some, Size: manifest.ChunkSize, Open: open(some)}); !errors.Is(err,
+			if err := p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 1, Hash: some,
+				Size: manifest.ChunkSize, Open: open(some)}); !errors.Is(err,
 				chunkstore.ErrNotHeld) {
 				t.Errorf("chunk before the offer: %v", err)
 			}
-			if err := p.Chunk(ctx, b, some, make([]byte, manifest.ChunkSize)); !errors.Is(err, chunkstore.ErrNotHeld) {
+			if err := p.Chunk(ctx, b, some, make([]byte, manifest.ChunkSize)); !errors.Is(err,
+				chunkstore.ErrNotHeld) {
 				t.Errorf("chunk of who has none: %v", err)
 			}
 			if _, err := p.Offer(ctx, b, 1, []byte("junk")); !errors.Is(err,
@@ -113,12 +117,14 @@ func TestPeers(t *testing.T) {
 			}
 			full := slices.DeleteFunc(slices.Clone(missing),
 				func(h manifest.Hash) bool { return sizes[h] != manifest.ChunkSize })
-			if err := p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 1, Hash: full[0], Size: manifest.ChunkSize, Open: open(full[1])}); !errors.Is(err,
+			if err := p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 1, Hash: full[0],
+				Size: manifest.ChunkSize, Open: open(full[1])}); !errors.Is(err,
 				chunkstore.ErrDamaged) {
 				t.Errorf("other bytes: %v", err)
 			}
 			for _, c := range missing {
-				must(t, p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 1, Hash: c, Size: sizes[c], Open: open(c)}))
+				must(t, p.WriteChunk(ctx, b,
+					chunkstore.Upload{Generation: 1, Hash: c, Size: sizes[c], Open: open(c)}))
 			}
 			if missing, err = p.Offer(ctx, b, 1, raw); missing != nil || err != nil {
 				t.Errorf("when all is there: %v, %v", missing, err)
@@ -133,7 +139,8 @@ func TestPeers(t *testing.T) {
 			if _, err := p.Offer(ctx, b, 4, raw); !errors.Is(err, chunkstore.ErrFenced) {
 				t.Errorf("offer of an older generation: %v", err)
 			}
-			if err := p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 4, Hash: some, Size: manifest.ChunkSize, Open: open(some)}); !errors.Is(err,
+			if err := p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 4, Hash: some,
+				Size: manifest.ChunkSize, Open: open(some)}); !errors.Is(err,
 				chunkstore.ErrFenced) {
 				t.Errorf("chunk of an older generation: %v", err)
 			}
@@ -322,7 +329,8 @@ func TestHandlerRefuses(t *testing.T) {
 		{"POST", manifestsURL + h.String() + "?g=1", "", 405},
 	} {
 		t.Run(fmt.Sprint(c.method, c.path), func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), c.method, url+c.path, strings.NewReader(c.body))
+			req, err := http.NewRequestWithContext(t.Context(), c.method, url+c.path,
+				strings.NewReader(c.body))
 			must(t, err)
 			resp, err := http.DefaultTransport.RoundTrip(req)
 			must(t, err)
@@ -332,13 +340,15 @@ func TestHandlerRefuses(t *testing.T) {
 			}
 		})
 	}
-	req, err := http.NewRequestWithContext(t.Context(), "GET", url+chunksURL+m.Files[0].Chunks[0].String(), nil)
+	req, err := http.NewRequestWithContext(t.Context(), "GET", url+chunksURL+m.Files[0].Chunks[0].String(),
+		nil)
 	must(t, err)
 	req.Header.Set("Range", "bytes=990-")
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	must(t, err)
 	defer resp.Body.Close()
-	if raw, _ := io.ReadAll(resp.Body); resp.StatusCode != 206 || !slices.Equal(raw, memfs.Bytes(1, 1000)[990:]) {
+	if raw, _ := io.ReadAll(resp.Body); resp.StatusCode != 206 ||
+		!slices.Equal(raw, memfs.Bytes(1, 1000)[990:]) {
 		t.Errorf("range: %d, %d bytes", resp.StatusCode, len(raw))
 	}
 }

@@ -11,7 +11,8 @@ func TestTargets(t *testing.T) {
 	node := func(name, machine string) membership.Node {
 		return membership.Node{Ref: membership.Ref{Node: name}, Machine: machine}
 	}
-	nodes := []membership.Node{node("a", "m1"), node("a2", "m1"), node("b", "m2"), node("b2", "m2"), node("c", "m3")}
+	nodes := []membership.Node{node("a", "m1"), node("a2", "m1"), node("b", "m2"), node("b2", "m2"),
+		node("c", "m3")}
 	for _, c := range []struct {
 		self string
 		n    int

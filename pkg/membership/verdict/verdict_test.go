@@ -32,7 +32,8 @@ func member(node string) membership.Ref {
 
 // given is a trial with these facts.
 func given(facts ...func(*trial)) *trial {
-	x := &trial{ev: Evidence{Answers: map[membership.Incarnation]Answered{}, Holds: map[string]map[string]time.Time{},
+	x := &trial{ev: Evidence{Answers: map[membership.Incarnation]Answered{},
+		Holds:  map[string]map[string]time.Time{},
 		Absent: map[membership.Incarnation]time.Time{}, OnTime: judgeNow.Add(-time.Hour)}}
 	for _, n := range []string{"a", "b", "c", "d"} {
 		x.members = append(x.members, member(n))
@@ -82,8 +83,8 @@ func dialled(kind membership.AnswerKind, ago time.Duration) func(*trial) {
 // says: c answers, and that of its workers.
 func says(failed, ended bool) func(*trial) {
 	return func(x *trial) {
-		x.ev.Answers["c1"] = Answered{membership.Answer{Kind: membership.Same, Incarnation: "c1", Failed: failed,
-			Ended: ended}, judgeNow}
+		x.ev.Answers["c1"] = Answered{membership.Answer{Kind: membership.Same, Incarnation: "c1",
+			Failed: failed, Ended: ended}, judgeNow}
 	}
 }
 
@@ -156,8 +157,8 @@ func TestJudge(t *testing.T) {
 		for _, flag := range []struct {
 			on   bool
 			name string
-		}{{s.PastWindow, "waited"}, {s.PastCutLimit, "cut"}, {s.WorkerFailed, "failed"}, {s.WorkersEnded, "ended"},
-			{asked, "ask"}} {
+		}{{s.PastWindow, "waited"}, {s.PastCutLimit, "cut"}, {s.WorkerFailed, "failed"},
+			{s.WorkersEnded, "ended"}, {asked, "ask"}} {
 			if flag.on {
 				text += ", " + flag.name
 			}
@@ -178,18 +179,18 @@ func TestJudge(t *testing.T) {
 		{"key absent, node answers as that incarnation: not gone", []judged{
 			{"just now", given(noKey(0), dialled(membership.Same, 0)), "absent"},
 			{"before the window has passed", given(noKey(10*sec-1), dialled(membership.Same, 0)), "absent"},
-			{"past the window it is dropped with the next change", given(noKey(10*sec), dialled(membership.Same, 0)),
-				"absent, waited"},
+			{"past the window it is dropped with the next change",
+				given(noKey(10*sec), dialled(membership.Same, 0)), "absent, waited"},
 			{"past the cut limit it is a cause", given(noKey(time.Minute), dialled(membership.Same, 0)),
 				"absent, waited, cut"},
 			{"its worker failed: it is a cause", given(noKey(sec), says(true, false)), "absent, failed"},
 			{"its workers ended", given(noKey(sec), says(true, true)), "absent, failed, ended"},
 			{"accused by two, but it answers",
 				given(noKey(sec), accuses("a", 0), accuses("b", 0), dialled(membership.Same, 0)), "absent"},
-			{"the store was away: the window begins anew", given(noKey(20*sec), dialled(membership.Same, 0), void),
-				"absent"},
-			{"the store was away: so does the cut limit", given(noKey(2*time.Minute), dialled(membership.Same, 0),
-				void), "absent"},
+			{"the store was away: the window begins anew",
+				given(noKey(20*sec), dialled(membership.Same, 0), void), "absent"},
+			{"the store was away: so does the cut limit",
+				given(noKey(2*time.Minute), dialled(membership.Same, 0), void), "absent"},
 			{"nobody has asked it yet", given(noKey(time.Hour)), "absent, ask"},
 		}},
 		{"dial refused by a host that answers, or answered by a stranger: gone", []judged{
@@ -198,9 +199,11 @@ func TestJudge(t *testing.T) {
 			{"refused, its watcher has not said yet whether it holds",
 				given(wrote("b"), dialled(membership.Refused, 0)), "gone (agent-gone)"},
 			{"refused, key absent", given(noKey(0), dialled(membership.Refused, 0)), "gone (agent-gone)"},
-			{"refused counts also when silence does not", given(accuses("b", 0), dialled(membership.Refused, 0), void,
-				isolated, late), "gone (agent-gone) by [b]"},
-			{"a stranger answers", given(accuses("b", 0), dialled(membership.Stranger, 0)), "gone (agent-gone)"},
+			{"refused counts also when silence does not",
+				given(accuses("b", 0), dialled(membership.Refused, 0), void,
+					isolated, late), "gone (agent-gone) by [b]"},
+			{"a stranger answers", given(accuses("b", 0), dialled(membership.Stranger, 0)),
+				"gone (agent-gone)"},
 			{"refused, but two seconds ago", given(accuses("b", 0), dialled(membership.Refused, 2*sec)),
 				"suspect, ask"},
 			{"refused, and nobody wrote of it", given(dialled(membership.Refused, 0)), "alive"},
@@ -226,15 +229,18 @@ func TestJudge(t *testing.T) {
 				given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0), func(x *trial) {
 					x.suspects[0].Incarnation, x.suspects[1].Incarnation = "c0", "c0"
 				}), "alive"},
-			{"the same watcher twice is one", given(accuses("b", 0), func(x *trial) { x.ev.Holds["c"]["d"] = judgeNow },
-				dialled(membership.NoAnswer, 0)), "suspect"},
+			{"the same watcher twice is one",
+				given(accuses("b", 0), func(x *trial) { x.ev.Holds["c"]["d"] = judgeNow },
+					dialled(membership.NoAnswer, 0)), "suspect"},
 		}},
 		{"silence, and its lease ran out while my renewals were on time: gone, etcd is the witness", []judged{
-			{"on time for a whole lease before", given(noKey(0), dialled(membership.NoAnswer, 0), renewing(3*sec)),
+			{"on time for a whole lease before",
+				given(noKey(0), dialled(membership.NoAnswer, 0), renewing(3*sec)),
 				"gone (lease-expired) by [etcd]"},
 			{"on time for less than a lease before", given(noKey(sec), dialled(membership.NoAnswer, 0),
 				renewing(4*sec-1)), "absent"},
-			{"mine were late: etcd was away", given(noKey(sec), dialled(membership.NoAnswer, 0), late), "absent"},
+			{"mine were late: etcd was away", given(noKey(sec), dialled(membership.NoAnswer, 0), late),
+				"absent"},
 			{"the store was away: void", given(noKey(sec), dialled(membership.NoAnswer, 0), void), "absent"},
 			{"not dialled", given(noKey(sec)), "absent, ask"},
 			{"its key is there", given(accuses("b", 0), dialled(membership.NoAnswer, 0)), "suspect"},
@@ -243,11 +249,13 @@ func TestJudge(t *testing.T) {
 			{"no answer", given(pair, accuses("a", 0), asked(0), dialled(membership.NoAnswer, 0)),
 				"gone (silent) by [a etcd]"},
 			{"not waited for", given(pair, accuses("a", 0), dialled(membership.NoAnswer, 0)), "suspect"},
-			{"an answer", given(pair, accuses("a", 0), asked(0), answered, dialled(membership.NoAnswer, 0)), "suspect"},
+			{"an answer", given(pair, accuses("a", 0), asked(0), answered, dialled(membership.NoAnswer, 0)),
+				"suspect"},
 			{"another record was waited for", given(pair, accuses("a", 0), asked(0), func(x *trial) {
 				x.suspects[0].Rev = 6
 			}, dialled(membership.NoAnswer, 0)), "suspect"},
-			{"two seconds ago", given(pair, accuses("a", 0), asked(2*sec), dialled(membership.NoAnswer, 0)), "suspect"},
+			{"two seconds ago", given(pair, accuses("a", 0), asked(2*sec), dialled(membership.NoAnswer, 0)),
+				"suspect"},
 			{"it answers me", given(pair, accuses("a", 0), asked(0), dialled(membership.Same, 0)), "alive"},
 			{"a third node is registered", given(dropped("b"), accuses("a", 0), asked(0),
 				dialled(membership.NoAnswer, 0)), "suspect"},
@@ -256,16 +264,19 @@ func TestJudge(t *testing.T) {
 			}, dialled(membership.NoAnswer, 0)), "suspect"},
 			{"my renewals are late: etcd may be slow", given(pair, accuses("a", 0), asked(0), late,
 				dialled(membership.NoAnswer, 0)), "suspect"},
-			{"the store was away", given(pair, accuses("a", 0), asked(0), void, dialled(membership.NoAnswer, 0)),
+			{"the store was away",
+				given(pair, accuses("a", 0), asked(0), void, dialled(membership.NoAnswer, 0)), "suspect"},
+			{"isolated", given(pair, accuses("a", 0), asked(0), isolated, dialled(membership.NoAnswer, 0)),
 				"suspect"},
-			{"isolated", given(pair, accuses("a", 0), asked(0), isolated, dialled(membership.NoAnswer, 0)), "suspect"},
-			{"its key is gone, and that is not known for long enough", given(pair, accuses("a", 0), asked(0), noKey(0),
-				renewing(sec), dialled(membership.NoAnswer, 0)), "absent"},
+			{"its key is gone, and that is not known for long enough",
+				given(pair, accuses("a", 0), asked(0), noKey(0),
+					renewing(sec), dialled(membership.NoAnswer, 0)), "absent"},
 		}},
 		{"silence and key absent for the window: gone", []judged{
 			{"for the window", given(noKey(10*sec), dialled(membership.NoAnswer, 0), late), "gone (silent)"},
 			{"not for so long", given(noKey(10*sec-1), dialled(membership.NoAnswer, 0), late), "absent"},
-			{"the store was away", given(noKey(time.Minute), dialled(membership.NoAnswer, 0), late, void), "absent"},
+			{"the store was away", given(noKey(time.Minute), dialled(membership.NoAnswer, 0), late, void),
+				"absent"},
 		}},
 		{"left names this incarnation: gone, at once and without a witness", []judged{
 			{"key gone", given(noKey(0), hasLeft("c1")), "gone (left)"},
@@ -278,22 +289,26 @@ func TestJudge(t *testing.T) {
 			{"its key names another", given(nextLife("c")), "gone (agent-gone)"},
 			{"its key names another, and somebody answers as this one",
 				given(nextLife("c"), dialled(membership.Same, 0)), "gone (agent-gone)"},
-			{"it answers as another, key absent", given(noKey(0), dialled(membership.Other, 0)), "gone (agent-gone)"},
-			{"C7: it answers as another while its old key lives", given(accuses("b", 0), dialled(membership.Other, 0)),
+			{"it answers as another, key absent", given(noKey(0), dialled(membership.Other, 0)),
 				"gone (agent-gone)"},
+			{"C7: it answers as another while its old key lives",
+				given(accuses("b", 0), dialled(membership.Other, 0)), "gone (agent-gone)"},
 		}},
 		{"no peer at all answers me: silence drops nobody, a lease that ran out does", []judged{
-			{"two hold it", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0), isolated),
+			{"two hold it", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0),
+				isolated),
 				"suspect"},
-			{"key absent for the window", given(noKey(time.Minute), dialled(membership.NoAnswer, 0), isolated, late),
-				"absent"},
+			{"key absent for the window",
+				given(noKey(time.Minute), dialled(membership.NoAnswer, 0), isolated, late), "absent"},
 			{"its lease ran out, mine was on time, and nobody else is registered",
-				given(noKey(sec), dialled(membership.NoAnswer, 0), isolated, alone), "gone (lease-expired) by [etcd]"},
+				given(noKey(sec), dialled(membership.NoAnswer, 0), isolated, alone),
+				"gone (lease-expired) by [etcd]"},
 			{"its lease ran out, mine was on time, and others may reach it",
 				given(noKey(sec), dialled(membership.NoAnswer, 0), isolated), "absent"},
 		}},
 		{"many suspected at once, or the store was away: silence counts for nothing for a window", []judged{
-			{"two hold it", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0), void), "suspect"},
+			{"two hold it", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0), void),
+				"suspect"},
 			{"the window has passed", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0),
 				func(x *trial) { x.ev.Void = judgeNow }), "gone (silent) by [a b]"},
 			{"a refused dial still counts", given(accuses("a", 0), dialled(membership.Refused, 0), void),
@@ -339,7 +354,8 @@ func TestViewIsWhole(t *testing.T) {
 		t.Errorf("members %s in the order that was given, others %s: want abcde and d2s1", order, others)
 	}
 	if s := v.Find(member("d")); s.Rev != 9 || s.Registered {
-		t.Errorf("d lives again: rev %d, mine %v: want the revision of its new key, not its own", s.Rev, s.Registered)
+		t.Errorf("d lives again: rev %d, mine %v: want the revision of its new key, not its own", s.Rev,
+			s.Registered)
 	}
 	if s := v.Find(member("c")); s.Rev != 0 || s.Registered {
 		t.Errorf("the key of c is absent: rev %d, mine %v", s.Rev, s.Registered)
@@ -401,7 +417,8 @@ func TestCrowd(t *testing.T) {
 		{"one is lost", 2, []string{"b>a"}, false},
 		{"one is lost, of three", 3, []string{"b>a", "c>a"}, false},
 		{"its lease ran out, too", 3, []string{"b>a", "c>a", "a"}, false},
-		{"two are lost, of three", 3, []string{"c>a", "c>b"}, false}, // or c is cut off: nothing but c says so
+		// or c is cut off: nothing but c says so
+		{"two are lost, of three", 3, []string{"c>a", "c>b"}, false},
 		{"two are lost, of three, and a spare says so", 3, []string{"c>a", "c>b", "spare>b"}, true},
 		{"two are lost, of five", 5, []string{"d>b", "c>b", "e>c", "d>c"}, true},
 		{"two are lost, of ten", 10, []string{"d>b", "e>c", "d>c"}, false},
@@ -420,7 +437,8 @@ func TestCrowd(t *testing.T) {
 		{"of ten", 10, []string{"c>a", "c>b", "d>c", "e>c"}, false},
 		{"and another one is suspected", 5, []string{"c>a", "c>b", "d>c", "e>c", "a>e"}, true},
 		{"and the lease of another one ran out", 5, []string{"c>a", "c>b", "d>c", "e>c", "b"}, true},
-		{"two are cut off from the rest, of five", 5, []string{"a>e", "a>d", "b>e", "c>b", "c>a", "d>b"}, true},
+		{"two are cut off from the rest, of five", 5, []string{"a>e", "a>d", "b>e", "c>b", "c>a", "d>b"},
+			true},
 		{"of ten: few causes, but two would accuse a healthy one", 10,
 			[]string{"a>j", "a>i", "b>j", "c>b", "c>a", "d>b"}, true},
 		{"two do not reach each other", 3, []string{"a>b", "b>a"}, false},
@@ -428,8 +446,8 @@ func TestCrowd(t *testing.T) {
 		{"a starved spare suspects two", 3, []string{"spare>b", "spare>c"}, false},
 		{"all are starved, of three", 3, each("a", "b", "c"), true},
 		{"of five", 5, each("a", "b", "c", "d", "e"), true},
-		{"what a watcher wrote that is registered no more says nothing", 5, []string{"c>a", "c>b", "d>c", "e>c", "c"},
-			false},
+		{"what a watcher wrote that is registered no more says nothing", 5,
+			[]string{"c>a", "c>b", "d>c", "e>c", "c"}, false},
 	} {
 		if got := ManyInDoubt(doubted(c.n, c.signs...), c.n); got != c.want {
 			t.Errorf("%s: %v of %d: %v, want %v", c.name, c.signs, c.n, got, c.want)
@@ -483,7 +501,8 @@ func TestWhatIsNoCrowdDropsOneAtMost(t *testing.T) {
 func TestJudgeNeverDropsAnsweringNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := given()
-		ago := rapid.SampledFrom([]time.Duration{0, sec, 2*sec - 1, 2 * sec, 3 * sec, 10 * sec, time.Minute, time.Hour})
+		ago := rapid.SampledFrom([]time.Duration{0, sec, 2*sec - 1, 2 * sec, 3 * sec, 10 * sec, time.Minute,
+			time.Hour})
 		pick := func(name string, f func(*trial)) {
 			if rapid.Bool().Draw(t, name) {
 				f(x)
@@ -495,8 +514,10 @@ func TestJudgeNeverDropsAnsweringNode(t *testing.T) {
 		pick("no key", noKey(ago.Draw(t, "absent")))
 		pick("another key", nextLife("c"))
 		pick("left", hasLeft(rapid.SampledFrom([]membership.Incarnation{"c0", "c1"}).Draw(t, "who left")))
-		pick("dialled", dialled(rapid.SampledFrom([]membership.AnswerKind{membership.NoAnswer, membership.Same,
-			membership.Other, membership.Stranger, membership.Refused}).Draw(t, "answer"), ago.Draw(t, "answered")))
+		pick("dialled", dialled(
+			rapid.SampledFrom([]membership.AnswerKind{membership.NoAnswer, membership.Same,
+				membership.Other, membership.Stranger, membership.Refused}).Draw(t, "answer"),
+			ago.Draw(t, "answered")))
 		pick("renewals late", late)
 		pick("isolated", isolated)
 		pick("void", void)
@@ -505,7 +526,8 @@ func TestJudgeNeverDropsAnsweringNode(t *testing.T) {
 		a, dial := x.ev.Answers["c1"]
 		dial = dial && judgeNow.Sub(a.At) < 2*sec
 		left := slices.ContainsFunc(x.left, func(l membership.Left) bool { return l.Incarnation == "c1" })
-		replaced := slices.ContainsFunc(x.nodes, func(n membership.Node) bool { return n.Incarnation == "c2" })
+		replaced := slices.ContainsFunc(x.nodes,
+			func(n membership.Node) bool { return n.Incarnation == "c2" })
 		present := slices.ContainsFunc(x.nodes, func(n membership.Node) bool { return n.Incarnation == "c1" })
 		if s.State == Gone && !left && !replaced && (!dial || a.Kind == membership.Same) {
 			t.Fatalf("gone (%s) without a dial that proves it", s.Reason)
@@ -535,7 +557,8 @@ func TestNeverReached(t *testing.T) {
 		for i := range x.suspects {
 			x.suspects[i].Never = never[i]
 		}
-		if got := x.verdict().Find(member("c")); got.State != Gone || got.Reason != "silent" || got.Why != want {
+		if got := x.verdict().Find(member("c")); got.State != Gone || got.Reason != "silent" ||
+			got.Why != want {
 			t.Errorf("%v: %s, %s, %q; want gone, silent, %q", never, got.State, got.Reason, got.Why, want)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 // rank before, and wherever the checkpoint is.
 func TestPlaces(t *testing.T) {
 	node := func(name string, place int) membership.Node {
-		return membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.Incarnation("of-" + name)},
+		return membership.Node{Ref: membership.Ref{Node: name,
+			Incarnation: membership.Incarnation("of-" + name)},
 			Place: place}
 	}
 	last := []membership.Ref{node("b", 0).Ref, node("a", 0).Ref}
@@ -22,12 +23,15 @@ func TestPlaces(t *testing.T) {
 		n    int
 		want []string
 	}{
-		"against the order of names": {nil, []membership.Node{node("a", 2), node("b", 1)}, 2, []string{"b", "a"}},
-		"one is told, one is not":    {nil, []membership.Node{node("a", 0), node("b", 1)}, 2, []string{"b", "a"}},
-		"against the last world":     {last, []membership.Node{node("a", 1), node("b", 2)}, 2, []string{"a", "b"}},
-		"beyond the world":           {nil, []membership.Node{node("a", 9), node("b", 0)}, 2, []string{"a", "b"}},
-		"two of one rank":            {nil, []membership.Node{node("a", 2), node("b", 2)}, 2, []string{"b", "a"}},
-		"nobody is told":             {last, []membership.Node{node("a", 0), node("b", 0)}, 2, []string{"b", "a"}},
+		"against the order of names": {nil, []membership.Node{node("a", 2), node("b", 1)}, 2,
+			[]string{"b", "a"}},
+		"one is told, one is not": {nil, []membership.Node{node("a", 0), node("b", 1)}, 2,
+			[]string{"b", "a"}},
+		"against the last world": {last, []membership.Node{node("a", 1), node("b", 2)}, 2,
+			[]string{"a", "b"}},
+		"beyond the world": {nil, []membership.Node{node("a", 9), node("b", 0)}, 2, []string{"a", "b"}},
+		"two of one rank":  {nil, []membership.Node{node("a", 2), node("b", 2)}, 2, []string{"b", "a"}},
+		"nobody is told":   {last, []membership.Node{node("a", 0), node("b", 0)}, 2, []string{"b", "a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			holds := func(n string) bool {

@@ -19,15 +19,15 @@ func unreadable(holders ...string) (*rendezvous.Snapshot, verdict.View) {
 		return membership.Ref{Node: n, Incarnation: membership.Incarnation(n + "1")}
 	}
 	s := &rendezvous.Snapshot{Rev: 9, Whole: true,
-		Job: &rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 2, Max: 2, Exact: true}, Slots: 1,
-			Base: scaling.Base{Nodes: 2, Slots: 1}},
+		Job: &rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 2, Max: 2, Exact: true},
+			Slots: 1, Base: scaling.Base{Nodes: 2, Slots: 1}},
 		Wish: rendezvous.Wish{NP: 2, Request: "r", Rev: 1}, Fence: 4, Ready: map[string]rendezvous.Ready{},
 		Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
 		History: []checkpoint.Head{{Number: 1, Manifest: checkpoint.Hash{1}, Rev: 3},
 			{Number: 2, Manifest: checkpoint.Hash{2}, Rev: 5}},
 		Head: checkpoint.Head{Number: 2, Manifest: checkpoint.Hash{2}, Rev: 5},
-		World: &rendezvous.World{UID: "u", Generation: 4, Attempt: 1, Phase: rendezvous.Forming, Count: 2, Slots: 1,
-			Request: "r",
+		World: &rendezvous.World{UID: "u", Generation: 4, Attempt: 1, Phase: rendezvous.Forming, Count: 2,
+			Slots: 1, Request: "r",
 			Members: []membership.Ref{ref("a"), ref("b")},
 			Resume:  &rendezvous.Resume{Number: 2, Manifest: checkpoint.Hash{2}}, Rev: 8},
 		Doing: []rendezvous.Activity{{Node: "a", Kind: "unreadable", Done: 2, Rev: 9}},
@@ -80,7 +80,8 @@ func TestAJobWithoutAnyReadableCheckpointEndsLoudly(t *testing.T) {
 	s, v := unreadable("a", "b")
 	s.History[0].Manifest = s.Head.Manifest // the same bytes under another number
 	end, ok := plan(s, v).(End)
-	if !ok || end.Phase != rendezvous.Failed || end.Outcome.Code != 93 || end.Outcome.Why != rendezvous.CheckpointLost {
+	if !ok || end.Phase != rendezvous.Failed || end.Outcome.Code != 93 ||
+		end.Outcome.Why != rendezvous.CheckpointLost {
 		t.Fatalf("got %+v", end)
 	}
 }
@@ -108,8 +109,8 @@ func TestRollbackIsRemembered(t *testing.T) {
 		s.Wish.Request = "another"
 		s.Wish.NP = 3
 		x.set(s)
-		s.Nodes = append(s.Nodes, membership.Node{Ref: membership.Ref{Node: "c", Incarnation: "c1"}, Attempt: 1,
-			Rev: 2})
+		s.Nodes = append(s.Nodes,
+			membership.Node{Ref: membership.Ref{Node: "c", Incarnation: "c1"}, Attempt: 1, Rev: 2})
 		s.Job.Limits = rendezvous.Limits{Min: 1, Max: 3, Exact: true}
 		v := verdict.Judge(verdict.Records{Members: s.World.Members, Nodes: s.Nodes},
 			verdict.Evidence{}, verdict.Timeouts{}, time.Time{})

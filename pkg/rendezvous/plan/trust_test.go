@@ -29,13 +29,14 @@ func newTrainer(t *testing.T, rules rendezvous.Rules) *trainer {
 	rules.MaxRestarts = 100
 	ref := membership.Ref{Node: "a", Incarnation: "a1"}
 	return &trainer{t: t, keep: 5, s: &rendezvous.Snapshot{Rev: 9, Whole: true, Fence: 1,
-		Job: &rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 1, Exact: true}, Slots: 1,
-			Base: scaling.Base{Nodes: 1, Slots: 1}, Rules: rules},
+		Job: &rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 1, Exact: true},
+			Slots: 1, Base: scaling.Base{Nodes: 1, Slots: 1}, Rules: rules},
 		Wish:  rendezvous.Wish{NP: 1, Request: "r", Rev: 1},
-		Ready: map[string]rendezvous.Ready{}, Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
+		Ready: map[string]rendezvous.Ready{}, Exits: map[string]rendezvous.Exit{},
+		Held:  map[string]rendezvous.Held{},
 		Nodes: []membership.Node{{Ref: ref, Attempt: 1, Rev: 2}},
-		World: &rendezvous.World{UID: "u", Generation: 1, Attempt: 1, Phase: rendezvous.Running, Count: 1, Slots: 1,
-			Request: "r",
+		World: &rendezvous.World{UID: "u", Generation: 1, Attempt: 1, Phase: rendezvous.Running, Count: 1,
+			Slots: 1, Request: "r",
 			Members: []membership.Ref{ref}, Master: &rendezvous.Master{}, Rev: 8}}}
 }
 
@@ -111,8 +112,8 @@ func TestPoisonedStateIsHealed(t *testing.T) {
 				from = x.fail(nil, false)
 			}
 			if from != sound || x.cycles-1 > 3 {
-				t.Errorf("goes on from step %d after %d dead generations, want %d after at most 3", from, x.cycles-1,
-					sound)
+				t.Errorf("goes on from step %d after %d dead generations, want %d after at most 3", from,
+					x.cycles-1, sound)
 			}
 		})
 	}

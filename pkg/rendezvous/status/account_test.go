@@ -31,7 +31,8 @@ func TestAccount(t *testing.T) {
 			World: &rendezvous.World{Generation: 4, Quarantine: []rendezvous.Quarantine{{Node: "c", Until: 6},
 				{Node: "d", Until: 4}}}},
 			status.Status{Job: "x", State: status.StateRunning, Why: "generation 4 runs", Generation: 4},
-			[]string{"job x is running: generation 4 runs", "node c came and was not ready for generation 3 in time",
+			[]string{"job x is running: generation 4 runs",
+				"node c came and was not ready for generation 3 in time",
 				"node c is not taken before generation 6"}},
 		"a barrier is not full": {rendezvous.Snapshot{
 			World: &rendezvous.World{Generation: 2, Members: []membership.Ref{{Node: "a", Incarnation: "1"},
@@ -44,7 +45,8 @@ func TestAccount(t *testing.T) {
 				"node c is not ready for generation 2 yet: it is fetching"}},
 		"a failure, and the start after it": {rendezvous.Snapshot{},
 			status.Status{Job: "x", State: status.StateRunning, Why: "generation 2 runs", Generation: 2,
-				Failure: &status.Failure{Generation: 1, Text: "rank 3 on b ended with exit code 1: ValueError: bad",
+				Failure: &status.Failure{Generation: 1,
+					Text:    "rank 3 on b ended with exit code 1: ValueError: bad",
 					Message: "ValueError: bad", Detail: "Traceback\nValueError: bad"},
 				Waterfall: &rendezvous.Timing{By: "a", Sign: "worker-failed", Decided: new(int64(50)),
 					Barrier: new(int64(150)), Last: "b"}},
@@ -52,7 +54,8 @@ func TestAccount(t *testing.T) {
 				"newest failure, in generation 1: rank 3 on b ended with exit code 1: ValueError: bad",
 				"  Traceback", "  ValueError: bad",
 				"the start of generation 2, in seconds since its first sign (worker-failed), as seen on a:",
-				"    0.050  decided                          ##", "    0.150  barrier full, b was the last     ####"}},
+				"    0.050  decided                          ##",
+				"    0.150  barrier full, b was the last     ####"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, want := strings.Join(status.Account(&test.s, test.st), "\n"), strings.Join(test.want, "\n")

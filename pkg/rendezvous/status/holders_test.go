@@ -41,12 +41,14 @@ func TestPartsOfTheCheckpoint(t *testing.T) {
 	a, b := membership.Ref{Node: "a", Incarnation: "1"}, membership.Ref{Node: "b", Incarnation: "2"}
 	c := membership.Ref{Node: "c", Incarnation: "3"}
 	s := rendezvous.Snapshot{
-		Job: &rendezvous.Job{Name: "x", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 3}, Rules: rendezvous.Rules{Replicas: 2}},
+		Job: &rendezvous.Job{Name: "x", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 3},
+			Rules: rendezvous.Rules{Replicas: 2}},
 		World: &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Forming, Count: 1, Time: now,
 			Members: []membership.Ref{a}},
 		Nodes: []membership.Node{{Ref: a, Attempt: 1}, {Ref: b, Attempt: 1}, {Ref: c, Attempt: 1}},
-		Head: checkpoint.Head{Number: 7, Holders: []membership.Ref{a, b, c}, Rev: 9, Parts: []checkpoint.HeldPart{
-			{Holders: []string{"a", "b"}}, {Holders: []string{"b", "c"}}, {Holders: []string{"c", "a"}}}},
+		Head: checkpoint.Head{Number: 7, Holders: []membership.Ref{a, b, c}, Rev: 9,
+			Parts: []checkpoint.HeldPart{
+				{Holders: []string{"a", "b"}}, {Holders: []string{"b", "c"}}, {Holders: []string{"c", "a"}}}},
 		Held:   map[string]rendezvous.Held{"a": {Rev: 12}},
 		Doing:  []rendezvous.Activity{{Node: "a", Kind: "unreadable", Done: 7}},
 		Events: []history.Event{{Kind: history.NodeLost, Node: "c"}},
@@ -60,7 +62,8 @@ func TestPartsOfTheCheckpoint(t *testing.T) {
 	check("all are here", 2, 3)
 	s.Nodes = s.Nodes[:2]
 	check("one is lost", 1, 3)
-	const want = "generation 2 starts when a is ready; parts of checkpoint 7 are only on nodes that are away: bring back c"
+	const want = "generation 2 starts when a is ready; parts of checkpoint 7 are only on nodes that are " +
+		"away: bring back c"
 	if got := status.Explain(&s, now).Why; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -21,29 +21,31 @@ func healthy() []store.Entry {
 	const job, world = schema.Job("x"), schema.Generation(3)
 	ref := membership.Ref{Node: "a", Incarnation: "i", Address: "127.0.0.1:1"}
 	records := map[string][]byte{
-		job.Job(): schema.Encode(rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2},
-			Slots: 1}),
+		job.Job(): schema.Encode(
+			rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}, Slots: 1}),
 		job.Wish():  schema.Encode(rendezvous.Wish{NP: 1, Request: "r", By: "run"}),
 		job.Fence(): []byte(schema.FenceValue("u", world)),
-		job.World(): schema.Encode(rendezvous.World{UID: "u", Generation: world, Attempt: 1, Phase: rendezvous.Running,
-			Count: 1, NP: 1,
-			Slots: 1, Members: []membership.Ref{ref}, Proposal: "p", Master: &rendezvous.Master{Host: "127.0.0.1",
-				Port: 1}}),
+		job.World(): schema.Encode(
+			rendezvous.World{UID: "u", Generation: world, Attempt: 1, Phase: rendezvous.Running,
+				Count: 1, NP: 1,
+				Slots: 1, Members: []membership.Ref{ref}, Proposal: "p",
+				Master: &rendezvous.Master{Host: "127.0.0.1", Port: 1}}),
 		job.Node("a"):         schema.Encode(membership.Node{Ref: ref, Attempt: 1, Slots: 1}),
 		job.Left("b"):         schema.Encode(membership.Left{Incarnation: "k"}),
 		job.Suspect("a", "b"): schema.Encode(membership.Suspicion{Incarnation: "i", Watcher: "k"}),
 		job.Ready(world, "a"): schema.Encode(rendezvous.Ready{Incarnation: "i"}),
 		job.Exit(world, "a"):  schema.Encode(rendezvous.Exit{Incarnation: "i"}),
 		job.Failure(world):    schema.Encode(rendezvous.Failure{Node: "a", Code: 1}),
-		job.Head():            []byte(`{"format":1,"record":{"number":1,"generation":1,"bytes":1,"copies":1}}`),
-		job.Checkpoint(1):     []byte(`{"format":1,"record":{"number":1,"generation":1,"bytes":1,"copies":1}}`),
-		job.Held("a"):         []byte(`{"format":1,"record":[1]}`),
-		job.Doing("a"):        schema.Encode(rendezvous.Activity{Kind: "saving"}),
-		job.Warm("a"):         schema.Encode(rendezvous.WarmWorkers{Count: 1}),
-		job.Progress():        schema.Encode(rendezvous.Progress{}),
-		job.Claim("a"):        schema.Encode(rendezvous.Claim{Job: rendezvous.Job{UID: "u"}, Rank: -1}),
-		job.Event("e"):        schema.Encode([]history.Event{{Kind: history.JobCreated}}),
-		job.Plan("p", 0):      []byte("a i 127.0.0.1:1\n"),
+		job.Head(): []byte(
+			`{"format":1,"record":{"number":1,"generation":1,"bytes":1,"copies":1}}`),
+		job.Checkpoint(1): []byte(`{"format":1,"record":{"number":1,"generation":1,"bytes":1,"copies":1}}`),
+		job.Held("a"):     []byte(`{"format":1,"record":[1]}`),
+		job.Doing("a"):    schema.Encode(rendezvous.Activity{Kind: "saving"}),
+		job.Warm("a"):     schema.Encode(rendezvous.WarmWorkers{Count: 1}),
+		job.Progress():    schema.Encode(rendezvous.Progress{}),
+		job.Claim("a"):    schema.Encode(rendezvous.Claim{Job: rendezvous.Job{UID: "u"}, Rank: -1}),
+		job.Event("e"):    schema.Encode([]history.Event{{Kind: history.JobCreated}}),
+		job.Plan("p", 0):  []byte("a i 127.0.0.1:1\n"),
 	}
 	var all []store.Entry
 	for _, key := range slices.Sorted(maps.Keys(records)) {
@@ -65,9 +67,10 @@ func TestEveryKeyWithGarbage(t *testing.T) {
 	if s, err := read(entries); err != nil || s.Job == nil || s.World == nil || len(s.Nodes) != 1 {
 		t.Fatalf("a healthy job: %+v, %v", s, err)
 	}
-	garbage := []string{"", "garbage", "null", "[]", "{}", `{"format":1,"record":null}`, `{"format":1,"record":7}`,
-		`{"format":1,"record":"x"}`,
-		`{"format":1,"record":[]}`, `{"format":1,"record":{}}`, `{"format":9,"record":{}}`, `{"format":-1,"record":{}}`,
+	garbage := []string{"", "garbage", "null", "[]", "{}", `{"format":1,"record":null}`,
+		`{"format":1,"record":7}`, `{"format":1,"record":"x"}`,
+		`{"format":1,"record":[]}`, `{"format":1,"record":{}}`, `{"format":9,"record":{}}`,
+		`{"format":-1,"record":{}}`,
 		`{"format":1,"record":{"slots":1099511627776}}`, `{"format":1,"record":{"uid":"../../x"}}`,
 		`{"format":1,"record":{"phase":"waiting"}}`,
 		`{"format":1,"record":{"generation":18446744073709551615,"seen":18446744073709551615}}`,

@@ -56,18 +56,19 @@ func TestFirstSign(t *testing.T) {
 	job := &rendezvous.Job{Attempt: 1, Slots: 1, Base: scaling.Base{Nodes: 4, Slots: 1},
 		Limits: rendezvous.Limits{Min: 1, Max: 4},
 		Rules:  rendezvous.Rules{LastCall: rendezvous.Seconds(3 * time.Second)}}
-	world := &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Running, Count: 2, Slots: 1, Request: "w",
-		Members: []membership.Ref{a, b}, Leavers: []membership.Ref{c}}
+	world := &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Running, Count: 2, Slots: 1,
+		Request: "w", Members: []membership.Ref{a, b}, Leavers: []membership.Ref{c}}
 	alive := verdict.Member{Ref: a, State: verdict.Alive, Registered: true}
 	gone := func(r membership.Ref) verdict.Member {
 		return verdict.Member{Ref: r, State: verdict.Gone, Reason: "agent-gone"}
 	}
 	left := verdict.View{Members: []verdict.Member{alive, {Ref: b, State: verdict.Alive, Registered: true},
 		{Ref: c, State: verdict.Gone, Reason: "left"}}}
-	lost := verdict.View{Members: []verdict.Member{alive, gone(b), {Ref: c, State: verdict.Gone, Reason: "left"}}}
+	lost := verdict.View{Members: []verdict.Member{alive, gone(b),
+		{Ref: c, State: verdict.Gone, Reason: "left"}}}
 	s := func(np int, request string, here ...membership.Ref) *rendezvous.Snapshot {
-		return &rendezvous.Snapshot{Job: job, World: world, Wish: rendezvous.Wish{NP: np, Request: request, Rev: 1},
-			Nodes: nodes(here...)}
+		return &rendezvous.Snapshot{Job: job, World: world,
+			Wish: rendezvous.Wish{NP: np, Request: request, Rev: 1}, Nodes: nodes(here...)}
 	}
 	for name, x := range map[string]struct {
 		before, after *rendezvous.Snapshot
@@ -77,8 +78,10 @@ func TestFirstSign(t *testing.T) {
 		"a leaver that left long ago": {s(2, "w", a, b), s(1, "v", a, b), left, left, rendezvous.SignWish},
 		"a loss during a last call": {s(4, "w", a, b, d), s(4, "w", a, d), left, lost,
 			string(membership.LeaseExpired)},
-		"more nodes, and a wish for more":    {s(2, "w", a, b), s(4, "v", a, b, d), left, left, rendezvous.SignWish},
-		"more nodes come to a job with room": {s(4, "w", a, b), s(4, "w", a, b, d), left, left, rendezvous.SignNodes},
+		"more nodes, and a wish for more": {s(2, "w", a, b), s(4, "v", a, b, d), left, left,
+			rendezvous.SignWish},
+		"more nodes come to a job with room": {s(4, "w", a, b), s(4, "w", a, b, d), left, left,
+			rendezvous.SignNodes},
 	} {
 		var o status.TimingObserver
 		o.Observe(status.Look{Snapshot: x.before, View: x.was, Step: plan.Nothing{}, Now: noon})
@@ -104,7 +107,8 @@ func TestStartsAreCountedByCause(t *testing.T) {
 			t.Error("counting changed the world before")
 		}
 	}
-	if got, want := w.Causes[rendezvous.CauseNodeLost], (rendezvous.Starts{Count: 2, IdleMS: 3000}); got != want {
+	if got, want := w.Causes[rendezvous.CauseNodeLost],
+		(rendezvous.Starts{Count: 2, IdleMS: 3000}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -35,7 +35,10 @@ func subject(t *testing.T, server *etcdtest.Server) storetest.Subject {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t)
-	storetest.Run(t, func(t *testing.T, test func(*testing.T, storetest.Subject)) { test(t, subject(t, server)) })
+	storetest.Run(t, func(t *testing.T,
+		test func(*testing.T, storetest.Subject)) {
+		test(t, subject(t, server))
+	})
 }
 
 // What the store in memory does is what etcd does.

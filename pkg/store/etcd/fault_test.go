@@ -71,10 +71,14 @@ func TestDeadEndpoint(t *testing.T) {
 			for what, request := range map[string]func() error{
 				"get":         func() error { _, err := s.Get(t.Context(), "/k", ""); return err },
 				"transaction": func() error { _, err := s.Txn(t.Context(), put("/k", name)); return err },
-				"grant":       func() (err error) { lease, _, err = s.Grant(t.Context(), time.Minute); return err },
-				"renew":       func() error { _, err := s.Get(t.Context(), "/k", ""); return err },
-				"probe":       func() error { return s.Probe(t.Context()) },
-				"watch":       func() error { return (<-s.Watch(t.Context(), "/k", "", 1)).Err },
+				"grant": func() (err error) {
+					lease, _,
+						err = s.Grant(t.Context(), time.Minute)
+					return err
+				},
+				"renew": func() error { _, err := s.Get(t.Context(), "/k", ""); return err },
+				"probe": func() error { return s.Probe(t.Context()) },
+				"watch": func() error { return (<-s.Watch(t.Context(), "/k", "", 1)).Err },
 			} {
 				s.Begin(0)
 				if err := request(); err != nil {
@@ -142,7 +146,8 @@ func TestPausedMember(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Txn(ctx, store.Txn{Then: []store.Write{store.PutLeased("/node", []byte("1"), lease)}}); err != nil {
+	if _, err := s.Txn(ctx,
+		store.Txn{Then: []store.Write{store.PutLeased("/node", []byte("1"), lease)}}); err != nil {
 		t.Fatal(err)
 	}
 	read, err := s.Get(ctx, "/j/", store.End("/j/"))

@@ -196,7 +196,8 @@ func TestLimits(t *testing.T) {
 
 func TestUsers(t *testing.T) {
 	t.Parallel()
-	server := etcdtest.Start(t, etcdtest.Config(func(c *embed.Config) { c.AuthTokenTTL, c.BcryptCost = 1, 4 }))
+	server := etcdtest.Start(t,
+		etcdtest.Config(func(c *embed.Config) { c.AuthTokenTTL, c.BcryptCost = 1, 4 }))
 	admin := server.Client(t)
 	must := func(_ any, err error) {
 		t.Helper()
@@ -240,7 +241,8 @@ func TestUsers(t *testing.T) {
 	}
 	lease, _, err := s.Grant(t.Context(), time.Minute)
 	must(nil, err)
-	must(s.Txn(t.Context(), store.Txn{Then: []store.Write{store.PutLeased(schema.Root+"j/node", []byte("1"), lease)}}))
+	must(s.Txn(t.Context(),
+		store.Txn{Then: []store.Write{store.PutLeased(schema.Root+"j/node", []byte("1"), lease)}}))
 	r, err := s.Get(t.Context(), schema.Root, store.End(schema.Root))
 	must(r, err)
 

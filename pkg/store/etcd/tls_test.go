@@ -81,13 +81,15 @@ func TestTLS(t *testing.T) {
 		config etcd.Config
 		want   error
 	}{
-		"all files":      {etcd.Config{CACert: file("ca"), Cert: file("client"), Key: file("client-key")}, nil},
+		"all files": {etcd.Config{CACert: file("ca"), Cert: file("client"), Key: file("client-key")},
+			nil},
 		"no certificate": {etcd.Config{CACert: file("ca")}, etcd.ErrCertRefused},
 		"a stranger's": {etcd.Config{CACert: file("ca"), Cert: file("stranger"), Key: file("stranger-key")},
 			etcd.ErrCertRefused},
 		"no authority": {etcd.Config{Cert: file("client"), Key: file("client-key")}, etcd.ErrCertTrust},
 		"another name": {etcd.Config{CACert: file("ca"), Cert: file("client"), Key: file("client-key"),
-			Endpoints: []string{"https://localhost:" + host[strings.LastIndex(host, ":")+1:]}}, etcd.ErrCertName},
+			Endpoints: []string{"https://localhost:" + host[strings.LastIndex(host, ":")+1:]}},
+			etcd.ErrCertName},
 	} {
 		t.Run(name, func(t *testing.T) {
 			endpoints := c.config.Endpoints
@@ -108,17 +110,21 @@ func TestTLS(t *testing.T) {
 		want   error
 	}{
 		"a password without TLS": {etcd.Config{Endpoints: []string{host}, User: "me"}, etcd.ErrPlain},
-		"a password over http":   {etcd.Config{Endpoints: []string{"http://" + host}, User: "me"}, etcd.ErrPlain},
+		"a password over http": {etcd.Config{Endpoints: []string{"http://" + host}, User: "me"},
+			etcd.ErrPlain},
 		"one endpoint of two": {etcd.Config{Endpoints: []string{"unix:///s", "http://" + host}, User: "me"},
 			etcd.ErrPlain},
 		"an authority and http": {etcd.Config{Endpoints: []string{"http://" + host}, CACert: file("ca")},
 			etcd.ErrPlain},
-		"an authority without file": {etcd.Config{Endpoints: []string{host}, CACert: file("none")}, etcd.ErrTLSFiles},
-		"a certificate without key": {etcd.Config{Endpoints: []string{host}, Cert: file("client")}, etcd.ErrTLSFiles},
-		"a password in TLS":         {etcd.Config{Endpoints: []string{"https://" + host}, User: "me"}, nil},
-		"a password at a socket":    {etcd.Config{Endpoints: []string{"unix:///s"}, User: "me"}, nil},
+		"an authority without file": {etcd.Config{Endpoints: []string{host}, CACert: file("none")},
+			etcd.ErrTLSFiles},
+		"a certificate without key": {etcd.Config{Endpoints: []string{host}, Cert: file("client")},
+			etcd.ErrTLSFiles},
+		"a password in TLS":      {etcd.Config{Endpoints: []string{"https://" + host}, User: "me"}, nil},
+		"a password at a socket": {etcd.Config{Endpoints: []string{"unix:///s"}, User: "me"}, nil},
 	} {
-		if s, err := etcd.Open(t.Context(), c.config); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+		if s, err := etcd.Open(t.Context(), c.config); !errors.Is(err, c.want) ||
+			(err == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, %v; want %v", name, s, err, c.want)
 		}
 	}
@@ -157,7 +163,8 @@ func TestUserBesideACertificate(t *testing.T) {
 	must(t, err)
 	_, err = root.AuthEnable(t.Context())
 	must(t, err)
-	certified := etcd.Config{Endpoints: []string{at}, CACert: file("ca"), Cert: file("root"), Key: file("root-key")}
+	certified := etcd.Config{Endpoints: []string{at}, CACert: file("ca"), Cert: file("root"),
+		Key: file("root-key")}
 	as := func(user string) etcd.Config {
 		c := certified
 		c.User, c.Password = user, "secret"
@@ -174,7 +181,8 @@ func TestUserBesideACertificate(t *testing.T) {
 	} {
 		s := open(t, c.config)
 		for range 2 {
-			if _, err := s.Get(t.Context(), "/k", ""); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+			if _, err := s.Get(t.Context(), "/k", ""); !errors.Is(err, c.want) ||
+				(err == nil) != (c.want == nil) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

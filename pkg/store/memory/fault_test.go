@@ -293,7 +293,8 @@ func TestWipeAndRestore(t *testing.T) {
 
 		c.Restore(backup)
 		back, _ := a.Get(t.Context(), "/", "0")
-		if back.Rev != was.Rev || len(back.Entries) != 2 || back.Cluster == was.Cluster || back.Cluster == r.Cluster {
+		if back.Rev != was.Rev || len(back.Entries) != 2 || back.Cluster == was.Cluster ||
+			back.Cluster == r.Cluster {
 			t.Errorf("restored %+v, want %+v in a third cluster", back, was)
 		}
 		if n := <-a.Watch(t.Context(), "/", "0", 1); !errors.Is(n.Err, store.ErrCompacted) {
@@ -327,7 +328,8 @@ func TestFull(t *testing.T) {
 		if err := a.Renew(t.Context(), l); err != nil {
 			t.Error(err)
 		}
-		if r, err := a.Txn(t.Context(), store.Txn{Then: []store.Write{store.Delete("/k")}}); err != nil || !r.OK {
+		if r, err := a.Txn(t.Context(), store.Txn{Then: []store.Write{store.Delete("/k")}}); err != nil ||
+			!r.OK {
 			t.Error(r, err)
 		}
 		c.Full(false)
@@ -384,7 +386,8 @@ func TestCountingOnABadLine(t *testing.T) {
 			fmt.Sscanf(value(t, god, "/n"), "%d", &n)
 			// A success that was overwritten before its answer was heard is known as ErrMoved.
 			if n != len(all.Entries) || won > n || won == 0 {
-				t.Errorf("seed %d: counted to %d with %d successes, %d of them known", seed, n, len(all.Entries), won)
+				t.Errorf("seed %d: counted to %d with %d successes, %d of them known", seed, n,
+					len(all.Entries), won)
 			}
 			for _, e := range all.Entries {
 				if e.Rev != e.Made {
@@ -411,8 +414,8 @@ func TestTally(t *testing.T) {
 		cancel()
 		for range w {
 		}
-		got := []int64{n.Requests(), n.Txns.Load(), n.Writes.Load(), n.Entries.Load(), n.Events.Load(), n.Sent.Load(),
-			n.Received.Load()}
+		got := []int64{n.Requests(), n.Txns.Load(), n.Writes.Load(), n.Entries.Load(), n.Events.Load(),
+			n.Sent.Load(), n.Received.Load()}
 		if want := []int64{7, 2, 1, 1, 1, 14, 18}; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("counted %v, want %v", got, want)
 		}
