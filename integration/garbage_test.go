@@ -323,7 +323,7 @@ func (v *vandal) strangeKeys() {
 		}
 	}
 	for _, args := range asked {
-		v.asks("/elastic/v1/x/", "there with others that nobody writes", args...)
+		v.asks("/elastic/v1/x/", "there with others that no agent writes", args...)
 	}
 	for _, key := range strange {
 		if _, err := v.client.Delete(v.t.Context(), "/elastic/v1/"+key); err != nil {

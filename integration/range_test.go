@@ -92,7 +92,7 @@ func TestRange(t *testing.T) {
 		}
 		return nil
 	})
-	endures(t, 3*time.Second, "nobody is restarted", func() error {
+	endures(t, 3*time.Second, "no worker is restarted", func() error {
 		if s, err := p.status("x"); err != nil || s.State != "running" || s.Generation != 4 ||
 			!alive(worker) {
 			return fmt.Errorf("%v, %w", s, err)

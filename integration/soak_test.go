@@ -174,7 +174,7 @@ func (l *testbed) trains(w *audit, n int, after int64) {
 			member[m.Node] = true
 		}
 	})
-	until(l.t, "each member has the worker of its generation, and nobody else has any", func() error {
+	until(l.t, "each member has the worker of its generation, and no other node has any", func() error {
 		for _, name := range l.names {
 			have := l.workers(name)
 			if member[name] && (len(have) != 1 || generation(have[0]) != g) || !member[name] &&

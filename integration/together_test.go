@@ -172,7 +172,7 @@ func TestLeaveWhileTheServerIsAway(t *testing.T) {
 	saved := last(savedStep, nodes)
 	if said := nodes[0].stderr() + nodes[1].stderr(); !strings.Contains(said,
 		"is on this disk and could not be committed") {
-		t.Errorf("nobody said that the save is not committed:\n%s", tail(said))
+		t.Errorf("no line says that the save is not committed:\n%s", tail(said))
 	}
 	server.signal(syscall.SIGCONT)
 	nodes = p.pair("1:2", "/usr/bin/python3", "-c", counting)

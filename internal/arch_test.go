@@ -260,13 +260,13 @@ var may = map[string][]string{
 var only = []struct{ pkg, why, who string }{
 	{"github.com/urfave/cli/v2", "one package hides its traps", "cmd/elasticd internal/cli/command"},
 	{"go.etcd.io/etcd/client/v3",
-		"everybody else sees store.Store: what a simulation shows holds on the real one",
+		"all others see store.Store: what a simulation shows holds on the real one",
 		"pkg/store/etcd internal/coordinator internal/coordinator/jobs internal/etcdtest"},
 	{"go.etcd.io/etcd/server/v3", "elastic links no etcd server",
 		"cmd/elasticd internal/coordinator internal/etcdtest"},
-	{"go.etcd.io/etcd/", "the rest of etcd belongs to those who speak to it",
+	{"go.etcd.io/etcd/", "the rest of etcd belongs to the packages that speak to it",
 		"cmd/elasticd pkg/store/etcd internal/coordinator internal/coordinator/jobs internal/etcdtest"},
-	{"google.golang.org/grpc", "only who speaks to etcd knows its transport",
+	{"google.golang.org/grpc", "only the packages that speak to etcd know its transport",
 		"pkg/store/etcd internal/coordinator internal/coordinator/jobs internal/etcdtest"},
 	{"github.com/prometheus/", "agents export no metrics: elasticd does, from the keys",
 		"internal/coordinator internal/coordinator/jobs cmd/elasticd"},
@@ -436,9 +436,9 @@ var banned = []struct {
 		return !strings.HasPrefix(pkg, "cmd/") && pkg != "bench" && pkg != "release" ||
 			filepath.Base(file) != "main.go"
 	},
-		"only main ends the process: everybody else returns an error, and deferred work is done"},
+		"only main ends the process: all others return an error, and deferred work is done"},
 	{"time.Sleep", func(pkg, _ string) bool { return !strings.HasPrefix(pkg, "bench") },
-		"who waits takes a context and waits for a thing to happen"},
+		"a function that waits takes a context and waits for a thing to happen"},
 	{"time.Now time.Since time.Until time.After time.AfterFunc time.NewTimer time.NewTicker rand.Text " +
 		"rand.N rand.IntN rand.Read os.Getenv",
 		func(pkg, _ string) bool { return slices.Contains(purePackages, pkg) },

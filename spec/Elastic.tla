@@ -34,7 +34,7 @@
 (* appends a World with a new generation; ModRevision(nodes/n) is key[n],   *)
 (* the incarnation that is registered, 0 for none.                         *)
 (* Every registered agent that has read the newest world may take every     *)
-(* step of the keeper: who that is, is no matter of safety.                 *)
+(* step of the keeper: safety does not depend on which node that is.        *)
 (* Timers are oracles.  Every choice of the protocol is a switch, and its   *)
 (* wrong position must fail; every fault has a budget (B...).               *)
 (***************************************************************************)
@@ -54,14 +54,14 @@ CONSTANTS
   GuardSelf,      \* TRUE: compares the proposer's own node key
   EvictGuard,     \* TRUE: eviction compares the incarnation that was seen [C5]
   DropGuard,      \* TRUE: compares that each dropped, unlisted member is (still) unregistered [C4]
-  DropAs,         \* "compare" | "leaver": who is dropped beyond the limit of a transaction is carried as a leaver, without a compare
+  DropAs,         \* "compare" | "leaver": a node that is dropped beyond the limit of a transaction is carried as a leaver, without a compare
   ExitCmp,        \* TRUE: Propose and Stop compare that no exit record is newer than seen; all zero is Done [C15]
-  Leave,          \* "none" | "last" | "carry": who besides members must stop before running [C11]
+  Leave,          \* "none" | "last" | "carry": the nodes besides members that must stop before running [C11]
   IncKill,        \* TRUE: a key whose node answers with another incarnation counts as gone in the plan too [C7]
   SamePlan,       \* FALSE | TRUE: a plan equal to the forming world is proposed too [C7]
   Confirm,        \* TRUE: an absent key is only suspicion
   BarrierDrop,    \* TRUE: a member without key may be dropped from a forming world though peers reach it [C8]
-  BarrierMiss,    \* who misses the barrier limit: "evict": loses its key | "late": becomes a leaver, a leaver loses its key
+  BarrierMiss,    \* a member that misses the barrier limit: "evict": loses its key | "late": becomes a leaver, a leaver loses its key
                   \* | "leaver": becomes or stays a leaver
   (* Commit and Rollback *)
   CommitFence,    \* "proposed" | "running" | "none": which generation is the newest [C2]
@@ -69,7 +69,7 @@ CONSTANTS
   ReplicaGuard,   \* TRUE: commit needs two holders
   CommitOrder,    \* "own": never older than the head that the same generation made [C19] | "none" | "step": larger than any before [C13]
   RollHead,       \* TRUE: Rollback moves the head in its Propose | FALSE: only the resume [C13]
-  RollWhen,       \* "lost": every holder answered and none has it | "away": nobody who answers has it | "never"
+  RollWhen,       \* "lost": every holder answered and none has it | "away": no node that answers has it | "never"
   (* registration *)
   LostLease,      \* "stop" | "rereg": the same incarnation re-registers [C3]
   ReregGuard,     \* TRUE: re-registration compares ModRevision(world) [C3]
@@ -106,7 +106,7 @@ CONSTANTS
   SusMode,        \* "oracle" | "rec": suspects/ records
   SusDial,        \* TRUE: the proposer dials once more [C17]
   SusInc,         \* TRUE: a record counts for its incarnation only [C17]
-  SusLive,        \* "no" | "key": watcher registered as who wrote it | "ask": and it answers now that it is still so [C17]
+  SusLive,        \* "no" | "key": watcher registered as the incarnation that wrote it | "ask": and it answers now that it is still so [C17]
   SusWait,        \* "window": an open suspicion delays at most a window | "forever": until the verdict
   AnsWait,        \* TRUE: of two, the silent one has time to answer in the store | FALSE: one accuser is enough [C20]
   AnsCmp          \* TRUE: Propose and Hold compare that it has not answered [C20]
@@ -409,7 +409,7 @@ GoneTwo(p,x) == /\ x[1] # p /\ (SusDial => ~Dial(p,x))
                    \/ (\E r \in R : TRUE) /\ key[x[1]] = 0 /\ ~CanReturn(x)
                    \/ key[x[1]] = 0 /\ ~CanReturn(x) /\ ~Dial(p,x)
                    \/ (\E r \in R : TRUE) /\ key[x[1]] # x[2] /\ ~CanReturn(x)
-(* only two are registered, and the silent one does not answer in the store: who runs and reaches it answers, or at least
+(* only two are registered, and the silent one does not answer in the store: a node that runs and reaches it answers, or at least
    renews its lease, before the watcher has waited long enough *)
 Unanswered(p,x) == {r \in Rec(p,x) : r.w = p /\ r.wi = inc[p] /\ r.s = "silent" /\ ~r.a}
 GoneAns(p,x) == /\ x[1] # p /\ (SusDial => ~Dial(p,x)) /\ key[x[1]] = x[2] /\ Cardinality({m \in Nodes : key[m] # 0}) = 2
@@ -421,7 +421,7 @@ Una(p) == IF SusMode # "rec" THEN {}
 Gone(p,x) == IF Confirm THEN \/ IF SusMode = "rec" THEN GoneRec(p,x) ELSE Silent(p,x[1]) /\ ~CanReturn(x)
                              \/ Other(p,x) \/ left[x[1]] = x[2]
                         ELSE key[x[1]] # x[2]
-(* the barrier limit passed for who cannot stop its worker, or (slow) too early for anybody *)
+(* the barrier limit passed for a node that cannot stop its worker, or (slow) too early for any *)
 Missing(p,slow) == IF ~HasW \/ Last.ph # "forming" THEN {}
                    ELSE {x \in Range(Last.mem) \cup Last.lv : x[1] # p /\ key[x[1]] = x[2] /\ RK(Last.g,x[1],x[2]) \notin rdy /\ (slow \/ Stuck(x[1]))}
 BGone(p,x) == Gone(p,x) \/ (BarrierDrop /\ key[x[1]] # x[2] /\ ~CanReturn(x))   \* no key for a whole window
@@ -429,7 +429,7 @@ BGone(p,x) == Gone(p,x) \/ (BarrierDrop /\ key[x[1]] # x[2] /\ ~CanReturn(x))   
 Kill(p) == IF Confirm THEN {m \in Nodes : key[m] # 0 /\ \/ IF SusMode = "rec" THEN GoneRec(p,<<m,key[m]>>) ELSE Silent(p,m) /\ ~CanReturn(<<m,key[m]>>)
                                                         \/ IncKill /\ Run(m) /\ inc[m] # key[m] /\ (m = p \/ Answers(p,m))}
            ELSE {}
-(* quarantine: who missed a barrier is in no plan until a world has run *)
+(* quarantine: a node that missed a barrier is in no plan until a world has run *)
 Held == IF HasW /\ Last.ph = "forming" THEN Last.qu ELSE {}
 Cand(p,ms) == {m \in Nodes : key[m] # 0 /\ (NodeAtt => ka[m] = job) /\ ~(m = p /\ lvg[p])} \ (Kill(p) \cup Held \cup {x[1] : x \in ms})
 RECURSIVE SeqOf(_)
@@ -454,7 +454,7 @@ Through(p) == \A x \in Range(Last.mem) : Recd(x) \/ Gone(p,x) \/ CutEnded(p,x) \
 OpenSus(p) == SusMode = "rec" /\ \E r \in sus : \E x \in Range(Last.mem) : r.x = x[1] /\ r.i = x[2] /\ ~Gone(p,x) /\ ~Dial(p,x)
 Un(p) == \/ \E x \in Range(Last.mem) : (Gone(p,x) /\ (LeftCause \/ ~Recd(x))) \/ (CutEnded(p,x) /\ ~Recd(x) /\ Last.ph # "finishing")
          \/ failg = Last.g
-(* a planned hold is through; the grace (a timer) ends it for who cannot answer, or by budget *)
+(* a planned hold is through; the grace (a timer) ends it for a node that cannot answer, or by budget *)
 ThroughPl(p,gr) == \A x \in Range(Last.mem) : Recd(x) \/ Gone(p,x) \/ ~CanReturn(x) \/ Stuck(x[1]) \/ gr
 Differs == mx.id # Last.wid
 Planned(mem) == HasW /\ (Differs \/ Len(mem) > Len(Last.mem))
@@ -480,7 +480,7 @@ PropReq(n, ms, mem, res, roll) ==
          qu |-> Held \cup {x[1] : x \in ms}],
    gone |-> IF HasW THEN {x \in Range(Last.mem) \cup Last.lv : x \notin Range(mem) /\ x \notin lv} ELSE {}]
 MayPropose(n) == MayAct(n) /\ (GuardSelf => key[n] = inc[n]) /\ (HasW => Last.g < MaxGen) /\ (StopHold => ~StopForce) /\ ~AllIn
-(* a plan without somebody who is there, though np leaves room for it; the barrier limit alone may do that *)
+(* a plan without a node that is there, though np leaves room for it; the barrier limit alone may do that *)
 Evicts(mem, ms) == HasW /\ \E x \in Range(Last.mem) \ ms : x \notin Range(mem) /\ Healthy(x[1]) /\ inc[x[1]] = x[2] /\ ~lvg[x[1]]
                                                   /\ (key[x[1]] # x[2] \/ Len(mem) < mx.np) /\ (NodeAtt => ka[x[1]] = job)
 (* gr: the grace of a planned Hold passed too early; sl: the barrier limit did *)
@@ -501,7 +501,7 @@ Propose(n) ==
               /\ UNCHANGED storeV /\ UNCHANGED bad
   /\ UNCHANGED nodeV /\ Env
 
-(* ---- rollback: the forming world cannot be resumed from its head; the newest older checkpoint that somebody has ---- *)
+(* ---- rollback: the forming world cannot be resumed from its head; the newest older checkpoint that a node has ---- *)
 Reads(p,c) == c \in disk[p] \/ \E m \in Nodes : c \in disk[m] /\ Answers(p,m)
 Unreadable(p) ==
   /\ ~Reads(p,head)
@@ -666,7 +666,7 @@ Hang(n) == /\ b.hang > 0 /\ wk[n] > 0 /\ n \notin hung /\ hung' = hung \cup {n} 
 SigTerm(n) == /\ b.leave > 0 /\ Run(n) /\ inc[n] > 0 /\ ~lvg[n] /\ lvg' = [lvg EXCEPT ![n] = TRUE] /\ b' = [b EXCEPT !.leave = @ - 1]
               /\ UNCHANGED <<up,inc,nxt,know,wk,winc,orph,lst,ex,sav,disk,ask,came,na,psv,net,bad>> /\ UNCHANGED storeV /\ Env
 KeyOnly == UNCHANGED <<W,rdy,head,failg,exits,mx,storeX,net,bad>> /\ UNCHANGED nodeV
-Expire(n) == /\ avail /\ key[n] # 0 /\ (~Run(n) \/ n \in cutE \/ key[n] # inc[n]) = TRUE     \* only who cannot renew
+Expire(n) == /\ avail /\ key[n] # 0 /\ (~Run(n) \/ n \in cutE \/ key[n] # inc[n]) = TRUE     \* only a node that cannot renew
              /\ key' = [key EXCEPT ![n] = 0] /\ UNCHANGED b
              /\ KeyOnly /\ Env
 CutOnly == UNCHANGED <<net,bad,hung>> /\ UNCHANGED nodeV /\ UNCHANGED storeV
@@ -707,15 +707,15 @@ HealStep(n) == KillOrphans(n) \/ Expire(n) \/ HealE(n) \/ HealP(n)
 CanWork(n) == Healthy(n) /\ ~Stuck(n) /\ ~lvg[n] /\ (nxt[n] <= MaxInc \/ (inc[n] # 0 /\ na[n] = job))
 Enough == Cardinality({n \in Nodes : CanWork(n)}) >= MinNP
 SettledQ == /\ HasW
-            /\ \A n \in Nodes : ~(Healthy(n) /\ lvg[n] /\ ~Stuck(n))                                \* who was asked to leave has left
+            /\ \A n \in Nodes : ~(Healthy(n) /\ lvg[n] /\ ~Stuck(n))                                \* a node that was asked to leave has left
             /\ \/ Last.ph = "done"
                \/ Last.ph \in {"failed","stopped"} /\ Last.att = job /\ \A n \in Nodes : ~E(n) \/ Stuck(n)
                \/ ~StopForce /\ Last.ph = "running" /\ \A x \in Range(Last.mem) : wk[x[1]] = Last.g /\ Run(x[1])
                \/ ~(StopForce /\ FinStop = "hold") /\ Last.ph = "finishing" /\ \E x \in Range(Last.mem) : wk[x[1]] = Last.g   \* then the finish timeout decides
 Idle == \/ ~Enough /\ ~StopForce                                                       \* below min: it may wait
         \/ ~StopForce /\ HasW /\ Last.ph = "forming" /\ (\E m \in hold : ~Healthy(m))       \* a holder is away: it waits,
-           /\ \A n \in Nodes : Healthy(n) => ~Reads(n,Last.res)                          \* and nobody else has the resume
-        \/ \A n \in Nodes : ~(E(n) /\ CanWork(n))                                        \* nobody there to act
+           /\ \A n \in Nodes : Healthy(n) => ~Reads(n,Last.res)                          \* and no other node has the resume
+        \/ \A n \in Nodes : ~(E(n) /\ CanWork(n))                                        \* no node there to act
 Over == /\ LiveMode /\ b.over = 0 /\ b' = [f \in DOMAIN b |-> IF f = "over" THEN 1 ELSE 0]
         /\ UNCHANGED <<net,bad>> /\ UNCHANGED nodeV /\ UNCHANGED storeV /\ Env
 Rest == b.over = 1 /\ (SettledQ \/ Idle) = TRUE /\ UNCHANGED vars

@@ -187,7 +187,7 @@ func TestRefusals(t *testing.T) {
 		"port of clients": {[]string{"--insecure", "--listen-client-urls=http://" + clients, "--http="}, 1,
 			[]string{"[E-LISTEN]", clients, "fix: "}},
 		"port of http": {append(quiet, "--http="+web), 1, []string{"[E-LISTEN]", web}},
-		"open to everybody": {[]string{"--listen-client-urls=http://0.0.0.0:0"}, 1,
+		"open to all users": {[]string{"--listen-client-urls=http://0.0.0.0:0"}, 1,
 			[]string{"[E-LISTEN]", "--insecure"}},
 		"open to this host": {[]string{"--listen-client-urls=http://127.0.0.1:0"}, 1,
 			[]string{"[E-LISTEN]", "--insecure"}},

@@ -270,7 +270,7 @@ func TestRefusedSettings(t *testing.T) {
 		"a certificate that nothing uses": {Config{Clients: TLS{Cert: cert, Key: key, CA: cert},
 			ListenClients: all("http://127.0.0.1:2379")}, ErrUsage},
 		"https without a certificate": {Config{ListenClients: all("https://127.0.0.1:2379")}, ErrUsage},
-		"client certificates of nobody": {Config{Clients: TLS{Cert: cert, Key: key, ClientAuth: true}},
+		"client certificates without an authority": {Config{Clients: TLS{Cert: cert, Key: key, ClientAuth: true}},
 			ErrUsage},
 		"an authority that is none":        {Config{Clients: TLS{Cert: cert, Key: key, CA: key}}, ErrUsage},
 		"an authority without certificate": {Config{Clients: TLS{CA: cert}}, ErrUsage},
@@ -405,7 +405,7 @@ func TestIdle(t *testing.T) {
 		return m.WaitIdle(ctx, limit)
 	}
 	if err := idle(); err != nil {
-		t.Fatalf("nobody there: %v", err)
+		t.Fatalf("no server answers: %v", err)
 	}
 	c := dial(t, m)
 	if _, err := c.Get(t.Context(), "k"); err != nil {
@@ -426,7 +426,7 @@ func TestIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := idle(); err != nil {
-		t.Fatalf("nobody there any more: %v", err)
+		t.Fatalf("no server answers any more: %v", err)
 	}
 }
 

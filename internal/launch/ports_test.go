@@ -104,10 +104,10 @@ func TestNoPorts(t *testing.T) {
 		host   string
 		want   error
 	}{
-		"upside down":             {2000, 1999, loopback, launch.ErrPorts},
-		"beyond the last":         {65535, 65536, loopback, launch.ErrPorts},
-		"half a range":            {2000, 0, loopback, launch.ErrPorts},
-		"somebody else's address": {0, 0, "192.0.2.1", launch.ErrAddress},
+		"upside down":               {2000, 1999, loopback, launch.ErrPorts},
+		"beyond the last":           {65535, 65536, loopback, launch.ErrPorts},
+		"half a range":              {2000, 0, loopback, launch.ErrPorts},
+		"another machine's address": {0, 0, "192.0.2.1", launch.ErrAddress},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if p, err := launch.Ports(1, c.lo, c.hi, c.host); !errors.Is(err, c.want) {

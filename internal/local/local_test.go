@@ -329,7 +329,7 @@ func TestSocketTakenAwayEndsTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !gone(fd, time.Minute) {
-		t.Fatal("a server that nobody can find goes on")
+		t.Fatal("a server that cannot be found goes on")
 	}
 	ensure(t, r)
 }

@@ -107,7 +107,7 @@ func TestAPreparedGuardianOfAnotherSize(t *testing.T) {
 	}
 	effects.Wait()
 	if w.prepared == nil {
-		t.Fatal("nobody stands by")
+		t.Fatal("no guardian stands by")
 	}
 	spec.Ranks, spec.WorldSize, spec.Env = []int{0, 1}, 2, [][]string{nil, nil}
 	for range 2 { // the next one as well

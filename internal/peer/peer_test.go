@@ -109,7 +109,7 @@ func TestMessagesAndBeats(t *testing.T) {
 		t.Error("took a message of 64 kB")
 	}
 	if err := send(io.Discard, make([]int, maxMessage)); err == nil {
-		t.Error("sent a message that nobody takes")
+		t.Error("sent a message that is not received")
 	}
 	big := newBeat(Hello{Generation: 1<<64 - 1, Ended: true})
 	if big.generation() != 1<<64-1 || !big.ended() || big.failed() {

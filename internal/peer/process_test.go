@@ -239,7 +239,7 @@ func TestRing(t *testing.T) {
 	for _, a := range agents {
 		for streamsOf(a) != 2 {
 			if t.Context().Err() != nil {
-				t.Fatal("not everybody is watched")
+				t.Fatal("not all are watched")
 			}
 		}
 	}

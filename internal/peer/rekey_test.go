@@ -46,7 +46,7 @@ func TestRekey(t *testing.T) {
 		t.Error(err)
 	}
 	if k := old.Probe(t.Context(), a.ref()).Kind; k != membership.Stranger {
-		t.Errorf("who was not told: %s", k)
+		t.Errorf("a node without the new key: %s", k)
 	}
 	if c.Rekey([]byte("short")) == nil || a.srv.Rekey(nil) == nil {
 		t.Error("what is no secret was taken")

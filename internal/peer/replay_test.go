@@ -39,7 +39,7 @@ func TestReplay(t *testing.T) {
 	c := newAgent("a", "a1").client(t, secret)
 	tap.Node, tap.Incarnation = "b", "b1"
 	if holds, err := c.Ask(t.Context(), tap, tap); !holds || err != nil || asked.Load() != 1 {
-		t.Fatalf("by way of somebody who records: %v, %v, asked %d times", holds, err, asked.Load())
+		t.Fatalf("by way of a proxy that records: %v, %v, asked %d times", holds, err, asked.Load())
 	}
 	again, err := net.Dial("tcp", b.srv.Addr())
 	if err != nil {

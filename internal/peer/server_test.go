@@ -39,7 +39,7 @@ func TestProbe(t *testing.T) {
 	}
 	closeServer(t, b.srv)
 	if got := c.Probe(t.Context(), old); got.Kind != membership.Refused {
-		t.Errorf("nobody listens: %+v", got)
+		t.Errorf("no process listens: %+v", got)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestAskCatchingWorker(t *testing.T) {
 		said(t, s.Logs, 0, "up")
 		said(t, s.Logs, 1, "up")
 		if _, err := os.Stat(s.DrainFile()); err == nil {
-			t.Fatal("drain file before anybody asked")
+			t.Fatal("drain file before it was asked for")
 		}
 		if err := g.Ask(deadline(t), Drain{Reason: "scale", GraceSeconds: 30}); err != nil {
 			t.Fatal(err)

@@ -153,6 +153,6 @@ func TestPrefixAndCopies(t *testing.T) {
 		t.Errorf("copied:\n%s", copied)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "filtered_stderr.log")); err == nil {
-		t.Error("a copy that nobody asked for")
+		t.Error("a copy that was not asked for")
 	}
 }

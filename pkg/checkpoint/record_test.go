@@ -146,7 +146,7 @@ func TestRollbackAndDrop(t *testing.T) {
 			t.Fatalf("rollback: %+v, %v", res, err)
 		}
 		if err := r.Drop(ctx, 1, head, all[1:2]); !errors.Is(err, store.ErrMoved) {
-			t.Errorf("drop by one who knows an older head: %v", err)
+			t.Errorf("drop by a node that knows an older head: %v", err)
 		}
 		now, left, err := r.Read(ctx)
 		must(t, err)

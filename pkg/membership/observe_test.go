@@ -181,7 +181,7 @@ func TestObserve(t *testing.T) {
 			{1200, event{kind: starved, late: 400 * ms}, ""}, {1500, on(expired), ""}, {1600, on(ticked), ""},
 			{1651, on(expired), "silent no answer 600"},
 		},
-		"late as they are, they make nobody younger": {
+		"late as they are, they renew no node": {
 			{0, on(begun), "dial"}, {800, on(answered), ""}, {900, event{kind: starved, late: 900 * ms}, ""},
 			{900, on(ticked), "beat"},
 			{1270, on(ticked), "beat"}, {1280, on(ticked), "dial"},

@@ -270,7 +270,7 @@ func TestWatcherSetMovesOn(t *testing.T) {
 			t.Error("holds something against a node that it does not watch")
 		}
 		if dials, _ := net.count("b"); dials != before {
-			t.Error("who stays was dialled again")
+			t.Error("a node that stays was dialled again")
 		}
 		net.kill(nodeC)
 		if s := next(t, w); s.Ref != nodeC {
@@ -281,7 +281,7 @@ func TestWatcherSetMovesOn(t *testing.T) {
 		_, beats := net.count("b")
 		time.Sleep(time.Minute)
 		if _, now := net.count("b"); now != beats {
-			t.Error("still beats to nobody's interest")
+			t.Error("still sends beats that no watcher wants")
 		}
 	})
 }
@@ -333,7 +333,7 @@ func TestWatcherOutlivesSlowReader(t *testing.T) {
 		net.kill(nodeB)
 		time.Sleep(time.Hour)
 		if !w.Holds(nodeB) || w.Holds(nodeA) {
-			t.Error("stopped to watch while nobody read")
+			t.Error("stopped watching while its signals were not read")
 		}
 		var got []string
 		for range 3 {

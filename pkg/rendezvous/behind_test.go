@@ -140,7 +140,7 @@ func TestRemakeOverAnOlderStore(t *testing.T) {
 	}
 	s = read()
 	if !s.Claimed(s.Job) {
-		t.Error("nobody sees that it is claimed")
+		t.Error("no reader sees that it is claimed")
 	}
 	remake := func(s rendezvous.Snapshot) (rendezvous.Job, error) {
 		return r.Remake(t.Context(),

@@ -19,7 +19,7 @@ func TestAbandoned(t *testing.T) {
 		want bool
 	}{
 		"just made":    {aJob(2), noon.Add(time.Second), false},
-		"nobody came":  {aJob(2), later, true},
+		"no node came": {aJob(2), later, true},
 		"a node waits": {aJob(2).here("a"), later, false},
 		"all left":     {aJob(1).here("a").world(rendezvous.Running, "a").gone("a"), later, true},
 		"the last left now": {aJob(1).here("a").world(rendezvous.Running, "a").lost("a", "agent-gone").

@@ -111,7 +111,7 @@ func TestExplain(t *testing.T) {
 		s    *jobSnapshot
 		want string
 	}{
-		"nobody yet": {aJob(2),
+		"no node yet": {aJob(2),
 			"waiting nodes-missing: waiting for 2 more nodes (0 of 2) | | `elastic run` on 2 more nodes"},
 		"one of two": {aJob(2).here("a"),
 			"waiting nodes-missing: waiting for 1 more node (1 of 2) | a joining | " +
@@ -235,7 +235,7 @@ func TestExplain(t *testing.T) {
 			hold(rendezvous.Hold{Why: rendezvous.Draining, Planned: true, Reason: "stop"}).
 			with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
 			"stopping saving: the job was asked to stop; waiting for a to save | a waiting |"},
-		"stopping without anybody": {aJob(1).
+		"stopping without nodes": {aJob(1).
 			here("a").world(rendezvous.Running, "a").gone("a").with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
 			"stopping draining: the job was asked to stop; no node is registered | " +
 				"a suspect (lease expired) | no node is left to end it: elastic stop x"},

@@ -99,14 +99,14 @@ func TestWorldsOfManyNodes(t *testing.T) {
 					t.Errorf("%s sees another world", who)
 				}
 			}
-			whole("who reads it", s.World)
+			whole("a node that reads it", s.World)
 			whole("an ordinary member",
 				follow.Reader{Store: w.Store, Job: w.Job, Node: "n00007"}.ReadOwn(t.Context()).World)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			found := follow.Reader{Store: w.Store, Job: w.Job, Node: "n00007",
 				Members: new(follow.MemberCache)}.Follow(ctx, follow.ScopeOwn)
-			whole("who follows", (<-found).World)
+			whole("a node that follows", (<-found).World)
 			before := w.entries()
 			for k, e := range before {
 				if len(e.Value) > 1_000_000 {
@@ -121,7 +121,7 @@ func TestWorldsOfManyNodes(t *testing.T) {
 				t.Errorf("%d parts (the world says %d), want %d", got, s.World.Chunks, chunks)
 			}
 			if size := len(before[w.Job.World()].Value); n > 100 && size > 2000 {
-				t.Errorf("the world record has %d bytes: everybody is sent it with every phase", size)
+				t.Errorf("the world record has %d bytes: each node receives it with every phase", size)
 			}
 
 			// A new phase is a small record, not all of it again.
@@ -134,7 +134,7 @@ func TestWorldsOfManyNodes(t *testing.T) {
 			}
 			for seen := range found {
 				if w := seen.World; w.Phase == rendezvous.Running {
-					whole("who follows it to running", w)
+					whole("a node that follows it to running", w)
 					break
 				}
 			}
@@ -339,7 +339,7 @@ func TestEndpoints(t *testing.T) {
 		}
 		reader.ReadOwn(t.Context())
 		if read, known := cache.Endpoints(world.Proposal); !known || !slices.Equal(read, list) {
-			t.Errorf("who reads before it starts knows %d endpoints, want %d", len(read), len(list))
+			t.Errorf("a node that reads before it starts knows %d endpoints, want %d", len(read), len(list))
 		}
 		if _, known := cache.Endpoints("another"); known {
 			t.Error("the endpoints of another world are known")
@@ -421,7 +421,7 @@ func TestWorldsByTheirChanges(t *testing.T) {
 		lists   int64 // read by a node that knows the world before
 	}{
 		{"the first", first, nil, 1}, {"the last one takes the place of a lost one", hole, nil, 0},
-		{"nobody changes", hole, nil, 0}, {"two more", grown, nil, 0}, {"one less", grown[:250], nil, 0},
+		{"no member changes", hole, nil, 0}, {"two more", grown, nil, 0}, {"one less", grown[:250], nil, 0},
 		{"one leaves", grown[:249], grown[249:250], 1}, {"the one after", grown[:248], nil, 0},
 		{"most change", slices.Concat(grown[:100], all[101:249]), nil, 1},
 	} {

@@ -135,7 +135,7 @@ func TestLedger(t *testing.T) {
 		{"a node is lost in the back-off: the failure was its victim, and there is a spare",
 			backingOff(3, crashed("a")), "propose 3 (node-lost): c b; evicts a; lost a",
 			rendezvous.Ledger{Used: 2, Lost: 1}},
-		{"a node is lost in the back-off, and there is nobody else",
+		{"a node is lost in the back-off, and there is no other node",
 			backingOff(3, crashed("a"), func(x *situation) { x.gone("c") }), "hold (nodes-missing); lost a",
 			rendezvous.Ledger{Used: 2, Lost: 1}},
 		{"a node is lost in the back-off, another is in doubt: the back-off is over all the same",
@@ -254,12 +254,12 @@ func TestLedger(t *testing.T) {
 				holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost), crashed("b"),
 				ledger(rendezvous.Ledger{Lost: 1}), closed), "propose 2 (node-lost): a c; evicts b; lost b",
 			rendezvous.Ledger{Lost: 2}},
-		{"who is dropped with the change of another is counted",
+		{"a node that is dropped with the change of another is counted",
 			given(aJob(3).here("a", "b", "c", "d", "e").world(rendezvous.Running, "a", "b", "c"),
 				generation(2), ran(time.Second), cutOff("b", 10*time.Second), crashed("c")),
 			"propose 3 (node-lost): a d e; evicts c; without b; lost b c",
 			rendezvous.Ledger{Lost: 2, Ran: 1}},
-		{"who left after its workers were through was not lost",
+		{"a node that left after its workers were through was not lost",
 			given(aJob(2).here("a").world(rendezvous.Finishing, "a", "b"), ended("a", 0), ended("b", 0),
 				wentAway("b")),
 			"done 0 (worker)", rendezvous.Ledger{Ran: 1}},
@@ -311,7 +311,7 @@ func TestOutcomeOfAFailure(t *testing.T) {
 	// 128+N stands for a signal only where one was seen: 101 by a signal asks for nothing.
 	if (rendezvous.Failure{Code: 101, Signal: "SIGKILL"}).AsksForRestart() ||
 		!(rendezvous.Failure{Code: 101}).AsksForRestart() {
-		t.Error("who asks for another generation exits with 101 of itself")
+		t.Error("a worker that asks for another generation exits with 101 of itself")
 	}
 }
 
@@ -337,12 +337,12 @@ func TestMarks(t *testing.T) {
 	check("one is below MIN: no last call", m.LastCallSince, -1)
 	see(1, given(aRange(2, 4).here("a", "b")))
 	see(2, given(aRange(2, 4).here("a", "b", "c")))
-	check("the last call is restarted by nobody", m.LastCallSince, 1)
+	check("no node restarts the last call", m.LastCallSince, 1)
 	check("a node came: something moved", m.ChangedAt, 2)
 	see(3, given(aRange(2, 4).here("a")))
 	check("below MIN again", m.LastCallSince, -1)
 	see(4, given(aRange(2, 4).here("a", "b", "c", "d")))
-	check("all are here: nobody is called", m.LastCallSince, -1)
+	check("all are here: no call", m.LastCallSince, -1)
 
 	forming := func(facts ...fact) *situation {
 		return given(aRange(2, 4).here("a", "b").world(rendezvous.Forming, "a", "b"), facts...)
@@ -352,18 +352,18 @@ func TestMarks(t *testing.T) {
 	check("the phase", m.PhaseSince, 10)
 	see(12, given(aRange(2, 4).here("a", "b").world(rendezvous.Running, "a", "b")))
 	check("it runs", m.RunningSince, 12)
-	check("nobody more is here: no call while it runs", m.LastCallSince, -1)
+	check("no other node is here: no call while it runs", m.LastCallSince, -1)
 	see(13, given(aRange(2, 4).here("a", "b", "c").world(rendezvous.Running, "a", "b")))
 	check("one more is here", m.LastCallSince, 13)
 	see(14, given(aRange(2, 4).here("a", "b").world(rendezvous.Running, "a", "b"), doubted("b"),
 		failure("a", 1, 0)))
 	see(15, given(aRange(2, 4).here("a", "b", "c").world(rendezvous.Running, "a", "b"), doubted("a"),
 		failure("a", 1, 0)))
-	check("somebody has been in doubt since", m.SuspectSince, 14)
+	check("a node has been suspected since", m.SuspectSince, 14)
 	check("the failure was told", m.FailedAt, 14)
 	see(16, given(aRange(2, 4).here("a", "b").world(rendezvous.Waiting, "a", "b"),
 		holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)))
-	check("nobody is in doubt", m.SuspectSince, -1)
+	check("no node is suspected", m.SuspectSince, -1)
 	check("it left running", m.StoppedAt, 16)
 	check("and ran since", m.RunningSince, 12)
 	see(20, forming(generation(2), doubted("b")))

@@ -63,7 +63,7 @@ func TestMissingNodesAreReported(t *testing.T) {
 		{"the attempt is over", with("a", "b", "c"),
 			given(aJob(2).here("a", "b").world(rendezvous.Done, "a", "b")), 0,
 			[]string{"nothing", "nothing", "nothing", "nothing"}},
-		{"nobody looked for a while: it may have left", with("a", "b", "c"), gone(), 4 * time.Second,
+		{"no keeper looked for a while: it may have left", with("a", "b", "c"), gone(), 4 * time.Second,
 			[]string{"nothing", "nothing", "nothing", "nothing"}},
 	} {
 		var m plan.Observed
@@ -105,7 +105,7 @@ func TestReportedLossesAreRead(t *testing.T) {
 		}
 		w.must(tells(w)())
 		if s, ok := <-found; !ok || !s.Missed[w.nodes["c"].Incarnation] {
-			t.Fatal("who follows is not told")
+			t.Fatal("a node that follows does not see it")
 		}
 		s := w.see()
 		var told []history.Event

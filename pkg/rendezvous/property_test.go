@@ -235,7 +235,7 @@ func TestWorldsAreSound(t *testing.T) {
 			top = max(top, n.LastGeneration)
 		}
 		if w.Generation != top+1 {
-			t.Fatalf("generation %d, the largest that anybody saw is %d", w.Generation, top)
+			t.Fatalf("generation %d, the largest that any node read is %d", w.Generation, top)
 		}
 		if x.Head.Number > 0 && (w.Resume == nil || w.Resume.Number != x.Head.Number ||
 			w.Resume.Manifest != x.Head.Manifest) || x.Head.Number == 0 && w.Resume != nil {
@@ -554,7 +554,7 @@ func TestLossesAreCountedWhereTheyAreReported(t *testing.T) {
 			if x.World.Attempt == x.Job.Attempt && m.State == verdict.Gone && m.Reason != "left" &&
 				x.World.Rank(m.Ref) >= 0 &&
 				!slices.Contains(x.World.ReportedLost, m.Incarnation) && !seen[m.Incarnation] {
-				t.Fatalf("the generation is over, %s was lost (%s), and nobody says so", m.Node, m.Reason)
+				t.Fatalf("the generation is over, %s was lost (%s), and no event says so", m.Node, m.Reason)
 			}
 		}
 	})
@@ -614,7 +614,7 @@ func TestStopGoesFirst(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		if x.Wish.Stop != x.Job.Attempt {
 			if end, ok := step.(plan.End); ok && end.Phase == rendezvous.Stopped {
-				t.Fatal("nobody asked to stop this attempt")
+				t.Fatal("no wish asked to stop this attempt")
 			}
 			return
 		}

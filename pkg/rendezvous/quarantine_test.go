@@ -90,7 +90,7 @@ func TestQuarantine(t *testing.T) {
 		{"an old member fails beside a newcomer: it spends a restart",
 			given(range3(), newcomer("b"), short, failure("a", 2, time.Second)),
 			"propose 2 (worker-failed): a b c; the failure spent a restart", ""},
-		{"the generation ran for a minute: nobody is a newcomer",
+		{"the generation ran for a minute: no node is a newcomer",
 			given(range3(), newcomer("b"), ran(time.Minute), failure("b", 2, time.Second)),
 			"propose 2 (worker-failed): a b c; the failure spent a restart", ""},
 		{"a newcomer asks for a new generation",

@@ -93,7 +93,7 @@ func TestRemake(t *testing.T) {
 	}
 	for _, u := range []schema.UID{"u", j.UID} {
 		if gone, err := all[0].Removed(t.Context(), u); !gone || err != nil {
-			t.Errorf("job %s was removed, and nobody is told: %v", u, err)
+			t.Errorf("job %s was removed, and no tombstone says so: %v", u, err)
 		}
 	}
 	claims[1].Rev, err = all[1].Claim(t.Context(),

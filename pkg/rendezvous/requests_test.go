@@ -225,7 +225,7 @@ func laterFence(w *storedJob) {
 
 var guards = []guarded{
 	{"create", "no job", func(*storedJob) {}, creates, func(w *storedJob) { w.create(3) }},
-	{"create", "nobody claims it", func(*storedJob) {}, creates,
+	{"create", "no node claims it", func(*storedJob) {}, creates,
 		func(w *storedJob) { w.put(w.Job.Claim("a"), schema.Encode(rendezvous.Claim{})) }},
 
 	{"reopen", "job as seen", stageStopped, reopens, touches(schema.Job.Job)},
@@ -236,11 +236,11 @@ var guards = []guarded{
 	{"remove", "job as seen", stageLeftOver, removes, touches(schema.Job.Job)},
 
 	{"join", "job as seen", stageCreated, joins, touches(schema.Job.Job)},
-	{"join", "nobody has the name", stageCreated, joins, func(w *storedJob) { w.join("d") }},
+	{"join", "no node has the name", stageCreated, joins, func(w *storedJob) { w.join("d") }},
 	{"leave", "own registration", stageRunning, leaves, func(w *storedJob) { w.again("b") }},
 	{"take over", "the registration that was seen", stageRunning, takesOver,
 		func(w *storedJob) { w.again("b") }},
-	{"register again", "nobody has the name", stageCutOff, reregisters, func(w *storedJob) { w.join("b") }},
+	{"register again", "no node has the name", stageCutOff, reregisters, func(w *storedJob) { w.join("b") }},
 	{"register again", "C3: the world that lists it", stageCutOff, reregisters, anotherWorld},
 	{"suspect", "own registration", stageRunning, suspects, func(w *storedJob) { w.again("a") }},
 
@@ -278,7 +278,7 @@ var guards = []guarded{
 		return []verdict.Member{seen(w.nodes["b"], 0)}
 	}), func(w *storedJob) { w.reregister("b") }},
 
-	{"tell", "nobody told it", stageMissing, tells,
+	{"tell", "it was not reported", stageMissing, tells,
 		func(w *storedJob) { w.put(w.Job.Event("missed-"+string(w.nodes["c"].Incarnation)), []byte("[]")) }},
 	{"tell", "it is not back", stageMissing, tells, func(w *storedJob) { w.join("c") }},
 	{"tell", "it did not leave since", stageMissing, tells, func(w *storedJob) {
@@ -564,7 +564,7 @@ func TestLossNamesItsConfirmer(t *testing.T) {
 			w.must(err)
 			i := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.NodeLost })
 			if i < 0 {
-				t.Fatal("nobody was told of it")
+				t.Fatal("no event reports it")
 			}
 			if got := fmt.Sprint(events[i].Fields["confirmed_by"]); got != fmt.Sprint(c.want) {
 				t.Errorf("confirmed by %s, want %s", got, c.want)

@@ -86,7 +86,7 @@ func TestANodeCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
 					time.Sleep(20 * time.Second)
 					set(false)
 					s.until("all of them run again", 20*time.Second, s.running(0, n))
-					s.until("nobody is in doubt", 5*time.Second,
+					s.until("no node is suspected", 5*time.Second,
 						func(x rendezvous.Snapshot) bool { return len(x.Suspects) == 0 })
 					if lost := s.snapshot().World.Ledger.Lost; lost != 1 {
 						t.Errorf("%d were lost, one was cut off\n%s", lost, s.story())

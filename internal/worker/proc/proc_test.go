@@ -182,7 +182,7 @@ func TestOOMKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := OOMKills(below); n != -1 {
-		t.Errorf("%d where nobody counts", n)
+		t.Errorf("%d where no process counts", n)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "memory.events"),
 		[]byte("low 0\noom 5\noom_kill 3\noom_group_kill 1\n"), 0o600); err != nil {

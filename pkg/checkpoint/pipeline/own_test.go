@@ -155,7 +155,7 @@ func TestANodeThatLoadsAll(t *testing.T) {
 			head.Parts = nil
 			x.write(x.t, store.Put(testJob.Checkpoint(uint64(head.Number)), schema.Encode(head)))
 		}, "--load=own: this node loads all of the checkpoint: it was not committed in parts"},
-		"nobody has a part, and one node has all": {func(x *team, _ *replicator.Resume, head manifest.Head) {
+		"no node has a part, and one node has all": {func(x *team, _ *replicator.Resume, head manifest.Head) {
 			must(x.t, x.replicators["a"].Complete(x.t.Context(), 1, head, 0))
 			must(x.t, x.replicators["a"].Tidy(x.t.Context()))
 			x.gone(x.t, "c")

@@ -534,7 +534,7 @@ func TestPrepareMends(t *testing.T) {
 		delete(c.peers.Stores, "c")
 		if _, _, err = k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: memfs.New()}); !errors.Is(err,
 			chunkstore.ErrNotHeld) {
-			t.Errorf("nobody has it: %v", err)
+			t.Errorf("no node has it: %v", err)
 		}
 	})
 }

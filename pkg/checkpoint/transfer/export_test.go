@@ -50,12 +50,12 @@ func TestExport(t *testing.T) {
 			}
 		}
 		if _, err := FindManifest(t.Context(), h, []Source{liar{}}); !errors.Is(err, chunkstore.ErrDamaged) {
-			t.Errorf("from one who sends other bytes: %v", err)
+			t.Errorf("from a node that sends other bytes: %v", err)
 		}
 		if _, err := FindManifest(t.Context(), manifest.Hash{1},
 			[]Source{readonly.New(kept)}); !errors.Is(err, chunkstore.ErrNotHeld) ||
 			errors.Is(err, chunkstore.ErrDamaged) {
-			t.Errorf("what nobody has: %v", err)
+			t.Errorf("a manifest that no node has: %v", err)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestExportTakesNothingDamaged(t *testing.T) {
 		t.Errorf("left behind: %v", slices.Collect(maps.Keys(left)))
 	}
 	if err := exportOf(t, m, memfs.New(), liar{}); !errors.Is(err, chunkstore.ErrDamaged) {
-		t.Errorf("from one who sends other bytes: %v", err)
+		t.Errorf("from a node that sends other bytes: %v", err)
 	}
 	to = memfs.New()
 	to.Set(nil, 100)
@@ -121,7 +121,7 @@ func TestEveryFaultOfExport(t *testing.T) {
 			return
 		}
 		if err == nil {
-			t.Errorf("operation %d failed and nobody minded", at)
+			t.Errorf("operation %d failed without an error", at)
 		}
 		for _, ours := range []bool{false, true} {
 			after := to.Crash(func() bool { return ours })
@@ -172,7 +172,7 @@ func TestRemoteSourceThatIsAway(t *testing.T) {
 		_ = d.Chunk(t.Context(), manifest.Hash{1}, nil)
 	}
 	if asked != 3 {
-		t.Errorf("who has not one chunk was asked %d times for 3", asked)
+		t.Errorf("a node without chunks was asked %d times for 3", asked)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestPeers(t *testing.T) {
 				t.Errorf("manifest: %v", err)
 			}
 			if _, err := p.Manifest(ctx, b, h); !errors.Is(err, chunkstore.ErrNotHeld) {
-				t.Errorf("manifest of who has none: %v", err)
+				t.Errorf("manifest of a node that has none: %v", err)
 			}
 			some := m.Files[len(m.Files)-1].Chunks[0]
 			if err := p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 1, Hash: some,
@@ -103,7 +103,7 @@ func TestPeers(t *testing.T) {
 			}
 			if err := p.Chunk(ctx, b, some, make([]byte, manifest.ChunkSize)); !errors.Is(err,
 				chunkstore.ErrNotHeld) {
-				t.Errorf("chunk of who has none: %v", err)
+				t.Errorf("chunk of a node that has none: %v", err)
 			}
 			if _, err := p.Offer(ctx, b, 1, []byte("junk")); !errors.Is(err,
 				manifest.ErrBadManifest) {

@@ -170,11 +170,11 @@ func TestJudge(t *testing.T) {
 		rows []judged
 	}{
 		{"key present, peers get answers from that incarnation: alive", []judged{
-			{"nobody says anything", given(), "alive"},
+			{"no node reports anything", given(), "alive"},
 			{"it answers", given(dialled(membership.Same, 0)), "alive"},
 			{"two accuse it, and it answers me: the accusation is void",
 				given(accuses("a", 0), accuses("b", 0), dialled(membership.Same, 0)), "alive"},
-			{"no answer to me, and nobody accuses it", given(dialled(membership.NoAnswer, 0)), "alive"},
+			{"no answer to me, and no node suspects it", given(dialled(membership.NoAnswer, 0)), "alive"},
 		}},
 		{"key absent, node answers as that incarnation: not gone", []judged{
 			{"just now", given(noKey(0), dialled(membership.Same, 0)), "absent"},
@@ -191,7 +191,7 @@ func TestJudge(t *testing.T) {
 				given(noKey(20*sec), dialled(membership.Same, 0), void), "absent"},
 			{"the store was away: so does the cut limit",
 				given(noKey(2*time.Minute), dialled(membership.Same, 0), void), "absent"},
-			{"nobody has asked it yet", given(noKey(time.Hour)), "absent, ask"},
+			{"it was not asked yet", given(noKey(time.Hour)), "absent, ask"},
 		}},
 		{"dial refused by a host that answers, or answered by a stranger: gone", []judged{
 			{"refused, one accuses it", given(accuses("b", 0), dialled(membership.Refused, 0)),
@@ -206,7 +206,7 @@ func TestJudge(t *testing.T) {
 				"gone (agent-gone)"},
 			{"refused, but two seconds ago", given(accuses("b", 0), dialled(membership.Refused, 2*sec)),
 				"suspect, ask"},
-			{"refused, and nobody wrote of it", given(dialled(membership.Refused, 0)), "alive"},
+			{"refused, and no suspicion is written", given(dialled(membership.Refused, 0)), "alive"},
 		}},
 		{"silence, confirmed by a second node: gone", []judged{
 			{"two watchers hold it", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0)),
@@ -287,20 +287,20 @@ func TestJudge(t *testing.T) {
 		}},
 		{"node answers, or its key names, another incarnation: gone", []judged{
 			{"its key names another", given(nextLife("c")), "gone (agent-gone)"},
-			{"its key names another, and somebody answers as this one",
+			{"its key names another, and an agent answers as this one",
 				given(nextLife("c"), dialled(membership.Same, 0)), "gone (agent-gone)"},
 			{"it answers as another, key absent", given(noKey(0), dialled(membership.Other, 0)),
 				"gone (agent-gone)"},
 			{"C7: it answers as another while its old key lives",
 				given(accuses("b", 0), dialled(membership.Other, 0)), "gone (agent-gone)"},
 		}},
-		{"no peer at all answers me: silence drops nobody, a lease that ran out does", []judged{
+		{"no peer at all answers me: silence drops no node, a lease that ran out does", []judged{
 			{"two hold it", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0),
 				isolated),
 				"suspect"},
 			{"key absent for the window",
 				given(noKey(time.Minute), dialled(membership.NoAnswer, 0), isolated, late), "absent"},
-			{"its lease ran out, mine was on time, and nobody else is registered",
+			{"its lease ran out, mine was on time, and no other node is registered",
 				given(noKey(sec), dialled(membership.NoAnswer, 0), isolated, alone),
 				"gone (lease-expired) by [etcd]"},
 			{"its lease ran out, mine was on time, and others may reach it",
@@ -324,7 +324,7 @@ func TestJudge(t *testing.T) {
 				}
 				for _, other := range []string{"a", "b", "d"} {
 					if s := v.Find(member(other)); s != nil && s.State != Alive && s.Registered {
-						t.Errorf("%s: nobody doubts %s, and it is %s", c.name, other, s.State)
+						t.Errorf("%s: no node suspects %s, and it is %s", c.name, other, s.State)
 					}
 				}
 			}
@@ -413,7 +413,7 @@ func TestCrowd(t *testing.T) {
 		signs []string
 		want  bool
 	}{
-		{"nobody is in doubt", 3, nil, false},
+		{"no node is suspected", 3, nil, false},
 		{"one is lost", 2, []string{"b>a"}, false},
 		{"one is lost, of three", 3, []string{"b>a", "c>a"}, false},
 		{"its lease ran out, too", 3, []string{"b>a", "c>a", "a"}, false},
@@ -469,7 +469,7 @@ func TestCrowd(t *testing.T) {
 		}
 	}
 	if ManyInDoubt(View{Members: []Member{{State: Gone}, {State: Gone}, {State: Gone}}}, 3) {
-		t.Error("who is gone for certain is no crowd in doubt")
+		t.Error("nodes that are certainly gone are no crowd of suspects")
 	}
 }
 
@@ -513,7 +513,7 @@ func TestJudgeNeverDropsAnsweringNode(t *testing.T) {
 		pick("a lives again", nextLife("a"))
 		pick("no key", noKey(ago.Draw(t, "absent")))
 		pick("another key", nextLife("c"))
-		pick("left", hasLeft(rapid.SampledFrom([]membership.Incarnation{"c0", "c1"}).Draw(t, "who left")))
+		pick("left", hasLeft(rapid.SampledFrom([]membership.Incarnation{"c0", "c1"}).Draw(t, "left")))
 		pick("dialled", dialled(
 			rapid.SampledFrom([]membership.AnswerKind{membership.NoAnswer, membership.Same,
 				membership.Other, membership.Stranger, membership.Refused}).Draw(t, "answer"),

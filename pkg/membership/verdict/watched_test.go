@@ -24,7 +24,7 @@ func TestThoseThatALostNodeWatchedAreAsked(t *testing.T) {
 		ring          int
 		unasked, dial string
 	}{
-		{"nobody is in doubt", given(), 4, "", ""},
+		{"no node is suspected", given(), 4, "", ""},
 		{"c is in doubt", given(wrote("d")), 4, "a b", "a b c"},
 		{"c is lost", given(wrote("d"), dialled(membership.Refused, 0)), 4, "a b", "a b"},
 		{"b answered", given(wrote("d"), dialled(membership.Refused, 0), answers("b", membership.Same)), 4,
@@ -33,8 +33,8 @@ func TestThoseThatALostNodeWatchedAreAsked(t *testing.T) {
 			answers("b", membership.Refused)), 4, "a b", "a"},
 		{"a judges", given(wrote("d"), dialled(membership.Refused, 0), judge("a")), 4, "b", "b"},
 		{"the key of c is gone", given(noKey(0)), 4, "a b", "a b c"},
-		{"c is a leaver, and watches nobody", given(wrote("d")), 2, "", "c"},
-		{"the world has ended: nobody is watched", given(wrote("d")), 0, "", "c"},
+		{"c is a leaver, and watches no node", given(wrote("d")), 2, "", "c"},
+		{"the world has ended: no node is watched", given(wrote("d")), 0, "", "c"},
 	} {
 		v := Judge(Records{Members: c.x.members, Ring: c.ring, Nodes: c.x.nodes, Suspects: c.x.suspects},
 			c.x.ev, DefaultTimeouts(3*sec, 0), judgeNow)

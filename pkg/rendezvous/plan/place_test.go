@@ -29,9 +29,9 @@ func TestPlaces(t *testing.T) {
 			[]string{"b", "a"}},
 		"against the last world": {last, []membership.Node{node("a", 1), node("b", 2)}, 2,
 			[]string{"a", "b"}},
-		"beyond the world": {nil, []membership.Node{node("a", 9), node("b", 0)}, 2, []string{"a", "b"}},
-		"two of one rank":  {nil, []membership.Node{node("a", 2), node("b", 2)}, 2, []string{"b", "a"}},
-		"nobody is told":   {last, []membership.Node{node("a", 0), node("b", 0)}, 2, []string{"b", "a"}},
+		"beyond the world":   {nil, []membership.Node{node("a", 9), node("b", 0)}, 2, []string{"a", "b"}},
+		"two of one rank":    {nil, []membership.Node{node("a", 2), node("b", 2)}, 2, []string{"b", "a"}},
+		"no holder is known": {last, []membership.Node{node("a", 0), node("b", 0)}, 2, []string{"b", "a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			holds := func(n string) bool {

@@ -74,7 +74,7 @@ func stepText(v Verdict) string {
 	case v.Remake == nil && v.Holds != nil:
 		return fmt.Sprintf("wait for %s with %d", strings.Join(v.Missing, " "), v.Holds.Number)
 	case v.Remake == nil && len(v.Missing) == 0:
-		return "wait for who knows more"
+		return "wait for a node that knows more"
 	case v.Remake == nil:
 		return "wait for " + strings.Join(v.Missing, " ")
 	}
@@ -150,7 +150,7 @@ func TestDecide(t *testing.T) {
 		{"a commit that only a missing spare has", []claim{says("a", 3, "a b", two).knows(saved(3, 3, "s")),
 			says("b", 3, "a b")}, ForEnough,
 			"wait for s with 3"},
-		{"a commit that nobody can read: all who had it are here",
+		{"a commit that no node can read: all that had it are here",
 			[]claim{says("a", 3, "a b", two).knows(saved(3, 3, "a", "b")), says("b", 3, "a b", two)}, ForAll,
 			"remake: fence 3, 4 was 2 on a b"},
 		{"the newest is damaged on one of two",
@@ -171,8 +171,8 @@ func TestDecide(t *testing.T) {
 		{"the newest World counts", []claim{says("a", 3, "a b"), says("b", 4, "b c")}, ForAll, "wait for c"},
 		{"a generation that was only seen", []claim{says("a", 3, "a").later(func(c *claim) { c.Generation = 9 })},
 			ForAll, "remake: fence 9"},
-		{"nobody has a checkpoint", []claim{says("a", 3, "a b"), says("b", 3, "a b")}, ForAll, "remake: fence 3"},
-		{"nobody knows a World", []claim{says("a", 0, "")}, ForAll, "wait for who knows more"},
+		{"no node has a checkpoint", []claim{says("a", 3, "a b"), says("b", 3, "a b")}, ForAll, "remake: fence 3"},
+		{"no node knows a World", []claim{says("a", 0, "")}, ForAll, "wait for a node that knows more"},
 		{"nor after the limit", []claim{says("a", 0, "")}, ForEnough, "remake: fence 0"},
 		{"a node that came when the job had been made again knows those that did that", []claim{says("c", 0, "", one).later(
 			func(c *claim) { c.Job.Claimants = []string{"a", "b"} })}, ForEnough, "wait for a b"},
@@ -258,7 +258,7 @@ func TestWithout(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if r := Without(all(claims), 3); r != nil {
-		t.Errorf("what nobody has: %+v", r)
+		t.Errorf("a checkpoint that no node has: %+v", r)
 	}
 	copied := saved(3, 3)
 	copied.Copies, copied.Number = 0, 2 // its node did not hear that it was committed as 4

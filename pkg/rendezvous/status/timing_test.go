@@ -27,7 +27,7 @@ func TestIdleIsCountedFromTheFirstStop(t *testing.T) {
 			"b": ready(2, 500, new(int64(40_000)))}, 41500 * time.Millisecond},
 		"two survivors": {map[string]rendezvous.Ready{"a": ready(1, 100, new(int64(200))),
 			"b": ready(2, 0, new(int64(900)))}, 1900 * time.Millisecond},
-		"nobody had workers": {map[string]rendezvous.Ready{"a": ready(1, 0, nil)}, 0},
+		"no node had workers": {map[string]rendezvous.Ready{"a": ready(1, 0, nil)}, 0},
 	} {
 		s := &rendezvous.Snapshot{Job: &rendezvous.Job{Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}},
 			Ready: c.ready,
