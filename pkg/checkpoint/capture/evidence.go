@@ -65,7 +65,7 @@ func (v *evidence) taken(taken map[string]notices.Passes) {
 	for name, was := range taken {
 		if is := v.passes[name]; is.Times > was.Times {
 			v.passes[name] = notices.Passes{Times: is.Times - was.Times, First: is.Last, Last: is.Last,
-				Bare: is.Bare}
+				Bare: is.Bare, Prior: is.Prior}
 		} else {
 			delete(v.passes, name)
 		}
@@ -74,14 +74,13 @@ func (v *evidence) taken(taken map[string]notices.Passes) {
 	}
 }
 
-// passesOf is how often an entry was completed since the last save. When a signal ends its writer, the
-// kernel closes what that has open: it is no pass if nothing was written before.
-func (v *evidence) passesOf(name string, state WorkerState) int {
-	p := v.passes[name]
-	if state == Killed && p.Bare {
-		p.Times--
+// passesOf are the passes of a name since the last save. The kernel closes what a worker has open when
+// that dies: it is no pass if nothing was written before.
+func (v *evidence) passesOf(name string, state WorkerState) notices.Passes {
+	if state == Killed || v.blind != "" {
+		return v.passes[name].WithoutBare()
 	}
-	return max(1, p.Times-v.void[name])
+	return v.passes[name]
 }
 
 // scan finds the processes that have files of the fresh entries open for writing.

@@ -138,10 +138,10 @@ func (l *life) resume() {
 	l.c = l.watch(from)
 }
 
-// die kills the worker. Every other time, the capture looks before it knows.
+// die kills the worker. Every other time, the agent looks before it knows.
 func (l *life) die() {
 	l.w.kill()
-	if l.s.killed.At%2 == 1 {
+	if l.s.killed.At%4 >= 2 {
 		l.looks(0, false)
 	}
 	l.state = Killed

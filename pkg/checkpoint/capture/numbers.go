@@ -27,7 +27,7 @@ func (c numbers) upTo(n int64) (count int, first, last uint64) {
 
 // countNumbers counts the numbers of the fresh entries, and of names that were written and are
 // gone.
-func (c *Watcher) countNumbers(fresh []*entry) {
+func (c *Watcher) countNumbers(fresh []*entry, state WorkerState) {
 	v := c.evidence
 	v.numbers = map[string]numbers{}
 	add := func(e *entry) {
@@ -39,9 +39,9 @@ func (c *Watcher) countNumbers(fresh []*entry) {
 		if v.numbers[family] == nil {
 			v.numbers[family] = numbers{}
 		}
-		p := v.passes[e.name]
+		p := v.passesOf(e.name, state)
 		for _, f := range e.files {
-			p = p.Or(v.passes[f.Path])
+			p = p.Or(v.passesOf(f.Path, state))
 		}
 		v.numbers[family][n] = v.numbers[family][n].Or(p)
 	}

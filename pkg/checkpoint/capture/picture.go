@@ -21,7 +21,7 @@ func (c *Watcher) decide(
 	found *listing, fresh []*entry, now time.Time, state WorkerState,
 ) (*Picture, []Refusal, error) {
 	l := judge.Look{Workers: state, Now: now, Began: c.began, Temporary: c.temporary(found)}
-	c.countNumbers(fresh)
+	c.countNumbers(fresh, state)
 	for _, name := range slices.Sorted(maps.Keys(found.entries)) {
 		u, err := c.unit(found.entries[name], fresh, now, state)
 		if err != nil {
@@ -49,9 +49,9 @@ func (c *Watcher) decide(
 // unit is what the judge is told of an entry. all are the fresh ones.
 func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState) (judge.Unit, error) {
 	fresh := slices.Contains(all, e)
+	p := c.evidence.passesOf(e.name, state)
 	u := judge.Unit{Path: e.name, Key: e.name, Dir: e.dir, Fresh: fresh, InLast: c.in[e.name],
-		Status: judge.Done, Passes: c.evidence.passesOf(e.name, state),
-		First: c.evidence.passes[e.name].First, Last: c.evidence.passes[e.name].Last}
+		Status: judge.Done, Passes: max(1, p.Times-c.evidence.void[e.name]), First: p.First, Last: p.Last}
 	if n, counted := c.number(e); counted && (e.ordered() || !c.several(e)) {
 		u.Key, u.Number, u.Counted = e.family(), n, true
 		if fresh {

@@ -8,7 +8,19 @@ type Passes struct {
 	First, Last uint64 // in the order of all
 	// Bare says that no write came before the last one: the file was open, and perhaps mapped. It is
 	// a pass of a writer that unmapped it, and none of a writer that was killed there.
-	Bare bool
+	Bare  bool
+	Prior uint64 // the last one before that
+}
+
+// WithoutBare leaves out a last pass before which nothing was written.
+func (p Passes) WithoutBare() Passes {
+	switch {
+	case !p.Bare:
+		return p
+	case p.Times == 1:
+		return Passes{}
+	}
+	return Passes{Times: p.Times - 1, First: min(p.First, p.Prior), Last: p.Prior}
 }
 
 // And adds passes that came later.
@@ -16,7 +28,11 @@ func (p Passes) And(later Passes) Passes {
 	if p.Times == 0 {
 		return later
 	}
-	return Passes{p.Times + later.Times, p.First, later.Last, later.Bare}
+	prior := later.Prior
+	if later.Times == 1 {
+		prior = p.Last
+	}
+	return Passes{p.Times + later.Times, p.First, later.Last, later.Bare, prior}
 }
 
 // Or is the first and the last of both.
@@ -28,7 +44,7 @@ func (p Passes) Or(o Passes) Passes {
 		return p
 	}
 	return Passes{p.Times + o.Times, min(p.First, o.First), max(p.Last, o.Last),
-		p.Last > o.Last && p.Bare || p.Last < o.Last && o.Bare}
+		p.Last > o.Last && p.Bare || p.Last < o.Last && o.Bare, max(p.Prior, o.Prior)}
 }
 
 // Changes are what was done to names since the last Take.
@@ -55,7 +71,7 @@ func (c *Changes) note(name string, did dirfs.Did) {
 	}
 	c.Newest++
 	bare := did == dirfs.Closed && !c.Written[name]
-	c.Passes[name] = c.Passes[name].And(Passes{1, c.Newest, c.Newest, bare})
+	c.Passes[name] = c.Passes[name].And(Passes{1, c.Newest, c.Newest, bare, 0})
 	c.Written[name] = false
 }
 
