@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/node/activity"
+	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
@@ -94,6 +96,7 @@ type keptSaves struct {
 	nodes      []membership.Node
 	met        map[membership.Incarnation]bool // that were registered while this agent was
 	spread     context.CancelFunc
+	doing      *activity.Activity // nil: it could read all so far
 }
 
 type keptLine struct {
@@ -338,7 +341,26 @@ func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resu
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.resume = m
+	x.tellReadable(w.Resume.Number, err)
 	return event.Resume{From: from, Step: w.Resume.Step, Samples: w.Resume.Samples}, err
+}
+
+// tellReadable has the others know whether this node can read what it begins from. mu is held.
+func (x *keptSaves) tellReadable(n checkpoint.Number, err error) {
+	switch {
+	case errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrNotHeld):
+		if x.ctx.Err() != nil {
+			return
+		}
+		if x.doing == nil {
+			s := scope.New(x.ctx)
+			x.wg.Go(func() { <-x.ctx.Done(); s.Wait() })
+			x.doing = activity.New(s, x.a.client, x.a.s.job.Name.Doing(x.replicator.Self))
+		}
+		x.doing.Unreadable(int64(n))
+	case err == nil && x.doing != nil:
+		x.doing.Nothing()
+	}
 }
 
 func (x *keptSaves) Stay(w rendezvous.World) error {
