@@ -83,8 +83,9 @@ func (s *Saves) damaged(e replicator.Damaged) {
 		text += fmt.Sprintf(" was damaged on this disk (%s), and what was damaged is fetched again from "+
 			"another node; see to the disk of %s if that happens again", e.Where, s.node.Dir)
 	default:
-		text += fmt.Sprintf(" is damaged on this disk (%s), and no node that is here has it whole; bring back a node "+
-			"that has it (elastic ckpt ls %s), and see to the disk of %s: %s",
+		text += fmt.Sprintf(
+			" is damaged on this disk (%s), and no node that is here has it whole; bring back a node "+
+				"that has it (elastic ckpt ls %s), and see to the disk of %s: %s",
 			e.Where, s.c.Job, s.node.Dir, oneLine(e.Err))
 	}
 	s.tell(history.Event{Kind: history.Damaged, Generation: s.chunks.Generation(), Text: text,

@@ -24,10 +24,10 @@ func FuzzDisk(f *testing.F) {
 		disk := memfs.New()
 		name := names[int(which)%len(names)]
 		memfs.WriteFile(t, disk, name, bytes, 0o600)
-		shelf := readonly.New(disk)
-		heads, err := shelf.Heads()
+		outside := readonly.New(disk)
+		heads, err := outside.Heads()
 		must(t, err)
-		_, err = shelf.Newest()
+		_, err = outside.Newest()
 		must(t, err)
 		s, err := OpenFS(disk)
 		if err != nil && name == layout.Generation {

@@ -32,7 +32,7 @@ func TestExport(t *testing.T) {
 		b := checkpointtest.OpenStore(t, kept)
 		_, h := checkpointtest.Put(t, b, from, 1, 1)
 		c := &checkpointtest.Peers{Stores: map[string]*chunkstore.Store{"b": b}}
-		for name, s := range map[string]Source{"shelf": readonly.New(kept),
+		for name, s := range map[string]Source{"disk": readonly.New(kept),
 			"distant": &RemoteSource{Peers: c, Node: membership.Ref{Node: "b"}}} {
 			m, err := FindManifest(t.Context(), h, []Source{readonly.New(make()), s})
 			if err != nil {
