@@ -89,6 +89,8 @@ var processPlants = []plant{
 	{"a file of a step that no save had is of any save", capture + "/judge/newcomer.go",
 		`return len(m.passes) > 0 && !u.Log &&`, `return len(m.passes) > 0 && !u.Counted && !u.Log &&`,
 		capture, "TestPausesThatMixedSaves"},
+	{"a file that is left out of saves is not reported", capture + "/picture.go",
+		`if state == Running && d.Path != ""`, `if false && d.Path != ""`, capture, "TestFileThatIsLeftOutIsReported"},
 	{"a file that a killed worker had open was written", capture + "/evidence.go",
 		`if state == Killed || v.blind != "" {`, `if v.blind != "" {`, capture, "TestPausesThatMixedSaves"},
 	{"a file that a worker had open that is not known to be dead was written", capture + "/evidence.go",

@@ -58,6 +58,27 @@ func TestFileThatStaysOpenIsReported(t *testing.T) {
 	}
 }
 
+// A file that one save after the other is taken without is reported: it comes before the others, and
+// nothing shows that it is not of the save before.
+func TestFileThatIsLeftOutIsReported(t *testing.T) {
+	b := newBench(t)
+	for range 2 {
+		b.write("model.raw", "x")
+		b.want(b.look(2*time.Second), "model.raw", "model.raw", unknown)
+	}
+	for range 2 {
+		b.now = b.now.Add(time.Minute)
+		b.write("average.raw", "x")
+		b.want(b.look(300*time.Millisecond), "", "", 0)
+		b.write("model.raw", "x")
+		b.want(b.look(300*time.Millisecond), "model.raw", "model.raw", unknown)
+	}
+	if len(b.refused) != 1 || b.refused[0].Path != "average.raw" ||
+		!strings.Contains(b.refused[0].Err.Error(), "without it") {
+		t.Errorf("reported: %v", b.refused)
+	}
+}
+
 // What the agent itself keeps below the checkpoint directory is no save.
 func TestExcludedDirectories(t *testing.T) {
 	b := newBench(t)
