@@ -23,6 +23,7 @@ var requestPlants = []plant{
 	{"section 10: a late request makes the job again over the claim of one more node", txn + "/remake.go",
 		`[]store.Guard{store.NoneNewer(r.Job.AllClaims(), seen.Rev)}`, `[]store.Guard{}`,
 		rendezvous, "TestRemakeThatComesLateIntoOlderClaims"},
+	{"section 10: a World that was proposed while the job was claimed is not known", rendezvous + "/claim.go", `s.World.Generation <= c.World {`, `c.World >= 0 {`, runtime, "TestSetBackAndAProposalArrivesLate"},
 	{"section 10: a claim of before the look at the disk comes late and counts", txn + "/remake.go",
 		`, store.Unchanged(key, x.Before)}`, `}`, rendezvous, "TestClaimThatComesLate"},
 	{"events without bound within one generation", "pkg/history/trim.go",

@@ -210,10 +210,7 @@ func (k *claimant) whole(ctx context.Context, s *rendezvous.Snapshot) *rendezvou
 // step claims, and makes the job again if that may be done now.
 func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	c := &k.claim
-	c.Generation = max(c.Generation, s.Fence)
-	if s.Head.Number > c.Known.Number {
-		c.Known = s.Head
-	}
+	c.Learn(s)
 	if k.wrote == nil {
 		c.Looked = false
 	}

@@ -75,6 +75,24 @@ func Claimed(node string, j Job, wish Wish, w *World) Claim {
 	return c
 }
 
+// Learn takes in what the store shows that is newer than what the claim says. A proposal that was on its
+// way may arrive while the job is claimed: the members of the World that counts are those of that one.
+func (c *Claim) Learn(s *Snapshot) {
+	c.Generation = max(c.Generation, s.Fence)
+	if s.Head.Number > c.Known.Number {
+		c.Known = s.Head
+	}
+	if s.Job == nil || s.Job.UID != c.Job.UID || s.World == nil || s.World.Generation <= c.World {
+		return
+	}
+	now := Claimed(c.Node, c.Job, c.Wish, s.World)
+	c.World, c.Phase, c.Count, c.Rank, c.Members = now.World, now.Phase, now.Count, now.Rank, now.Members
+	if c.Wish.Request == "" {
+		c.Wish, c.WishRev = now.Wish, now.WishRev
+	}
+	c.Looked = false // which captures count depends on the World
+}
+
 // Committed are the commits of which something is on the disk of the node.
 func (c *Claim) Committed() []checkpoint.Head {
 	all := slices.Clone(c.Heads)

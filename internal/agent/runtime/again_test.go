@@ -1,12 +1,14 @@
 package runtime
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
@@ -69,6 +71,48 @@ func TestWipedAgainAfterOneHeardOfTheRemake(t *testing.T) {
 		})
 		a.thaw()
 		s.until("both run", time.Minute, s.running(0, 2))
+		s.end()
+	})
+}
+
+// A proposal of the first World is on its way when the store is set back, and arrives while the job is
+// claimed. When the store is set back once more, the claimant knows that World and its members, and waits
+// for no other nodes.
+func TestSetBackAndAProposalArrivesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1:3", 1)
+		a := s.makeAgent("a")
+		proposed, lapses := make(chan struct{}, 1), false
+		a.client.Fates(func(op memory.Op) memory.Fate {
+			writes := func(key string) bool {
+				return slices.ContainsFunc(op.Txn.Then, func(w store.Write) bool { return w.Key == key })
+			}
+			switch {
+			case writes(s.job.Name.World()) && len(proposed) == 0:
+				proposed <- struct{}{}
+				return memory.Fate{Held: true}
+			case lapses && writes(s.job.Name.Claim("a")):
+				return memory.Fate{Delay: 100 * time.Millisecond}
+			}
+			return memory.Fate{}
+		})
+		s.sim.run(a)
+		s.until("the first World is proposed", 30*time.Second,
+			func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 1 && len(proposed) == 1 })
+		old := s.etcd.Backup()
+		s.setBack(old, false)
+		s.until("it is claimed", 5*time.Second,
+			func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 && x.Claims[0].Looked })
+		lapses = true
+		if err := s.etcd.Client("lease").Revoke(t.Context(), s.snapshot().Claims[0].Lease); err != nil {
+			t.Fatal(err)
+		}
+		a.client.Release()
+		s.until("it is claimed again", 5*time.Second, func(x rendezvous.Snapshot) bool {
+			return x.Fence == 1 && len(x.Claims) == 1 && x.Claims[0].Looked
+		})
+		s.setBack(old, false)
+		s.until("a world runs", 25*time.Second, s.running(0, 1))
 		s.end()
 	})
 }
