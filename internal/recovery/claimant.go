@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -65,7 +66,8 @@ type claimant struct {
 	keep     context.CancelFunc
 	lapsed   chan store.Lease
 	wrote    *rendezvous.Claim // as it is in the store
-	reported string
+	reported string            // of the nodes that are waited for
+	unread   string            // the format of what was told of the disk
 }
 
 // Reclaim returns the job that the store holds when the claim is over: one that succeeds c's,
@@ -253,16 +255,22 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	return err
 }
 
-// look reads the disk. A checkpoint that cannot be read is not claimed.
+// look reads the disk. A checkpoint that is damaged is not claimed. What cannot be read is read
+// again, as long as nodes that are only slow are waited for; after that the claim is made without it.
 func (k *claimant) look(ctx context.Context) error {
 	c := &k.claim
 	if g, err := k.r.Disk.Seen(c.Node); err == nil {
 		c.Generation = max(c.Generation, g)
 	}
 	found, err := k.r.Disk.Salvage(ctx, c.Node, c.World)
+	if err == nil && time.Now().Before(k.limit) {
+		err = found.Unread
+	}
 	if err != nil {
+		k.tellUnread("checkpoints on this node cannot be read (%v): trying again", err)
 		return err
 	}
+	k.tellUnread("this node claims it without checkpoints that cannot be read (%v)", found.Unread)
 	c.Heads, c.Newest, c.Sequence, c.Parts = found.Committed, found.Newest, found.Sequence, found.Parts
 	for _, h := range c.Committed() {
 		if h.Number > c.Known.Number {
@@ -280,6 +288,9 @@ func (k *claimant) wait(v reclaim.Verdict) {
 		text = fmt.Sprintf(
 			"the server lost job %s; others claim a newer job of that name, and this node waits for them",
 			k.r.Job.Name)
+	case v.Holds != nil && len(v.Missing) == 0:
+		text = fmt.Sprintf("the server lost job %s; it had checkpoint %d, and no node that claims it can read one: "+
+			"waiting for a node that can. To begin anew: elastic rm %s", k.r.Job.Name, v.Holds.Number, k.r.Job.Name)
 	case len(v.Missing) == 0:
 		text = fmt.Sprintf("the server lost job %s; waiting for nodes that know more of it", k.r.Job.Name)
 	case v.Holds != nil:
@@ -292,5 +303,16 @@ func (k *claimant) wait(v reclaim.Verdict) {
 	if text != k.reported && time.Since(k.began) > quiet {
 		k.reported = text
 		k.tell(text)
+	}
+}
+
+// tellUnread tells, once, what becomes of checkpoints here that cannot be read.
+func (k *claimant) tellUnread(format string, err error) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	if format != k.unread { // err may name another file each time
+		k.unread = format
+		k.tell(fmt.Sprintf("the server lost job %s; "+format, k.r.Job.Name, err))
 	}
 }

@@ -20,6 +20,8 @@ type Salvaged struct {
 	// Sequence is the place of Newest among the captures of its generation.
 	Sequence uint64
 	Parts    []FoundParts // of commits that it knows of and has not all of, oldest first
+	// Unread is why some of it could not be read, which says nothing about what is there; nil: all was.
+	Unread error
 }
 
 // FoundParts are parts of a commit of which every byte was read and found right.
@@ -30,11 +32,12 @@ type FoundParts struct {
 
 // Salvage reads from which checkpoints of a disk a job that lost its store could start.
 //
+// What cannot be read is left out, and Unread says so: the disk may read it a moment later.
+//
 // Captured counts more than committed, if it is a later capture of generation g, in which the
 // newest World that this node knows trained: no operator can have asked for an older one since. Its
 // number is the one that it would have got, and it has no copies.
-func Salvage(ctx context.Context, s *readonly.Store, g schema.Generation) (found Salvaged,
-	err error) {
+func Salvage(ctx context.Context, s *readonly.Store, g schema.Generation) (Salvaged, error) {
 	heads, err := s.Heads()
 	if err != nil {
 		return Salvaged{}, err
@@ -43,85 +46,69 @@ func Salvage(ctx context.Context, s *readonly.Store, g schema.Generation) (found
 	if err != nil {
 		return Salvaged{}, err
 	}
+	x := salvager{s: s}
 	for _, h := range heads {
 		if slices.Contains(held, h.Manifest) {
-			found.Committed = append(found.Committed, h)
-			continue
-		}
-		parts, err := wholeParts(ctx, s, h)
-		if err != nil {
-			return Salvaged{}, err
-		}
-		if parts != nil {
-			found.Parts = append(found.Parts, FoundParts{h, parts})
+			x.found.Committed = append(x.found.Committed, h)
+		} else if parts := x.wholeParts(ctx, h); parts != nil {
+			x.found.Parts = append(x.found.Parts, FoundParts{h, parts})
 		}
 	}
-	later, err := captured(ctx, s, onDisk{g, found.Committed, held})
-	if err != nil {
-		return Salvaged{}, err
-	}
-	newestFirst := slices.Clone(found.Committed)
+	newestFirst := slices.Clone(x.found.Committed)
 	slices.Reverse(newestFirst)
-	for _, h := range append(later, newestFirst...) {
-		m, err := readWhole(ctx, s, h.Manifest)
-		if err != nil {
-			return Salvaged{}, err
-		}
-		if m != nil {
-			found.Newest, found.Sequence = &h, m.Sequence
+	for _, h := range append(x.captured(ctx, g, held), newestFirst...) {
+		if m := x.readWhole(ctx, h.Manifest); m != nil {
+			x.found.Newest, x.found.Sequence = &h, m.Sequence
 			break
 		}
 	}
-	return found, nil
+	return x.found, ctx.Err()
+}
+
+// salvager is one Salvage under way. What it cannot read it leaves out, and says so in found.Unread.
+type salvager struct {
+	s     *readonly.Store
+	found Salvaged
 }
 
 // wholeParts are the parts of a commit that are here and whole.
-func wholeParts(ctx context.Context, s *readonly.Store,
-	h manifest.Head) (parts []manifest.Hash, err error) {
+func (x *salvager) wholeParts(ctx context.Context, h manifest.Head) (parts []manifest.Hash) {
 	for _, p := range h.Parts {
-		m, err := readWhole(ctx, s, p.Manifest)
-		if err != nil {
-			return nil, err
-		}
-		if m != nil {
+		if m := x.readWhole(ctx, p.Manifest); m != nil {
 			parts = append(parts, p.Manifest)
 		}
 	}
-	return parts, nil
+	return parts
 }
 
 // readWhole reads every byte of what a manifest lists, and returns the manifest if all are right.
-func readWhole(ctx context.Context, s *readonly.Store,
-	h manifest.Hash) (*manifest.Manifest, error) {
-	m, bad, err := s.Verify(ctx, h)
+func (x *salvager) readWhole(ctx context.Context, h manifest.Hash) *manifest.Manifest {
+	m, bad, err := x.s.Verify(ctx, h)
 	if errors.Is(err, chunkstore.ErrNotHeld) {
-		return nil, nil
+		return nil
 	}
-	if len(bad) > 0 {
-		m = nil
+	if x.found.Unread = cmp.Or(x.found.Unread, err); err != nil || len(bad) > 0 {
+		return nil
 	}
-	return m, err
+	return m
 }
 
-// onDisk is what a disk has of the checkpoints of a job.
-type onDisk struct {
-	generation schema.Generation // the newest that the node saw
-	committed  []manifest.Head   // by number
-	held       []manifest.Hash
+// readManifest returns nil where there is none that counts.
+func (x *salvager) readManifest(ctx context.Context, h manifest.Hash) *manifest.Manifest {
+	m, err := x.s.ReadManifest(ctx, h)
+	x.found.Unread = cmp.Or(x.found.Unread, err)
+	return m
 }
 
-// captured are the captures of the generation that are on this disk and were made after every
-// commit, newest first. After a fall-back, which is a commit of older bytes, only those of a
-// generation without a commit.
-func captured(ctx context.Context, s *readonly.Store, of onDisk) ([]manifest.Head, error) {
+// captured are the captures of generation g among held that were made after every commit, newest
+// first. After a fall-back, which is a commit of older bytes, only those of a generation without a
+// commit.
+func (x *salvager) captured(ctx context.Context, g schema.Generation, held []manifest.Hash) []manifest.Head {
 	var number manifest.Number
 	var last manifest.Position
 	noted := map[manifest.Hash]bool{}
-	for _, h := range of.committed {
-		m, err := s.ReadManifest(ctx, h.Manifest)
-		if err != nil {
-			return nil, err
-		}
+	for _, h := range x.found.Committed {
+		m := x.readManifest(ctx, h.Manifest)
 		noted[h.Manifest] = true
 		number = max(number, h.Number)
 		if at := (manifest.Position{Generation: h.Generation, Sequence: 0}); m != nil {
@@ -138,15 +125,12 @@ func captured(ctx context.Context, s *readonly.Store, of onDisk) ([]manifest.Hea
 		manifest.Position
 	}
 	var all []capture
-	for _, h := range of.held {
+	for _, h := range held {
 		if noted[h] {
 			continue
 		}
-		m, err := s.ReadManifest(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		if at := (manifest.Position{}); m != nil && m.Generation == of.generation && !m.Part {
+		m := x.readManifest(ctx, h)
+		if at := (manifest.Position{}); m != nil && m.Generation == g && !m.Part {
 			at = manifest.Position{Generation: m.Generation, Sequence: m.Sequence}
 			if last.Before(at) {
 				all = append(all, capture{manifest.Head{Number: number + 1, Generation: m.Generation,
@@ -160,5 +144,5 @@ func captured(ctx context.Context, s *readonly.Store, of onDisk) ([]manifest.Hea
 	for _, c := range all {
 		heads = append(heads, c.Head)
 	}
-	return heads, nil
+	return heads
 }

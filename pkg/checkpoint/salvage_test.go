@@ -1,12 +1,17 @@
 package checkpoint
 
 import (
+	"context"
+	"errors"
+	"syscall"
 	"testing"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -79,6 +84,50 @@ func TestSalvage(t *testing.T) {
 		found.Newest != nil || found.Parts != nil {
 		t.Errorf("an empty disk: %+v %v", found, err)
 	}
+}
+
+// A file that the disk does not read is no damage: what else there is is found, and that one is named.
+func TestSalvageOfADiskThatDoesNotRead(t *testing.T) {
+	disk, from := memfs.New(), memfs.New()
+	s := checkpointtest.OpenStore(t, disk)
+	var heads []manifest.Head
+	var files []string // of each checkpoint, its manifest and a chunk
+	for n := range 2 {
+		memfs.WriteFile(t, from, "model.pt", memfs.Bytes(uint64(n), 100), 0o600)
+		m, h := checkpointtest.Put(t, s, from, 1, uint64(n+1))
+		heads = append(heads, manifest.Head{Number: manifest.Number(n + 1), Generation: 1, Manifest: h})
+		files = append(files, "manifests/"+h.String(), layout.ChunkPath(m.Files[0].Chunks[0]))
+	}
+	must(t, s.NoteCommitted(heads))
+	for _, c := range []struct {
+		file   string
+		newest manifest.Number
+		unread bool
+	}{{"", 2, false}, {files[1], 2, false}, {files[2], 1, true}, {files[3], 1, true}} {
+		found, err := Salvage(t.Context(), readonly.New(&failing{FS: disk, file: c.file}), 1)
+		if err != nil || len(found.Committed) != 2 || found.Newest == nil || found.Newest.Number != c.newest ||
+			errors.Is(found.Unread, syscall.EIO) != c.unread {
+			t.Errorf("%s cannot be read: %+v, %v", c.file, found, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found, err := Salvage(ctx, readonly.New(disk), 1); err == nil {
+		t.Errorf("it was ended: %+v", found)
+	}
+}
+
+// failing is a tree of which one file cannot be read.
+type failing struct {
+	dirfs.FS
+	file string
+}
+
+func (f *failing) Open(name string) (dirfs.File, error) {
+	if name == f.file {
+		return nil, syscall.EIO
+	}
+	return f.FS.Open(name)
 }
 
 // A node comes late to a job that went on from checkpoint 1 under its uid: the newest checkpoint that it

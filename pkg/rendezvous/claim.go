@@ -75,8 +75,8 @@ func Claimed(node string, j Job, wish Wish, w *World) Claim {
 	return c
 }
 
-// Learn takes in what the store shows that is newer than what the claim says. A proposal that was on its
-// way may arrive while the job is claimed: the members of the World that counts are those of that one.
+// Learn takes in what the store shows that is newer than what the claim says. A proposal that was on
+// its way may arrive while the job is claimed: the members of that World count then.
 func (c *Claim) Learn(s *Snapshot) {
 	c.Generation = max(c.Generation, s.Fence)
 	if s.Head.Number > c.Known.Number {

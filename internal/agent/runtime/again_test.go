@@ -75,9 +75,9 @@ func TestWipedAgainAfterOneHeardOfTheRemake(t *testing.T) {
 	})
 }
 
-// A proposal of the first World is on its way when the store is set back, and arrives while the job is
-// claimed. When the store is set back once more, the claimant knows that World and its members, and waits
-// for no other nodes.
+// A proposal of the first World is on its way when the store is set back, and arrives while the job
+// is claimed. When the store is set back once more, the claimant knows that World and its members,
+// and waits for no other nodes.
 func TestSetBackAndAProposalArrivesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "1:3", 1)

@@ -71,12 +71,15 @@ func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation)
 	if d.kept != nil {
 		return checkpoint.Salvage(ctx, readonly.New(d.host.kept.chunks), g)
 	}
-	heads := slices.Clone(d.host.saved[node])
-	if len(heads) == 0 {
-		return checkpoint.Salvaged{}, nil
+	found := checkpoint.Salvaged{Committed: slices.Clone(d.host.saved[node])}
+	for _, h := range slices.Backward(found.Committed) {
+		if !slices.Contains(d.host.failing, h.Number) {
+			found.Newest = &h
+			break
+		}
+		found.Unread = errors.New("input/output error")
 	}
-	newest := heads[len(heads)-1]
-	return checkpoint.Salvaged{Committed: heads, Newest: &newest}, nil
+	return found, nil
 }
 
 // adopt is what Open and AdoptJob do with what the disk has of another job: it is kept if the job

@@ -60,7 +60,8 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	missing := absent(mine, last)
 	best := newestOf(mine, last.World)
 	away := absentHolders(mine, known)
-	if len(away) > 0 && (best == nil || best.Number < known.Number) {
+	// Where there was a commit the job never begins from scratch.
+	if len(away) > 0 && (best == nil || best.Number < known.Number) || best == nil && known.Number > 0 {
 		return Verdict{Missing: sorted(away, missing), Holds: &known}
 	}
 	if last.World == 0 && wait == ForAll {
