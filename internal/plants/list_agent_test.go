@@ -263,4 +263,7 @@ var agentPlants = []plant{
 	{"a planned stop does not let the workers save", workers + "/drive.go",
 		`return order{action.HaltAsked, w.Hold.Reason`, `return order{action.HaltEnded, ""`,
 		machine, "TestStories"},
+	{"section 11: workers that wait go on in a job that was made again", workers + "/drive.go",
+		`case !f.Joined:`, `case !f.Joined && !g.Paused:`,
+		runtime, "TestWipedBeforeAMemberHeardOfARollback"},
 }
