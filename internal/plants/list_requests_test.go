@@ -157,7 +157,7 @@ var requestPlants = []plant{
 	{"section 10: a checkpoint that only a missing node has is given up", reclaim + "/reclaim.go",
 		`if len(away) > 0 && (best == nil`, `if false && (best == nil`, reclaim, "TestDecide"},
 	{"section 10: a damaged checkpoint is claimed", checkpoint + "/salvage.go",
-		`err != nil || len(bad) > 0 {`, `err != nil {`, checkpoint, "TestSalvage"},
+		`err != nil || len(bad) > 0 {`, `err != nil || len(bad) < 0 {`, checkpoint, "TestSalvage"},
 	{"section 10: a late checkpoint is kept in memory only", chunkstore + "/late/late.go",
 		`return dirfs.NewDisk(t, layout.Temp+"/late-").WriteFile(".", layout.Late, b)`, `_ = b
 			return nil`, pipeline, "TestWhatCameTooLateIsOffered"},
