@@ -106,7 +106,7 @@ func TestSalvageOfADiskThatDoesNotRead(t *testing.T) {
 	}{{"", 2, false}, {files[1], 2, false}, {files[2], 1, true}, {files[3], 1, true}} {
 		found, err := Salvage(t.Context(), readonly.New(&failing{FS: disk, file: c.file}), 1)
 		if err != nil || len(found.Committed) != 2 || found.Newest == nil || found.Newest.Number != c.newest ||
-			errors.Is(found.Unread, syscall.EIO) != c.unread {
+			errors.Is(found.Unread, syscall.EACCES) != c.unread {
 			t.Errorf("%s cannot be read: %+v, %v", c.file, found, err)
 		}
 	}
@@ -125,7 +125,7 @@ type failing struct {
 
 func (f *failing) Open(name string) (dirfs.File, error) {
 	if name == f.file {
-		return nil, syscall.EIO
+		return nil, syscall.EACCES
 	}
 	return f.FS.Open(name)
 }

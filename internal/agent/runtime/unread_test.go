@@ -36,7 +36,7 @@ func TestWipedAndADiskFailsForAMoment(t *testing.T) {
 		if x := s.snapshot(); x.Job != nil {
 			t.Errorf("it was made again without the newest checkpoint: %+v\n%s", x.Job, s.story())
 		}
-		if n := strings.Count(s.story(), "cannot be read (input/output error): trying again"); n != 1 {
+		if n := strings.Count(s.story(), "cannot be read (permission denied): trying again"); n != 1 {
 			t.Errorf("it was said %d times\n%s", n, s.story())
 		}
 		s.fails(s.agents[0])

@@ -77,7 +77,7 @@ func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation)
 			found.Newest = &h
 			break
 		}
-		found.Unread = errors.New("input/output error")
+		found.Unread = errors.New("permission denied")
 	}
 	return found, nil
 }
