@@ -32,8 +32,9 @@ func TestANewDoubtMakesACrowd(t *testing.T) {
 		by, about string
 		void      bool
 	}{{"c", "a", false}, {"c", "b", false}, {"a", "c", false}, {"b", "c", false}, {"a", "b", true}} {
-		suspects = append(suspects, membership.Suspicion{Node: x.about, Incarnation: membership.Incarnation(x.about),
-			By: x.by, Watcher: membership.Incarnation(x.by)})
+		suspects = append(suspects,
+			membership.Suspicion{Node: x.about, Incarnation: membership.Incarnation(x.about),
+				By: x.by, Watcher: membership.Incarnation(x.by)})
 		d.View = verdict.Judge(verdict.Records{Members: members, Nodes: nodes, Suspects: suspects},
 			d.evidence, d.limits, now)
 		d.noteCrowd(len(members), now)
@@ -63,8 +64,8 @@ func TestAWatcherThatAccusesLaterIsAsked(t *testing.T) {
 	step := func(after time.Duration, want ...action.Action) {
 		t.Helper()
 		now = now.Add(after)
-		f := &Facts{Now: now, Self: membership.Node{Ref: ref("a")}, Joined: true, Registered: true, Snapshot: snap,
-			World: snap.World}
+		f := &Facts{Now: now, Self: membership.Node{Ref: ref("a")}, Joined: true, Registered: true,
+			Snapshot: snap, World: snap.World}
 		out.Begin(now)
 		d.Judge(f)
 		d.Probe(f, out)

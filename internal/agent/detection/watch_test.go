@@ -26,7 +26,8 @@ func TestSuspicionsOfOneMomentAreOneRequest(t *testing.T) {
 	world := &rendezvous.World{Count: n}
 	for i := range n {
 		name := fmt.Sprintf("n%03d", i)
-		world.Members = append(world.Members, membership.Ref{Node: name, Incarnation: membership.Incarnation(name)})
+		world.Members = append(world.Members,
+			membership.Ref{Node: name, Incarnation: membership.Incarnation(name)})
 	}
 	snap := &rendezvous.Snapshot{Whole: true, World: world}
 	f := &Facts{Now: now, Self: membership.Node{Ref: world.Members[n-1]}, Joined: true, Registered: true,

@@ -14,7 +14,8 @@ import (
 func TestReportsComeTogether(t *testing.T) {
 	events := make(chan event.Event, 16)
 	peers := make(chan event.Signal, 16)
-	in := New(Sources{Behind: func() <-chan struct{} { return nil }, Events: events, Wake: make(chan time.Time),
+	in := New(Sources{Behind: func() <-chan struct{} { return nil }, Events: events,
+		Wake:  make(chan time.Time),
 		Peers: func() <-chan event.Signal { return peers }, Updates: make(chan follow.Update)})
 	defer in.Close()
 	peers <- event.Signal{}

@@ -11,10 +11,12 @@ import (
 // then claims the job like one that saw it, and a later read of the older state does not change
 // that.
 func TestStoreBehindTheDisk(t *testing.T) {
-	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
+		"ok start")
 	done := w.m.Decide(event.StoreBehind{}, w.now)
 	claims := func(done []action.Action) bool {
-		return slices.ContainsFunc(done, func(a action.Action) bool { r, ok := a.(action.Reclaim); return ok && r.Claim.Behind })
+		return slices.ContainsFunc(done,
+			func(a action.Action) bool { r, ok := a.(action.Reclaim); return ok && r.Claim.Behind })
 	}
 	if w.m.State() != StateCut || !claims(done) {
 		t.Errorf("it is %v, and does %v", w.m.State(), done)

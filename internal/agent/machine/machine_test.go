@@ -31,8 +31,8 @@ func replayed(t *testing.T, lines ...string) *teller {
 
 // A request may be answered after the life that asked is over: the next one hears nothing of it.
 func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
-	w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
-		"ok start",
+	w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step",
+		"ok read", "ok start",
 		"proposed 2: b c", "workers gone", "ok close", "after 1s", "enters")
 	if !w.m.is("a2") {
 		t.Fatalf("it is %v, not in its second life", w.m.self.node)
@@ -70,11 +70,13 @@ func TestAnAnswerOfALostJob(t *testing.T) {
 
 // A node that follows its own keys only keeps no whole snapshot, also when one comes late.
 func TestALateWholeSnapshotIsNotKept(t *testing.T) {
-	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
+		"ok start")
 	own := follow.ScopeOwn
 	w.m.keeper.scope, w.m.seen.snap.Whole = &own, false
 	w.m.keeper.nodes, w.m.seen.world.Count, w.m.keeper.lookAgain = 100, 100, w.now.Add(time.Hour)
-	w.m.seen.world.Members = append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, w.m.seen.world.Members...)
+	w.m.seen.world.Members = append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")},
+		w.m.seen.world.Members...)
 	w.rev++
 	w.see(w.copy(), false)
 	if w.m.seen.snap.Whole {
@@ -84,7 +86,8 @@ func TestALateWholeSnapshotIsNotKept(t *testing.T) {
 
 // What an agent remembers of a node is forgotten when the node is gone.
 func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
-	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
+		"ok start")
 	for life := 2; life < 30; life++ {
 		for _, l := range []string{"heard b closed", "ok suspect", "b expires", "after 5s",
 			fmt.Sprintf("proposed %d: a", 2*life), "after 1s", "b joins", "after 1s",
@@ -112,8 +115,8 @@ func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
 
 // It follows everything for as long as its record may be there, and no longer.
 func TestNodeWithoutRecordsFollowsItsOwn(t *testing.T) {
-	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start",
-		"heard b silent", "ok suspect", "heard b again")
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
+		"ok start", "heard b silent", "ok suspect", "heard b again")
 	m := w.m
 	world := *m.seen.world
 	m.keeper.nodes, m.seen.world = 100, &world
@@ -163,10 +166,11 @@ func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
 			"workers can stay", "proposed 3: a c", "unseen")
 		w.s.World.Rollback = x.rollback
 		done := w.m.Decide(event.StoreRead{Update: follow.Update{Snapshot: w.copy()}}, w.now)
-		stays := slices.ContainsFunc(done, func(a action.Action) bool { _, ok := a.(action.PauseWorkers); return ok })
+		stays := slices.ContainsFunc(done,
+			func(a action.Action) bool { _, ok := a.(action.PauseWorkers); return ok })
 		if stays != x.stays {
-			t.Errorf("after a rollback in generation %d the workers of generation 1 stay: %v, want %v", x.rollback,
-				stays, x.stays)
+			t.Errorf("after a rollback in generation %d the workers of generation 1 stay: %v, want %v",
+				x.rollback, stays, x.stays)
 		}
 	}
 }
@@ -174,8 +178,8 @@ func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
 // Workers that wait for their first World hold no state that a rollback could give up: they are handed
 // the World that began with it.
 func TestWorkersThatWaitOutlastARollback(t *testing.T) {
-	w := replayed(t, "job 3 min 2 warm", "b joins", "c joins", "proposed 1: b c", "runs", "enters", "ok start",
-		"workers can stay", "workers left without", "ok warm", "proposed 2: b c a", "unseen")
+	w := replayed(t, "job 3 min 2 warm", "b joins", "c joins", "proposed 1: b c", "runs", "enters",
+		"ok start", "workers can stay", "workers left without", "ok warm", "proposed 2: b c a", "unseen")
 	w.s.World.Rollback = 2
 	done := w.m.Decide(event.StoreRead{Update: follow.Update{Snapshot: w.copy()}}, w.now)
 	for _, a := range done {

@@ -41,7 +41,8 @@ func TestStories(t *testing.T) {
 				return
 			}
 			if got != string(text) {
-				t.Errorf("%s differs (go test ./internal/agent/machine -run TestStories -rewrite writes it anew):\n%s",
+				t.Errorf("%s differs (go test ./internal/agent/machine -run TestStories -rewrite writes it "+
+					"anew):\n%s",
 					file, difference(string(text), got))
 			}
 		})

@@ -62,8 +62,8 @@ type teller struct {
 }
 
 func newTeller() *teller {
-	w := &teller{now: begin, lives: map[string]int{}, kept: map[string]rendezvous.Snapshot{}, wait: map[string]action.Action{},
-		rev: 1}
+	w := &teller{now: begin, lives: map[string]int{}, kept: map[string]rendezvous.Snapshot{},
+		wait: map[string]action.Action{}, rev: 1}
 	w.s = rendezvous.Snapshot{Whole: true, Cluster: 1, Ready: map[string]rendezvous.Ready{},
 		Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
 		Missed: map[membership.Incarnation]bool{}}
@@ -93,8 +93,8 @@ func (w *teller) line(text string) error {
 	}
 	switch f[0] {
 	case "unseen", "keep", "late", "job":
-	case "enters", "ok", "moved", "lost", "worker", "workers", "heard", "peer-generation", "dialled", "renewed", "renewal",
-		"store", "SIGTERM", "SIGINT", "after", "stands":
+	case "enters", "ok", "moved", "lost", "worker", "workers", "heard", "peer-generation", "dialled",
+		"renewed", "renewal", "store", "SIGTERM", "SIGINT", "after", "stands":
 		if w.moved && f[0] != "stands" {
 			w.see(w.copy(), false)
 		}
@@ -150,12 +150,15 @@ func (w *teller) line(text string) error {
 		w.tell(event.Signaled{Signal: event.Signal{Generation: schema.Generation(g)}})
 		return err
 	case "heard":
-		sign := map[string]membership.Sign{"silent": membership.Silent, "closed": membership.ConnectionClosed}[arg(2)]
-		kind := map[string]membership.AnswerKind{"closed": membership.Refused, "again": membership.Same}[arg(2)]
-		w.tell(event.Signaled{Signal: event.Signal{About: w.ref(arg(1)), Sign: sign, Answer: membership.Answer{Kind: kind}}})
+		sign := map[string]membership.Sign{"silent": membership.Silent,
+			"closed": membership.ConnectionClosed}[arg(2)]
+		kind := map[string]membership.AnswerKind{"closed": membership.Refused,
+			"again": membership.Same}[arg(2)]
+		w.tell(event.Signaled{Signal: event.Signal{About: w.ref(arg(1)), Sign: sign,
+			Answer: membership.Answer{Kind: kind}}})
 	case "dialled":
-		kinds := map[string]membership.AnswerKind{"no-answer": membership.NoAnswer, "refused": membership.Refused,
-			"same": membership.Same, "other": membership.Other}
+		kinds := map[string]membership.AnswerKind{"no-answer": membership.NoAnswer,
+			"refused": membership.Refused, "same": membership.Same, "other": membership.Other}
 		kind, ok := kinds[arg(2)]
 		if !ok {
 			return fmt.Errorf("no answer is called %q", arg(2))
@@ -175,7 +178,8 @@ func (w *teller) line(text string) error {
 	case "SIGTERM":
 		w.tell(event.Asked{Leaving: event.Leaving{Reason: membership.Terminated, Status: 75}})
 	case "SIGINT":
-		w.tell(event.Asked{Leaving: event.Leaving{Reason: membership.Interrupted, Status: 130, Now: arg(1) == "again"}})
+		w.tell(event.Asked{Leaving: event.Leaving{Reason: membership.Interrupted, Status: 130,
+			Now: arg(1) == "again"}})
 	case "after", "stands":
 		d, err := time.ParseDuration(f[len(f)-1])
 		if err != nil {
@@ -195,8 +199,8 @@ func (w *teller) begins(f []string) error {
 	if err != nil {
 		return err
 	}
-	w.job = rendezvous.Job{Name: "x", UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: np, Max: np, Exact: true},
-		Slots: 1,
+	w.job = rendezvous.Job{Name: "x", UID: "u", Attempt: 1,
+		Limits: rendezvous.Limits{Min: np, Max: np, Exact: true}, Slots: 1,
 		Base:  scaling.Base{Nodes: np, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, Grace: rendezvous.Seconds(30 * time.Second)}, Rev: 1}
 	for i := 1; i+1 < len(f); i += 2 {
@@ -312,7 +316,8 @@ func (w *teller) refs(nodes []string) (refs []membership.Ref) {
 }
 
 func (w *teller) register(node string) membership.Node {
-	n := membership.Node{Ref: w.ref(node), Attempt: w.job.Attempt, Slots: 1, Rev: w.rev, Lease: store.Lease(w.rev)}
+	n := membership.Node{Ref: w.ref(node), Attempt: w.job.Attempt, Slots: 1, Rev: w.rev,
+		Lease: store.Lease(w.rev)}
 	w.remove(node)
 	w.s.Nodes = append(w.s.Nodes, n)
 	slices.SortFunc(w.s.Nodes, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
@@ -320,7 +325,8 @@ func (w *teller) register(node string) membership.Node {
 }
 
 func (w *teller) remove(node string) {
-	w.s.Nodes = slices.DeleteFunc(slices.Clone(w.s.Nodes), func(n membership.Node) bool { return n.Node == node })
+	w.s.Nodes = slices.DeleteFunc(slices.Clone(w.s.Nodes),
+		func(n membership.Node) bool { return n.Node == node })
 	w.s.Suspects = slices.DeleteFunc(slices.Clone(w.s.Suspects),
 		func(s membership.Suspicion) bool { return s.By == node })
 }
@@ -329,8 +335,9 @@ func (w *teller) remove(node string) {
 func (w *teller) shows(f []string) error {
 	w.s = w.copy()
 	world := w.s.World
-	if world == nil && slices.Contains([]string{"committed", "holds", "runs", "finishing", "done", "failed", "stopped"},
-		f[0]) {
+	if world == nil &&
+		slices.Contains([]string{"committed", "holds", "runs", "finishing", "done", "failed", "stopped"},
+			f[0]) {
 		return errors.New("there is no world")
 	}
 	phase := func(p rendezvous.Phase) { world.Phase, world.Rev = p, w.rev }
@@ -347,12 +354,13 @@ func (w *teller) shows(f []string) error {
 	switch f[0] {
 	case "scaled":
 		np, err := strconv.Atoi(f[1])
-		w.s.Wish.NP, w.s.Wish.Request, w.s.Wish.By, w.s.Wish.Rev = np, fmt.Sprintf("r%d", w.rev), "scale", w.rev
+		w.s.Wish.NP, w.s.Wish.Request, w.s.Wish.By, w.s.Wish.Rev = np, fmt.Sprintf("r%d", w.rev), "scale",
+			w.rev
 		return err
 	case "committed":
 		n, err := strconv.Atoi(f[1])
-		w.s.Head = checkpoint.Head{Number: checkpoint.Number(n), Generation: world.Generation, Holders: w.refs(f[3:]),
-			Rev: w.rev}
+		w.s.Head = checkpoint.Head{Number: checkpoint.Number(n), Generation: world.Generation,
+			Holders: w.refs(f[3:]), Rev: w.rev}
 		return err
 	case "proposed":
 		g, err := strconv.Atoi(strings.TrimSuffix(f[1], ":"))
@@ -363,12 +371,13 @@ func (w *teller) shows(f []string) error {
 		}
 		next := rendezvous.World{UID: "u", Generation: schema.Generation(g), Attempt: w.job.Attempt,
 			Phase: rendezvous.Forming, Count: len(rest),
-			Members: w.refs(rest), Leavers: w.refs(leavers), Slots: 1, Request: w.s.Wish.Request, NP: w.s.Wish.NP}
+			Members: w.refs(rest), Leavers: w.refs(leavers), Slots: 1, Request: w.s.Wish.Request,
+			NP: w.s.Wish.NP}
 		w.next(next)
 		return err
 	case "holds":
-		h := rendezvous.Hold{Why: rendezvous.Why(f[1]), Present: len(w.s.Nodes), Text: strings.Join(f[2:], " "),
-			Cause: rendezvous.CauseNodeLost}
+		h := rendezvous.Hold{Why: rendezvous.Why(f[1]), Present: len(w.s.Nodes),
+			Text: strings.Join(f[2:], " "), Cause: rendezvous.CauseNodeLost}
 		if h.Why == rendezvous.Saving {
 			h.Planned, h.Reason, h.Text, h.Cause = true, f[2], strings.Join(f[3:], " "), rendezvous.CauseScale
 		}
@@ -389,8 +398,8 @@ func (w *teller) shows(f []string) error {
 		return nil
 	case "done", "failed", "stopped":
 		phase(rendezvous.Phase(f[0]))
-		world.Outcome = &rendezvous.Outcome{Code: map[string]int{"failed": 1, "stopped": 93}[f[0]], Source: "elastic",
-			Message: "it says so"}
+		world.Outcome = &rendezvous.Outcome{Code: map[string]int{"failed": 1, "stopped": 93}[f[0]],
+			Source: "elastic", Message: "it says so"}
 		return nil
 	}
 	node, verb := f[0], f[1]
@@ -408,7 +417,8 @@ func (w *teller) shows(f []string) error {
 		w.s.Left = append(w.s.Left, membership.Left{Node: node, Incarnation: w.ref(node).Incarnation,
 			Reason: membership.Terminated})
 	case "ready":
-		r := rendezvous.Ready{Incarnation: w.ref(node).Incarnation, Host: node, Ports: []int{1, 2}, Rev: w.rev}
+		r := rendezvous.Ready{Incarnation: w.ref(node).Incarnation, Host: node, Ports: []int{1, 2},
+			Rev: w.rev}
 		if len(f) > 3 {
 			d, err := time.ParseDuration(f[3])
 			if err != nil {
@@ -418,11 +428,12 @@ func (w *teller) shows(f []string) error {
 		}
 		w.s.Ready[node] = r
 	case "saved":
-		w.s.Exits[node] = rendezvous.Exit{Incarnation: w.ref(node).Incarnation, Codes: []*int{nil}, Planned: true,
-			Rev: w.rev}
+		w.s.Exits[node] = rendezvous.Exit{Incarnation: w.ref(node).Incarnation, Codes: []*int{nil},
+			Planned: true, Rev: w.rev}
 	case "exits":
 		code, err := strconv.Atoi(f[2])
-		w.s.Exits[node] = rendezvous.Exit{Incarnation: w.ref(node).Incarnation, Codes: []*int{&code}, Rev: w.rev}
+		w.s.Exits[node] = rendezvous.Exit{Incarnation: w.ref(node).Incarnation, Codes: []*int{&code},
+			Rev: w.rev}
 		return err
 	case "fails":
 		code, err := strconv.Atoi(f[2])
@@ -448,8 +459,8 @@ func (w *teller) shows(f []string) error {
 func (w *teller) next(next rendezvous.World) {
 	next.Rev = w.rev
 	w.s.World, w.s.Fence = &next, next.Generation
-	w.s.Ready, w.s.Exits, w.s.Failure, w.s.Progress = map[string]rendezvous.Ready{}, map[string]rendezvous.Exit{}, nil,
-		nil
+	w.s.Ready, w.s.Exits, w.s.Failure, w.s.Progress = map[string]rendezvous.Ready{},
+		map[string]rendezvous.Exit{}, nil, nil
 	w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool {
 		return next.Rank(membership.Ref{Node: s.Node, Incarnation: s.Incarnation}) < 0
 	})
@@ -516,7 +527,8 @@ func (w *teller) ends(slot string, err error) error {
 			return nil
 		}
 		w.s = w.copy()
-		r := rendezvous.Ready{Incarnation: w.m.self.node.Incarnation, Host: "a", Ports: []int{1, 2}, Rev: w.rev}
+		r := rendezvous.Ready{Incarnation: w.m.self.node.Incarnation, Host: "a", Ports: []int{1, 2},
+			Rev: w.rev}
 		if !a.Idle.IsZero() {
 			r.AfterMS = new(w.now.Sub(a.Idle).Milliseconds())
 		}
@@ -574,7 +586,8 @@ func (w *teller) ends(slot string, err error) error {
 			w.s = w.copy()
 			w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool {
 				return s.By == "a" &&
-					slices.ContainsFunc(a.Suspicions, func(x membership.Withdrawal) bool { return s.Node == x.Node })
+					slices.ContainsFunc(a.Suspicions,
+						func(x membership.Withdrawal) bool { return s.Node == x.Node })
 			})
 			w.moved = true
 		}
@@ -583,7 +596,8 @@ func (w *teller) ends(slot string, err error) error {
 		if err == nil {
 			w.s = w.copy()
 			w.remove("a")
-			w.s.Left = append(w.s.Left, membership.Left{Node: "a", Incarnation: a.Me.Incarnation, Reason: a.Why})
+			w.s.Left = append(w.s.Left,
+				membership.Left{Node: "a", Incarnation: a.Me.Incarnation, Reason: a.Why})
 			w.moved = true
 		}
 		w.tell(event.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: err})
@@ -620,7 +634,8 @@ func (w *teller) apply(step plan.Step, idle time.Duration) {
 	case plan.Finish:
 		w.s.World.Phase = rendezvous.Finishing
 	case plan.End:
-		w.s.World.Phase, w.s.World.Hold, w.s.World.Outcome, w.s.World.Ledger = p.Phase, nil, &p.Outcome, p.Ledger
+		w.s.World.Phase, w.s.World.Hold, w.s.World.Outcome, w.s.World.Ledger = p.Phase, nil, &p.Outcome,
+			p.Ledger
 	}
 	w.s.World.Rev = w.rev
 }

@@ -92,10 +92,11 @@ func (w *teller) does(a action.Action) {
 		if a.Unprepared {
 			late = ", the checkpoint is brought first"
 		}
-		do("start", "start the workers of generation %d, rank %d of %d%s", a.World.Generation, a.Rank, a.World.Count,
-			late)
+		do("start", "start the workers of generation %d, rank %d of %d%s", a.World.Generation, a.Rank,
+			a.World.Count, late)
 	case action.ContinueWorkers:
-		do("start", "hand generation %d to the workers, rank %d of %d", a.World.Generation, a.Rank, a.World.Count)
+		do("start", "hand generation %d to the workers, rank %d of %d", a.World.Generation, a.Rank,
+			a.World.Count)
 	case action.PauseWorkers:
 		do("", "have the workers leave generation %d", a.Generation)
 	case action.HaltWorkers:
@@ -116,7 +117,8 @@ func (w *teller) does(a action.Action) {
 	case action.ReportExit:
 		do("exit", "report the exit of generation %d: %s", a.World.Generation, codes(a.Exit))
 	case action.ReportFailures:
-		do("failure", "report the failure of generation %d: exit code %d", a.World.Generation, a.Failures[0].Code)
+		do("failure", "report the failure of generation %d: exit code %d", a.World.Generation,
+			a.Failures[0].Code)
 	case action.PublishTiming:
 		do("", "tell where the time of generation %d went: %s", a.World.Generation, a.Timing)
 	case action.Probe:
@@ -229,7 +231,8 @@ func step(s plan.Step) string {
 	}
 	switch s := s.(type) {
 	case plan.Propose:
-		text := lives(fmt.Sprintf("propose generation %d (%s):", s.World.Generation, s.World.Cause), s.World.Members) +
+		text := lives(fmt.Sprintf("propose generation %d (%s):", s.World.Generation, s.World.Cause),
+			s.World.Members) +
 			lives("; leaving", s.World.Leavers) + lives("; evicts", lost(s.Evicted)) +
 			lives("; without", lost(s.Dropped))
 		if s.World.Resume != nil {

@@ -31,7 +31,8 @@ func TestTwoJoinOneIsKilledAndComesBack(t *testing.T) {
 // A frozen node of three is found by its two watchers, a frozen node of two by its watcher and the
 // store: long before the window in which an absent node may come back.
 func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
-	for np, limit := range map[string]time.Duration{"2": 3 * time.Second, "3": 3 * time.Second, "4": 3 * time.Second} {
+	for np, limit := range map[string]time.Duration{"2": 3 * time.Second, "3": 3 * time.Second,
+		"4": 3 * time.Second} {
 		t.Run(np, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSim(t, np, 1)
@@ -77,11 +78,12 @@ func TestANodeCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
 						}
 					}
 					set(true)
-					s.until("the others have a generation without it", 3*time.Second, func(x rendezvous.Snapshot) bool {
-						w := x.World
-						return w.Generation == 2 && w.Count == n-1 && !slices.ContainsFunc(w.Members,
-							func(r membership.Ref) bool { return r.Node == off })
-					})
+					s.until("the others have a generation without it", 3*time.Second,
+						func(x rendezvous.Snapshot) bool {
+							w := x.World
+							return w.Generation == 2 && w.Count == n-1 && !slices.ContainsFunc(w.Members,
+								func(r membership.Ref) bool { return r.Node == off })
+						})
 					s.until("that runs", 5*time.Second, s.running(2, n-1))
 					time.Sleep(20 * time.Second)
 					set(false)
@@ -129,8 +131,8 @@ func TestCutsInsideAreNoLoss(t *testing.T) {
 					set(nil)
 					time.Sleep(20 * time.Second)
 					if x := s.snapshot(); !s.running(1, n)(x) || len(x.Suspects) > 0 {
-						t.Errorf("generation %d is %s, in doubt: %v\n%s", x.World.Generation, x.World.Phase, x.Suspects,
-							s.story())
+						t.Errorf("generation %d is %s, in doubt: %v\n%s", x.World.Generation, x.World.Phase,
+							x.Suspects, s.story())
 					}
 					s.finish()
 				})
@@ -233,11 +235,13 @@ func TestLostSpareIsReportedOnce(t *testing.T) {
 		}
 		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
 		killed, frozen, left := s.start("d"), s.start("e"), s.start("f")
-		s.until("there are spares", 5*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 6 })
+		s.until("there are spares", 5*time.Second,
+			func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 6 })
 		killed.kill()
 		frozen.freeze()
 		left.signals <- syscall.SIGTERM
-		s.until("two are told", 15*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Missed) == 2 })
+		s.until("two are told", 15*time.Second,
+			func(x rendezvous.Snapshot) bool { return len(x.Missed) == 2 })
 		time.Sleep(20 * time.Second)
 		frozen.thaw()
 		s.until("it is back", 5*time.Second, func(x rendezvous.Snapshot) bool { return x.Node("e") != nil })

@@ -78,7 +78,8 @@ func TestTheLockOfADyingAgentIsWaitedFor(t *testing.T) {
 					return
 				}
 				<-a.done
-				if taken := (*refusal.NameTaken)(nil); !errors.As(a.result.Err, &taken) || a.result.Status != 1 {
+				if taken := (*refusal.NameTaken)(nil); !errors.As(a.result.Err, &taken) ||
+					a.result.Status != 1 {
 					t.Errorf("it ended with %+v\n%s", a.result, s.story())
 				}
 			})
@@ -114,7 +115,8 @@ func TestRefusedNodeLeaves(t *testing.T) {
 		s.mu.Lock()
 		c.cut = true
 		s.mu.Unlock()
-		s.until("c is dropped", 60*time.Second, func(x rendezvous.Snapshot) bool { return x.Node("c") == nil })
+		s.until("c is dropped", 60*time.Second,
+			func(x rendezvous.Snapshot) bool { return x.Node("c") == nil })
 		time.Sleep(10 * time.Second)
 		c.signals <- syscall.SIGTERM
 		time.Sleep(5 * time.Second)

@@ -72,7 +72,8 @@ func TestGarbageForSeconds(t *testing.T) {
 			}
 			s.until("generation 1 runs", 10*time.Second, s.running(1, 3))
 			random, client := rand.New(rand.NewPCG(seed, seed)), s.etcd.Client("outside")
-			put := func(e store.Entry, value []byte) { // on its lease or on none, unless the job wrote it since
+			// on its lease or on none, unless the job wrote it since
+			put := func(e store.Entry, value []byte) {
 				lease := []store.Lease{0, e.Lease}[random.IntN(2)]
 				_, err := client.Txn(t.Context(), store.Txn{If: []store.Guard{store.Unchanged(e.Key, e.Rev)},
 					Then: []store.Write{store.PutLeased(e.Key, value, lease)}})
@@ -94,7 +95,8 @@ func TestGarbageForSeconds(t *testing.T) {
 					put(struck, now.Value)
 					time.Sleep(s.between(10, 4000))
 					if !s.running(1, 3)(s.snapshot()) {
-						t.Errorf("damage %d of %s, %.300q: the workers stopped\n%s", i, e.Key, value, s.story())
+						t.Errorf("damage %d of %s, %.300q: the workers stopped\n%s", i, e.Key, value,
+							s.story())
 						s.killAll()
 						return
 					}

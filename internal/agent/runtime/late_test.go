@@ -21,7 +21,8 @@ func TestNodeThatComesLateOffersWhatItKnows(t *testing.T) {
 		s.up("b")
 		s.runs(time.Minute)
 		old := s.etcd.Backup()
-		s.until("three saves are committed", time.Minute, func(x rendezvous.Snapshot) bool { return x.Head.Number >= 3 })
+		s.until("three saves are committed", time.Minute,
+			func(x rendezvous.Snapshot) bool { return x.Head.Number >= 3 })
 		uid, late := s.snapshot().Job.UID, checkpoint.Head{}
 		s.lose("set back", func() {
 			late = s.snapshot().Head
@@ -34,7 +35,8 @@ func TestNodeThatComesLateOffersWhatItKnows(t *testing.T) {
 		s.runs(time.Minute)
 		s.up("b")
 		s.until("it is offered", 2*time.Minute, func(x rendezvous.Snapshot) bool {
-			return slices.ContainsFunc(x.History, func(h checkpoint.Head) bool { return h.Offered && h.Manifest == late.Manifest })
+			return slices.ContainsFunc(x.History,
+				func(h checkpoint.Head) bool { return h.Offered && h.Manifest == late.Manifest })
 		})
 		if now := s.snapshot(); now.Job.UID != uid {
 			t.Errorf("the job was made again: %+v\n%s", now.Job, s.story())
@@ -48,7 +50,8 @@ func TestNodeThatComesLateOffersWhatItKnows(t *testing.T) {
 // The store is set back while one node is down and the other one is cut from it. The node that comes
 // back remembers more than the store: that its partner answers is no sign that the job goes on from there.
 func TestMemberThatIsCutFromTheStoreDoesNotGoOn(t *testing.T) {
-	for _, back := range []time.Duration{time.Second, 5 * time.Second} { // the registration of a is there, or ended
+	// the registration of a is there, or ended
+	for _, back := range []time.Duration{time.Second, 5 * time.Second} {
 		t.Run(back.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFaulty(t, seedOf(5), someFaults())
@@ -56,7 +59,8 @@ func TestMemberThatIsCutFromTheStoreDoesNotGoOn(t *testing.T) {
 				s.up("b")
 				s.runs(time.Minute)
 				old := s.etcd.Backup()
-				s.until("three saves are committed", time.Minute, func(x rendezvous.Snapshot) bool { return x.Head.Number >= 3 })
+				s.until("three saves are committed", time.Minute,
+					func(x rendezvous.Snapshot) bool { return x.Head.Number >= 3 })
 				s.at["b"].kill()
 				s.keepStoreFrom(s.at["a"], true)
 				s.lose("set back", func() { s.restore(old, true) })
@@ -83,7 +87,8 @@ func TestNodeThatComesToAJobThatCannotGoOn(t *testing.T) {
 		s.up("a")
 		s.up("b")
 		s.runs(time.Minute)
-		s.until("a save is committed", time.Minute, func(x rendezvous.Snapshot) bool { return x.Head.Number > 0 })
+		s.until("a save is committed", time.Minute,
+			func(x rendezvous.Snapshot) bool { return x.Head.Number > 0 })
 		old, uid := s.etcd.Backup(), s.snapshot().Job.UID
 		s.until("its record is removed", time.Minute, func(x rendezvous.Snapshot) bool {
 			return !slices.ContainsFunc(x.History, func(h checkpoint.Head) bool { return h.Number == 1 })
@@ -104,7 +109,8 @@ func TestNodeThatComesToAJobThatCannotGoOn(t *testing.T) {
 		s.up("a")
 		s.up("b")
 		s.runs(25 * time.Second)
-		if now := s.snapshot(); !now.Job.Follows(uid) || now.Head.Step == nil || *now.Head.Step < *newest.Step {
+		if now := s.snapshot(); !now.Job.Follows(uid) || now.Head.Step == nil ||
+			*now.Head.Step < *newest.Step {
 			t.Errorf("%+v goes on from %+v, the newest was %+v\n%s", now.Job, now.Head, newest, s.story())
 		}
 		s.stop()

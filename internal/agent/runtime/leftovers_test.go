@@ -26,7 +26,8 @@ func TestAStaleRecordOfSavingIsNotWaitedFor(t *testing.T) {
 		}
 		at[members[1].Node].stuck.close = true // it never says that it saved
 		s.scale(1)
-		s.until("one goes on alone", 3*time.Minute, func(x rendezvous.Snapshot) bool { return x.World.Generation == 2 })
+		s.until("one goes on alone", 3*time.Minute,
+			func(x rendezvous.Snapshot) bool { return x.World.Generation == 2 })
 		s.finish()
 	})
 }
@@ -41,7 +42,8 @@ func TestRecordsOfTheDeadAreRemoved(t *testing.T) {
 		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
 		var then []store.Write
 		for _, node := range []string{"b", "old", "older"} {
-			then = append(then, store.Put(job.Doing(node), schema.Encode(rendezvous.Activity{Kind: "saving"})),
+			then = append(then,
+				store.Put(job.Doing(node), schema.Encode(rendezvous.Activity{Kind: "saving"})),
 				store.Put(job.Warm(node), schema.Encode(rendezvous.WarmWorkers{Count: 1})),
 				store.Put(job.Held(node), schema.Encode([]checkpoint.Number{1})))
 		}

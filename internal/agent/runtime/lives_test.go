@@ -104,11 +104,12 @@ func TestANodeThatMovedJoinsAtItsNewAddress(t *testing.T) {
 				c.cut = false
 				s.mu.Unlock()
 				c.client.Cut(false)
-				s.until("a world runs with its new address", 30*time.Second, func(x rendezvous.Snapshot) bool {
-					return s.running(0, 3)(x) &&
-						slices.ContainsFunc(x.World.Members,
-							func(r membership.Ref) bool { return r.Address == "c-moved:1" })
-				})
+				s.until("a world runs with its new address", 30*time.Second,
+					func(x rendezvous.Snapshot) bool {
+						return s.running(0, 3)(x) &&
+							slices.ContainsFunc(x.World.Members,
+								func(r membership.Ref) bool { return r.Address == "c-moved:1" })
+					})
 				s.finish()
 			})
 		})
@@ -119,7 +120,8 @@ func TestANodeThatMovedJoinsAtItsNewAddress(t *testing.T) {
 // with their leases, or came too late: it is written again, also where the node itself finds the
 // store.
 func TestSuspicionsOutliveLeases(t *testing.T) {
-	for name, before := range map[string]time.Duration{"written": 1300 * time.Millisecond, "on its way": -time.Second} {
+	for name, before := range map[string]time.Duration{"written": 1300 * time.Millisecond,
+		"on its way": -time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSim(t, "2:3", 1)

@@ -28,7 +28,8 @@ func twoTrain(t *testing.T, seed uint64, disturb func(s *sim, b *simAgent)) {
 		disturb(s, b)
 		time.Sleep(30 * time.Second)
 		if x := s.snapshot(); !s.running(1, 2)(x) || len(x.Suspects) > 0 {
-			t.Errorf("generation %d is %s, in doubt: %v\n%s", x.World.Generation, x.World.Phase, x.Suspects, s.story())
+			t.Errorf("generation %d is %s, in doubt: %v\n%s", x.World.Generation, x.World.Phase, x.Suspects,
+				s.story())
 		}
 		s.finish()
 	})
@@ -47,7 +48,8 @@ func (s *sim) separate(apart bool) {
 // answer is over, at whatever moment that is.
 func TestAPauseOfOneOfTwoIsNoLoss(t *testing.T) {
 	for seed := range uint64(13) {
-		for _, pause := range []time.Duration{500 * time.Millisecond, 1100 * time.Millisecond, 1700 * time.Millisecond} {
+		for _, pause := range []time.Duration{500 * time.Millisecond, 1100 * time.Millisecond,
+			1700 * time.Millisecond} {
 			t.Run(fmt.Sprintf("%s/%d", pause, seed), func(t *testing.T) {
 				twoTrain(t, seed, func(_ *sim, b *simAgent) {
 					b.freeze()
@@ -62,7 +64,8 @@ func TestAPauseOfOneOfTwoIsNoLoss(t *testing.T) {
 // Two nodes do not reach each other, and meanwhile the store stands still: for less than their
 // leases, at whatever moment. Neither takes the other for gone because its answer comes late.
 func TestACutOfTwoAndASlowStoreAreNoLoss(t *testing.T) {
-	for _, span := range []time.Duration{300 * time.Millisecond, 900 * time.Millisecond, 1500 * time.Millisecond} {
+	for _, span := range []time.Duration{300 * time.Millisecond, 900 * time.Millisecond,
+		1500 * time.Millisecond} {
 		for at := 800 * time.Millisecond; at < 2500*time.Millisecond; at += 100 * time.Millisecond {
 			t.Run(fmt.Sprintf("%s after %s", span, at), func(t *testing.T) {
 				twoTrain(t, 1, func(s *sim, _ *simAgent) {
@@ -120,7 +123,8 @@ func TestAReadThatComesLateProvesNoSilence(t *testing.T) {
 				a.client.Fates(func(memory.Op) memory.Fate { return memory.Fate{Delay: late} })
 				l := newLoop(a.cfg, Deps{Store: a.client, Workers: a, Peers: (*simPeers)(a)})
 				about := membership.Ref{Node: "b", Incarnation: "b1", Address: "b:1"}
-				e := l.awaitAnswer(t.Context(), action.AwaitAnswer{About: about, Lease: lease, Suspicion: suspicion})
+				e := l.awaitAnswer(t.Context(),
+					action.AwaitAnswer{About: about, Lease: lease, Suspicion: suspicion})
 				if got := e.(event.Awaited).Err; (got == nil) != proves {
 					t.Errorf("it says %v", got)
 				}

@@ -33,7 +33,8 @@ func TestOtherProgramIsRefused(t *testing.T) {
 			c := s.makeAgentOf("c", "other.py")
 			c.cfg.OtherProgram = true
 			s.run(c)
-			s.until("c is here", 5*time.Second, func(x rendezvous.Snapshot) bool { return x.Node("c") != nil })
+			s.until("c is here", 5*time.Second,
+				func(x rendezvous.Snapshot) bool { return x.Node("c") != nil })
 		}},
 		"the node that ran it is this one":     {node: "a", before: func(s *sim) { s.agents[0].kill() }},
 		"the node that ran it does not answer": {node: "b", before: func(s *sim) { s.agents[0].kill() }},
@@ -68,7 +69,8 @@ func TestOtherProgramIsRefused(t *testing.T) {
 					return
 				}
 				<-b.done
-				if refused, ok := errors.AsType[*refusal.OtherProgram](b.result.Err); !ok || refused.Error() != c.want ||
+				if refused, ok := errors.AsType[*refusal.OtherProgram](b.result.Err); !ok ||
+					refused.Error() != c.want ||
 					refused.Node != "a" || !refused.NodeRunsRan || b.result.Status != 2 {
 					t.Errorf("it ended with %+v\n%s", b.result, s.story())
 				}

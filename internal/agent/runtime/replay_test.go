@@ -28,7 +28,8 @@ func TestReplay(t *testing.T) {
 
 // replays plays the story of a seed on one processor, and on more.
 func replays(t *testing.T, seed uint64, play func(*testing.T, uint64) *sim) {
-	temporary := regexp.MustCompile(`tmp/\d+`) // two files that are made in one moment may get each other's number
+	// two files that are made in one moment may get each other's number
+	temporary := regexp.MustCompile(`tmp/\d+`)
 	var first string
 	for _, procs := range []int{1, 2, 4} {
 		was := runtime.GOMAXPROCS(procs)
@@ -51,7 +52,8 @@ func firstDifference(a, b string) string {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(x), len(y)) {
 		if x[i] != y[i] {
-			return strings.Join(x[max(0, i-12):i+12], "\n") + "\n---\n" + strings.Join(y[max(0, i-12):i+12], "\n")
+			return strings.Join(x[max(0, i-12):i+12], "\n") + "\n---\n" +
+				strings.Join(y[max(0, i-12):i+12], "\n")
 		}
 	}
 	return "one is longer"

@@ -13,7 +13,8 @@ import (
 // its ends find them in several steps, and those that decide wait for these. One proposal deletes as many
 // of the suspicions as fit; the nodes that wrote the others take them back at once.
 func TestARowOfNeighboursIsOneLoss(t *testing.T) {
-	for _, c := range []struct{ n, from, row int }{{4, 1, 2}, {30, 10, 3}, {40, 10, 16}, {40, 0, 12}, {40, 35, 10}, {150, 20, 100}} {
+	for _, c := range []struct{ n, from, row int }{{4, 1, 2}, {30, 10, 3}, {40, 10, 16}, {40, 0, 12},
+		{40, 35, 10}, {150, 20, 100}} {
 		t.Run(fmt.Sprintf("%d of %d from rank %d", c.row, c.n, c.from), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSim(t, fmt.Sprintf("1:%d", c.n), 1)

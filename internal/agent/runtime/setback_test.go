@@ -44,13 +44,14 @@ func (s *wiped) goesOn(g schema.Generation, n int, limit time.Duration) {
 	was := s.last
 	acked := s.acked[was]
 	s.until("it runs again above what was seen", limit, func(x rendezvous.Snapshot) bool {
-		return x.Job != nil && x.Job.Follows(was) && x.World != nil && x.World.Generation > g && s.running(0, n)(x)
+		return x.Job != nil && x.Job.Follows(was) && x.World != nil && x.World.Generation > g &&
+			s.running(0, n)(x)
 	})
 	snap := s.snapshot()
 	if acked.Number > 0 && (snap.World.Resume == nil || snap.Head.Manifest != acked.Manifest ||
 		snap.Head.Number <= acked.Number) {
-		s.t.Errorf("checkpoint %d was acknowledged; head %+v, world resumes from %+v\n%s", acked.Number, snap.Head,
-			snap.World.Resume, s.story())
+		s.t.Errorf("checkpoint %d was acknowledged; head %+v, world resumes from %+v\n%s", acked.Number,
+			snap.Head, snap.World.Resume, s.story())
 	}
 }
 
@@ -195,7 +196,8 @@ func TestSetBackOnceMoreWhileItIsClaimed(t *testing.T) {
 		time.Sleep(time.Second)
 		nodes[1].kill()
 		s.setBack(old, true)
-		s.until("it is claimed", 2*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 })
+		s.until("it is claimed", 2*time.Second,
+			func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 })
 		s.start("c")
 		time.Sleep(2 * time.Second)
 		s.setBack(old, true)
@@ -330,7 +332,8 @@ func TestSetBackAndTheCopyIsOfTheFormerJob(t *testing.T) {
 		}
 		g := s.snapshot().World.Generation
 		s.setBack(s.etcd.Backup(), false)
-		s.until("it is claimed", 2*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Claims) == 2 })
+		s.until("it is claimed", 2*time.Second,
+			func(x rendezvous.Snapshot) bool { return len(x.Claims) == 2 })
 		s.start(away.name)
 		s.goesOn(g, 3, 2*time.Minute)
 		s.end()
@@ -344,7 +347,8 @@ func TestWipedAndACopyIsOnASpare(t *testing.T) {
 		s := newWiped(t, "2", 1)
 		s.trains("b", "c")
 		s.start("a")
-		s.until("the spare is here", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 3 })
+		s.until("the spare is here", 30*time.Second,
+			func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 3 })
 		time.Sleep(5 * time.Second)
 		s.commit()
 		zero := s.snapshot().World.Members[0].Node
@@ -414,7 +418,8 @@ func TestANumberIsNotGivenTwice(t *testing.T) {
 		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
 		proposed := make(chan struct{}, 1)
 		a.client.Fates(func(op memory.Op) memory.Fate {
-			if !slices.ContainsFunc(op.Txn.Then, func(w store.Write) bool { return w.Key == s.job.Name.Fence() }) {
+			if !slices.ContainsFunc(op.Txn.Then,
+				func(w store.Write) bool { return w.Key == s.job.Name.Fence() }) {
 				return memory.Fate{}
 			}
 			select {
@@ -424,7 +429,8 @@ func TestANumberIsNotGivenTwice(t *testing.T) {
 			return memory.Fate{Mute: true}
 		})
 		<-proposed
-		s.until("generation 2 is proposed", time.Second, func(x rendezvous.Snapshot) bool { return x.Fence == 2 })
+		s.until("generation 2 is proposed", time.Second,
+			func(x rendezvous.Snapshot) bool { return x.Fence == 2 })
 		a.kill()
 		s.wipe()
 		s.start("a")

@@ -67,7 +67,8 @@ func (s *faulty) doneWell() {
 	}
 	here := s.commits[len(s.commits)-1].nodes // a node that was away took no copy
 	if holders < min(2, here) {
-		s.wrongf("the job is done, and %d of the %d machines that were here have its last checkpoint", holders, here)
+		s.wrongf("the job is done, and %d of the %d machines that were here have its last checkpoint",
+			holders, here)
 	}
 }
 

@@ -32,7 +32,8 @@ func someFaults() mix {
 func everyFault() mix {
 	return mix{layouts: slices.Concat(layouts, []layout{layoutTold, layoutTold}), rare: true,
 		faults: slices.Concat(storeFaults(), nodeFaults(),
-			[]fault{{2, true, (*faulty).diesUnheard}, {2, true, (*faulty).comesAlone}, {2, true, (*faulty).cutPair}},
+			[]fault{{2, true, (*faulty).diesUnheard}, {2, true, (*faulty).comesAlone},
+				{2, true, (*faulty).cutPair}},
 			workerFaults())}
 }
 

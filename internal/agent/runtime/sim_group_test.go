@@ -87,11 +87,13 @@ func (s *sim) checkStart(a *simAgent, st action.Start) {
 			}
 			old := g.Start.World
 			if b.node == a.node && b.host == a.host && !g.paused {
-				s.wrongf("G4: %s starts generation %d beside its worker of %d", a.label(), w.Generation, old.Generation)
-			}
-			if !g.paused && old.Generation < w.Generation && registered[old.Members[g.Start.Rank].Incarnation] {
-				s.wrongf("G4: %s starts generation %d while registered %s runs %d", a.label(), w.Generation, b.label(),
+				s.wrongf("G4: %s starts generation %d beside its worker of %d", a.label(), w.Generation,
 					old.Generation)
+			}
+			if !g.paused && old.Generation < w.Generation &&
+				registered[old.Members[g.Start.Rank].Incarnation] {
+				s.wrongf("G4: %s starts generation %d while registered %s runs %d", a.label(), w.Generation,
+					b.label(), old.Generation)
 			}
 		}
 	}

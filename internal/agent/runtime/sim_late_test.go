@@ -17,7 +17,8 @@ func (s *sim) lateCommits() {
 	var newest checkpoint.Number
 	for _, c := range s.etcd.History(0) {
 		// A proposal that goes back on purpose gives an older checkpoint a number.
-		proposed := slices.ContainsFunc(c.Events, func(e store.Event) bool { return e.Key == s.job.Name.Fence() })
+		proposed := slices.ContainsFunc(c.Events,
+			func(e store.Event) bool { return e.Key == s.job.Name.Fence() })
 		for _, e := range c.Events {
 			switch {
 			case e.Deleted:
@@ -33,7 +34,8 @@ func (s *sim) lateCommits() {
 					s.t.Fatal(err)
 				}
 				if h.Number > newest && !proposed && h.Generation < fence {
-					s.wrongf("G2: checkpoint %d of generation %d is committed after generation %d was proposed", h.Number,
+					s.wrongf("G2: checkpoint %d of generation %d is committed after generation %d was "+
+						"proposed", h.Number,
 						h.Generation, fence)
 				}
 				newest = h.Number

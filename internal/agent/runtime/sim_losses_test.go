@@ -158,5 +158,6 @@ func (s *sim) allKnewMore(w *rendezvous.World) {
 			return
 		}
 	}
-	s.wrongf("generation %d goes on from an older state of the store, and all of its nodes knew more", w.Generation)
+	s.wrongf("generation %d goes on from an older state of the store, and all of its nodes knew more",
+		w.Generation)
 }

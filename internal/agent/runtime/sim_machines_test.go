@@ -40,8 +40,9 @@ func (s *faulty) loseDisk(a *simAgent) {
 	s.machines = append(s.machines, lostMachine{ref: ref, generation: snap.Fence})
 	s.hosts[a.name] = &simHost{id: a.name + "-new", locked: map[string]*simAgent{},
 		seen:   map[string]schema.Generation{},
-		memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{},
-		kept: newKeptDisk()}
+		memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{},
+		salvaged: map[string]schema.UID{},
+		kept:     newKeptDisk()}
 }
 
 // insist is what an operator does with `elastic ckpt restore` when the nodes have waited for a machine

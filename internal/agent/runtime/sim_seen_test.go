@@ -176,7 +176,8 @@ func (s *sim) finish() {
 			if e.Deleted && e.Key == s.job.Name.Job() { // removed: what comes after it is another job
 				worlds, last = map[schema.Generation]rendezvous.World{}, rendezvous.World{}
 			}
-			if e.Deleted && e.Key == s.job.Name.World() { // made again: the books begin anew, above every generation
+			// made again: the books begin anew, above every generation
+			if e.Deleted && e.Key == s.job.Name.World() {
 				last.Ledger.Lost, before.Ledger.Lost = 0, 0
 			}
 			if e.Deleted || e.Key != s.job.Name.World() {
@@ -196,7 +197,8 @@ func (s *sim) finish() {
 				s.wrongf("G8: the done job turned %s", w.Phase)
 			}
 			if lo, hi := s.sizes(w); w.Count < lo || w.Count > hi {
-				s.wrongf("G1: generation %d has %d nodes, and may have %d to %d", w.Generation, w.Count, lo, hi)
+				s.wrongf("G1: generation %d has %d nodes, and may have %d to %d", w.Generation, w.Count, lo,
+					hi)
 			}
 			seen := map[string]bool{}
 			for _, m := range w.Members {

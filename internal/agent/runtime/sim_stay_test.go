@@ -92,11 +92,12 @@ func (g *simGroup) Continue(_ context.Context, st action.Start) error {
 		st.World.Count)
 	s.checkStart(g.a, st)
 	if st.World.Generation <= g.Start.World.Generation {
-		s.wrongf("G4: %s goes from generation %d to %d", g.a.label(), g.Start.World.Generation, st.World.Generation)
+		s.wrongf("G4: %s goes from generation %d to %d", g.a.label(), g.Start.World.Generation,
+			st.World.Generation)
 	}
 	if !g.Start.Waits && st.World.Rollback > g.Start.World.Generation { // those that wait have no state
-		s.wrongf("%s takes the state of generation %d beyond the rollback of %d", g.a.label(), g.Start.World.Generation,
-			st.World.Rollback)
+		s.wrongf("%s takes the state of generation %d beyond the rollback of %d", g.a.label(),
+			g.Start.World.Generation, st.World.Rollback)
 	}
 	if g.Start.Waits {
 		s.first++

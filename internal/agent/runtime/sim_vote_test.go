@@ -38,14 +38,16 @@ func newStayers(s *faulty) *stayers {
 // held.
 func (v *stayers) join(g *simGroup) {
 	if g.stay == stayNot && g.asked == nil {
-		g.stay = []stayKind{stayNot, stayWell, stayWell, stayWell, staySilent, stayLiar, stayBroken}[v.rng.IntN(7)]
+		g.stay = []stayKind{stayNot, stayWell, stayWell, stayWell, staySilent, stayLiar,
+			stayBroken}[v.rng.IntN(7)]
 	}
 	if g.asked == nil {
 		g.asked = make(chan struct{})
 	}
 	g.left, g.still = make(chan struct{}), make(chan struct{})
 	w := g.Start.World
-	key := fmt.Sprint(w.UID, " ", w.Generation, " ", w.Members) // a store that was set back has one number twice
+	// a store that was set back has one number twice
+	key := fmt.Sprint(w.UID, " ", w.Generation, " ", w.Members)
 	meets := v.worlds[key]
 	if meets == nil || meets.here[g.Start.Rank] != nil { // it begins again
 		meets = &simVote{here: map[int]*simGroup{}, said: map[int]int64{}, met: make(chan struct{})}
@@ -89,7 +91,8 @@ func (v *stayers) agree(w *rendezvous.World, x *simVote) {
 	x.step = newest
 	switch {
 	case newest < head && !brought || newest >= head && giver >= 0 && x.here[giver].step != newest:
-		v.tracef("generation %d has no state to begin with: said %d, checkpoint %d", w.Generation, newest, head)
+		v.tracef("generation %d has no state to begin with: said %d, checkpoint %d", w.Generation, newest,
+			head)
 		for rank := range w.Count {
 			x.here[rank].later(time.Millisecond, &event.WorkerExit{Code: 1})
 		}
@@ -98,7 +101,8 @@ func (v *stayers) agree(w *rendezvous.World, x *simVote) {
 		x.step = head
 	}
 	if x.step < head {
-		v.wrongf("generation %d begins with step %d, and its checkpoint is of step %d", w.Generation, x.step, head)
+		v.wrongf("generation %d begins with step %d, and its checkpoint is of step %d", w.Generation, x.step,
+			head)
 	}
 	v.tracef("generation %d begins with step %d, its checkpoint is of step %d", w.Generation, x.step, head)
 	x.before = x.step

@@ -13,7 +13,8 @@ func spared(t *testing.T) (s *wiped, members []*simAgent, spare *simAgent) {
 	s = newWiped(t, "2:3", 1)
 	members = s.trains("a", "b", "c")
 	spare = s.start("d")
-	s.until("the spare is here", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 4 })
+	s.until("the spare is here", 30*time.Second,
+		func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 4 })
 	time.Sleep(5 * time.Second)
 	return s, members, spare
 }
@@ -26,7 +27,8 @@ func TestWipedAfterASpareWasLost(t *testing.T) {
 		s, members, spare := spared(t)
 		s.commit()
 		spare.kill()
-		s.until("its loss is reported", 20*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Missed) == 1 })
+		s.until("its loss is reported", 20*time.Second,
+			func(x rendezvous.Snapshot) bool { return len(x.Missed) == 1 })
 		time.Sleep(time.Second)
 		s.commit()
 		members[2].kill()
@@ -46,7 +48,8 @@ func TestWipedWhileASpareHasNoLease(t *testing.T) {
 		s, members, spare := spared(t)
 		s.commit()
 		spare.client.Cut(true)
-		s.until("its lease has ended", 20*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 3 })
+		s.until("its lease has ended", 20*time.Second,
+			func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 3 })
 		time.Sleep(time.Second)
 		members[2].kill()
 		spare.kill()

@@ -17,7 +17,8 @@ func TestAgentThatStoodStillKeepsTheOthersInView(t *testing.T) {
 			s.up(name)
 		}
 		s.runs(time.Minute)
-		s.until("a save is committed", time.Minute, func(x rendezvous.Snapshot) bool { return x.Head.Number > 0 })
+		s.until("a save is committed", time.Minute,
+			func(x rendezvous.Snapshot) bool { return x.Head.Number > 0 })
 		for range 20 {
 			a := s.at[s.snapshot().World.Members[0].Node]
 			a.freeze()

@@ -22,7 +22,8 @@ func BenchmarkLook(b *testing.B) {
 		}
 	}
 	must(b, os.WriteFile(filepath.Join(dir, "best.pt"), []byte("x"), 0o600))
-	c, err := Watch(Dir{Path: dir}, manifest.Stamp{}, Workers{State: func() WorkerState { return Running }}, nil)
+	c, err := Watch(Dir{Path: dir}, manifest.Stamp{}, Workers{State: func() WorkerState { return Running }},
+		nil)
 	must(b, err)
 	defer c.Close()
 	for b.Loop() {

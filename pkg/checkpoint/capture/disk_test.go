@@ -276,7 +276,8 @@ func (d *playedDisk) forWriting(_ []int, want map[dirfs.FileID]bool) (map[dirfs.
 		return nil, "the worker process has ended"
 	}
 	found := map[dirfs.FileID]string{}
-	for why, from := range map[string]map[string]*opening{"it is open for writing": d.open, openfiles.ByMap: d.maps} {
+	for why, from := range map[string]map[string]*opening{"it is open for writing": d.open,
+		openfiles.ByMap: d.maps} {
 		for _, o := range from {
 			if id := (dirfs.FileID{Dev: 1, Ino: o.by.of.number}); want[id] && found[id] != openfiles.ByMap {
 				found[id] = why

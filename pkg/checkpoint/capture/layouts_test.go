@@ -23,7 +23,8 @@ var layouts = []struct {
 }{
 	{"torch.save in place", 1, false, func(s *script, in string) { s.write(in + "model.pt") }},
 	{"any format in place", 1, false, func(s *script, in string) { s.write(in + "weights.raw") }},
-	{"two files in place", 2, false, func(s *script, in string) { s.write(in + "model.pt"); s.write(in + "optimizer.pt") }},
+	{"two files in place", 2, false,
+		func(s *script, in string) { s.write(in + "model.pt"); s.write(in + "optimizer.pt") }},
 	{"two files of any format", 2, false, func(s *script, in string) {
 		s.write(in + "model.raw")
 		s.write(in + "optimizer.raw")
@@ -44,7 +45,8 @@ var layouts = []struct {
 		s.rename(in+"model.raw.tmp", in+"model.raw")
 		s.rename(in+"optimizer.raw.tmp", in+"optimizer.raw")
 	}},
-	{"a file a step", 1, false, func(s *script, in string) { s.write(fmt.Sprintf("%smodel_step%d.pt", in, s.step)) }},
+	{"a file a step", 1, false,
+		func(s *script, in string) { s.write(fmt.Sprintf("%smodel_step%d.pt", in, s.step)) }},
 	{"two files a step", 2, false, func(s *script, in string) {
 		s.write(fmt.Sprintf("%smodel_step%d.raw", in, s.step))
 		s.write(fmt.Sprintf("%soptim_step%d.raw", in, s.step))
@@ -80,7 +82,8 @@ var layouts = []struct {
 		s.synced(in + "model.raw")
 		s.synced(in + "optimizer.raw")
 	}},
-	{"written over without truncation", 1, false, func(s *script, in string) { s.writes(in+"weights.raw", "open") }},
+	{"written over without truncation", 1, false,
+		func(s *script, in string) { s.writes(in+"weights.raw", "open") }},
 	{"numbered parts", 3, false, func(s *script, in string) {
 		for rank := range 3 {
 			s.write(fmt.Sprintf("%srank_%d.raw", in, rank))

@@ -26,25 +26,30 @@ func TestFrameworks(t *testing.T) {
 			string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
 		b.want(b.look(5*time.Second), "", "", 0)
 		b.write("latest_checkpointed_iteration.txt", "100")
-		b.want(b.look(2*time.Second), "iter_0000100/mp_rank_00/model_optim_rng.pt latest_checkpointed_iteration.txt",
+		b.want(b.look(2*time.Second),
+			"iter_0000100/mp_rank_00/model_optim_rng.pt latest_checkpointed_iteration.txt",
 			"iter_0000100", 100)
 	})
 	t.Run("deepspeed", func(t *testing.T) {
 		b := newBench(t)
-		b.write("global_step7/mp_rank_00_model_states.pt", string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
+		b.write("global_step7/mp_rank_00_model_states.pt",
+			string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
 		b.want(b.look(5*time.Second), "", "", 0)
 		b.write("latest", "global_step7")
 		b.want(b.look(2*time.Second), "global_step7/mp_rank_00_model_states.pt latest", "global_step7", 7)
 		// The next one has the same names, and the tracker still names the one before.
-		b.write("global_step14/mp_rank_00_model_states.pt", string(checkpointtest.Zip(t, map[string]string{"w": "y"})))
+		b.write("global_step14/mp_rank_00_model_states.pt",
+			string(checkpointtest.Zip(t, map[string]string{"w": "y"})))
 		b.want(b.look(5*time.Second), "", "", 0)
 		b.write("latest", "global_step14")
 		b.want(b.look(2*time.Second), "global_step14/mp_rank_00_model_states.pt latest", "global_step14", 14)
 		// Of two saves in a row one look finds the first one, and the tracker of the second.
-		b.write("global_step21/mp_rank_00_model_states.pt", string(checkpointtest.Zip(t, map[string]string{"w": "z"})))
+		b.write("global_step21/mp_rank_00_model_states.pt",
+			string(checkpointtest.Zip(t, map[string]string{"w": "z"})))
 		b.write("latest", "global_step28")
 		b.want(b.look(2*time.Second), "", "", 0)
-		b.write("global_step28/mp_rank_00_model_states.pt", string(checkpointtest.Zip(t, map[string]string{"w": "a"})))
+		b.write("global_step28/mp_rank_00_model_states.pt",
+			string(checkpointtest.Zip(t, map[string]string{"w": "a"})))
 		b.write("latest", "global_step28")
 		b.want(b.look(2*time.Second), "global_step28/mp_rank_00_model_states.pt latest", "global_step28", 28)
 	})
@@ -78,7 +83,8 @@ func TestMarkOfASave(t *testing.T) {
 	}
 	b.write("save/model.raw", "x")
 	b.write("save/deep/opt.raw", "y")
-	mark("save/.elastic-commit", `{"step":120,"samples":30720,"epoch":2,"seed":7,"consumed":720,"dataset_size":15000}`)
+	mark("save/.elastic-commit",
+		`{"step":120,"samples":30720,"epoch":2,"seed":7,"consumed":720,"dataset_size":15000}`)
 	s := b.look(0)
 	b.want(s, "save/.elastic-commit save/deep/opt.raw save/model.raw", "save", 120)
 	if s.Save.Samples == nil || *s.Save.Samples != 30720 {
@@ -91,7 +97,9 @@ func TestMarkOfASave(t *testing.T) {
 	b.write("step-130/model.raw", "x")
 	b.want(b.look(time.Minute), "", "", 0)
 	mark("step-130/.elastic-commit", `{"samples":7}`)
-	b.want(b.look(0), "save/.elastic-commit save/deep/opt.raw save/model.raw step-130/.elastic-commit step-130/model.raw", "step-130", unknown)
+	b.want(b.look(0),
+		"save/.elastic-commit save/deep/opt.raw save/model.raw step-130/.elastic-commit step-130/model.raw",
+		"step-130", unknown)
 
 	b = newBench(t)
 	b.write("model.raw", "1")

@@ -32,10 +32,12 @@ func TestRandomLives(t *testing.T) {
 		l := b.begin(t, s)
 		l.random(r)
 		for _, wrong := range l.wrongs {
-			wrong = slices.DeleteFunc(wrong, func(w string) bool { return strings.Contains(w, "is the newest") })
+			wrong = slices.DeleteFunc(wrong,
+				func(w string) bool { return strings.Contains(w, "is the newest") })
 			if len(wrong) > 0 {
 				failed++
-				t.Errorf("seed %d: %s, resumed %t: %s; %q", seed, name, s.resumed, strings.Join(wrong, "; "), l.taken)
+				t.Errorf("seed %d: %s, resumed %t: %s; %q", seed, name, s.resumed, strings.Join(wrong, "; "),
+					l.taken)
 			}
 		}
 	}
@@ -43,8 +45,8 @@ func TestRandomLives(t *testing.T) {
 
 // random plays a life with random pauses and looks, and a random death.
 func (l *life) random(r *rand.Rand) {
-	pauses := []time.Duration{0, 0, 0, 100 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond,
-		4 * time.Second, 30 * time.Second}
+	pauses := []time.Duration{0, 0, 0, 100 * time.Millisecond, 700 * time.Millisecond,
+		1500 * time.Millisecond, 4 * time.Second, 30 * time.Second}
 	looks, often := 1+r.IntN(4), 1+r.IntN(20)
 	wait := func() {
 		d := pauses[r.IntN(len(pauses))]

@@ -52,13 +52,15 @@ func everyLife(t *testing.T, yield func(s scenario, deaths []point)) {
 				for k := range probe.calls {
 					deaths = append(deaths, point{step + 1, k})
 				}
-				for _, pause := range []time.Duration{300 * time.Millisecond, 2 * time.Second, 20 * time.Second} {
+				for _, pause := range []time.Duration{300 * time.Millisecond, 2 * time.Second,
+					20 * time.Second} {
 					for _, gap := range []time.Duration{0, 2 * time.Second} {
 						if undecidable(layout.name, step, pause, gap) {
 							continue
 						}
 						for _, in := range []string{"", "last/", "resnet50/", "exp1/ckpt/"} {
-							s := scenario{layout: i, in: in, paused: point{step, at}, pause: pause, gap: gap, steady: at%2 == 0}
+							s := scenario{layout: i, in: in, paused: point{step, at}, pause: pause, gap: gap,
+								steady: at%2 == 0}
 							yield(s, deaths)
 							if s.resumed = true; step >= resumedAt {
 								yield(s, deaths)
@@ -150,9 +152,12 @@ func TestPausesThatMixedSaves(t *testing.T) {
 		{layout: layoutOf(t, "two files of any format"), paused: point{4, 5}, pause: late},
 		{layout: layoutOf(t, "numbered parts"), in: "last/", paused: point{2, 10}, pause: late, steady: true},
 		{layout: layoutOf(t, "fsync and rename"), paused: point{1, 6}, pause: late, steady: true},
-		{layout: layoutOf(t, "a file a step, and the newest under one name"), paused: point{3, 5}, pause: late},
-		{layout: layoutOf(t, "the newest under one name, and a file a step"), paused: point{2, 5}, pause: late},
-		{layout: layoutOf(t, "a file a step, the oldest removed"), paused: point{1, 6}, pause: late, steady: true},
+		{layout: layoutOf(t, "a file a step, and the newest under one name"), paused: point{3, 5},
+			pause: late},
+		{layout: layoutOf(t, "the newest under one name, and a file a step"), paused: point{2, 5},
+			pause: late},
+		{layout: layoutOf(t, "a file a step, the oldest removed"), paused: point{1, 6}, pause: late,
+			steady: true},
 		{layout: layoutOf(t, "a file a step, the oldest removed"), paused: point{3, 5}, pause: late},
 		{layout: layoutOf(t, "Megatron"), paused: point{2, 9}, pause: soon, gap: late},
 		{layout: layoutOf(t, "a directory a step"), in: "exp1/", paused: point{4, 7}, pause: late, gap: late},
@@ -164,16 +169,18 @@ func TestPausesThatMixedSaves(t *testing.T) {
 		{layout: layoutOf(t, "two memory maps"), in: "last/", paused: point{1, 8}, pause: long,
 			killed: point{2, 11}, steady: true},
 		{layout: layoutOf(t, "two memory maps"), paused: point{1, 13}, pause: long, gap: late},
-		{layout: layoutOf(t, "numbered parts"), in: "exp1/ckpt/", paused: point{1, 6}, pause: long, gap: late, steady: true},
+		{layout: layoutOf(t, "numbered parts"), in: "exp1/ckpt/", paused: point{1, 6}, pause: long, gap: late,
+			steady: true},
 		{layout: layoutOf(t, "numbered parts"), in: "last/", paused: point{1, 10}, pause: late, steady: true},
 		{layout: layoutOf(t, "a configuration in each save"), paused: point{1, 1}, pause: long, gap: late},
-		{layout: layoutOf(t, "a directory a step"), paused: point{3, 3}, pause: soon, gap: late, resumed: true},
+		{layout: layoutOf(t, "a directory a step"), paused: point{3, 3}, pause: soon, gap: late,
+			resumed: true},
 		{layout: layoutOf(t, numbered), paused: point{1, 1}, pause: long, gap: late},
 		{layout: layoutOf(t, lateFirst), paused: point{3, 5}, pause: late, gap: late, steady: true},
 		{layout: layoutOf(t, "two memory maps"), in: "last/", paused: point{1, 8}, pause: late,
 			killed: point{2, 10}, steady: true},
-		{layout: layoutOf(t, "the newest under one name, and a file a step"), paused: point{1, 6}, pause: late,
-			steady: true},
+		{layout: layoutOf(t, "the newest under one name, and a file a step"), paused: point{1, 6},
+			pause: late, steady: true},
 	} {
 		t.Run(s.String(), func(t *testing.T) {
 			l := (books{}).begin(t, s)

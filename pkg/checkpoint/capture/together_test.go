@@ -35,7 +35,8 @@ func TestSeveralFiles(t *testing.T) {
 			b.want(b.look(200*time.Millisecond), "", "", 0)
 			b.state = Killed
 			b.want(b.once(true), "", "", 0)
-			if len(b.refused) == 0 || !strings.Contains(b.refused[len(b.refused)-1].Err.Error(), "optimizer.pt") {
+			if len(b.refused) == 0 ||
+				!strings.Contains(b.refused[len(b.refused)-1].Err.Error(), "optimizer.pt") {
 				t.Errorf("refused: %v", b.refused)
 			}
 		})

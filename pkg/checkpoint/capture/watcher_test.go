@@ -254,22 +254,26 @@ func TestTheEndOfTheWorkers(t *testing.T) {
 	}{
 		{"opaque, ended", Exited, func(b *bench) { b.write("m.raw", "x") }, "m.raw", 0},
 		{"opaque, killed", Killed, func(b *bench) { b.write("m.raw", "x") }, "", 1},
-		{"opaque, closed by a server that runs on", Running, func(b *bench) { b.write("m.raw", "x") }, "m.raw", 0},
+		{"opaque, closed by a server that runs on", Running, func(b *bench) { b.write("m.raw", "x") },
+			"m.raw", 0},
 		{"half, by a server that runs on", Running, func(b *bench) { b.write("m.pt", z[:30]) }, "", 1},
 		{"whole, ended", Exited, func(b *bench) { b.write("m.pt", z) }, "m.pt", 0},
 		{"whole, killed", Killed, func(b *bench) { b.write("m.pt", z) }, "", 1},
 		{"half, ended", Exited, func(b *bench) { b.write("m.pt", z[:30]) }, "", 1},
 		{"empty, ended", Exited, func(b *bench) { b.write("m.raw", "") }, "", 1},
-		{"renamed, killed", Killed, func(b *bench) { b.write("m.tmp", "x"); b.rename("m.tmp", "m.raw") }, "m.raw", 0},
+		{"renamed, killed", Killed, func(b *bench) { b.write("m.tmp", "x"); b.rename("m.tmp", "m.raw") },
+			"m.raw", 0},
 		{"directory, ended", Exited, func(b *bench) { b.write("step-1/m.raw", "x") }, "step-1/m.raw", 0},
 		{"directory, killed", Killed, func(b *bench) { b.write("step-1/m.raw", "x") }, "", 1},
-		{"directory renamed, killed", Killed, func(b *bench) { b.write("tmp/m.raw", "x"); b.rename("tmp", "step-1") },
-			"step-1/m.raw", 0},
+		{"directory renamed, killed", Killed,
+			func(b *bench) { b.write("tmp/m.raw", "x"); b.rename("tmp", "step-1") }, "step-1/m.raw", 0},
 		{"directory with scratch, ended", Exited,
 			func(b *bench) { b.write("step-1/m.raw.tmp", "x"); b.write("step-1/n.raw", "x") }, "", 1},
 		{"dcp without metadata, ended", Exited, func(b *bench) { b.write("s/a.distcp", "x") }, "", 1},
-		{"megatron without tracker, ended", Exited, func(b *bench) { b.write("iter_0000001/m.pt", z) }, "", 1},
-		{"marked, killed", Killed, func(b *bench) { b.write("s/m.raw", "x"); b.write("s/.elastic-commit", "{}") },
+		{"megatron without tracker, ended", Exited, func(b *bench) { b.write("iter_0000001/m.pt", z) }, "",
+			1},
+		{"marked, killed", Killed,
+			func(b *bench) { b.write("s/m.raw", "x"); b.write("s/.elastic-commit", "{}") },
 			"s/.elastic-commit s/m.raw", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -350,7 +354,8 @@ func TestCapturedSavesCanBePut(t *testing.T) {
 
 func TestStepNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"step-120": "120", "step_120.pt": "120", "global_step7": "7", "iter_0000100": "100", "checkpoint-500": "500",
+		"step-120": "120", "step_120.pt": "120", "global_step7": "7", "iter_0000100": "100",
+		"checkpoint-500":        "500",
 		"ckpt_9.pt":             "9",
 		"epoch=1-step=200.ckpt": "200", "model_step120_best": "120", "epoch_3": "null", "resnet50.pt": "null",
 		"model": "null", "mystep5": "null",

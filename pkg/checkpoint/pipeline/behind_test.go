@@ -41,7 +41,8 @@ func TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind(t *testing.T) {
 		if head.Number != 1 {
 			t.Errorf("the head of a store that is behind is %d now", head.Number)
 		}
-		next := c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {}) // another process on the same disk
+		// another process on the same disk
+		next := c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {})
 		go next.Run(long(t))
 		time.Sleep(5 * time.Minute)
 		for node, s := range c.peers.Stores {

@@ -169,7 +169,9 @@ func survive(t *testing.T, c *cluster, acked []replicator.Committed, seed int64)
 			k := &replicator.Replicator{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers,
 				Record: recordOn(c.etcd.Client("d"), "d"), Self: "d", Report: func(replicator.Event) {}}
 			to := memfs.New()
-			entry, _, err := k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: head.Manifest}, capture.Dir{FS: to})
+			entry, _,
+				err := k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number,
+				Manifest: head.Manifest}, capture.Dir{FS: to})
 			if err != nil {
 				t.Errorf("without %s: %v", lost.Node, err)
 				continue
@@ -206,7 +208,8 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 			c := newCluster(t, "a", "b")
 			_, h := checkpointtest.Put(t, c.peers.Stores["a"], from, 1, 1)
 			k := c.replicator("a", c.etcd.Client("a"), func(replicator.Event) {})
-			head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, c.nodes[:1])
+			head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h},
+				manifest.Head{}, c.nodes[:1])
 			must(t, err)
 
 			f := &checkpointtest.Fault{At: at, Kind: kind}
@@ -223,7 +226,8 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 			kb := c.replicator("b", client, func(replicator.Event) {})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			_, _, err = kb.Prepare(ctx, replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: to})
+			_, _, err = kb.Prepare(ctx, replicator.Resume{Generation: 2, Number: head.Number, Manifest: h},
+				capture.Dir{FS: to})
 			c.peers.Hook = nil
 			if met = f.Hit.Load(); err != nil && !met || err == nil && met && kind == "crash" {
 				t.Errorf("operation %d, met %v: %v", at, met, err)
@@ -246,13 +250,16 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 					t.Errorf("operation %d: given up: %.200q", at, got)
 				}
 				for name, got := range memfs.Contents(t, after) {
-					if name == "latest" && !strings.HasSuffix(got, "step-0") && !strings.HasSuffix(got, "step-1") {
+					if name == "latest" && !strings.HasSuffix(got, "step-0") &&
+						!strings.HasSuffix(got, "step-1") {
 						t.Errorf("operation %d: torn file %s: %q", at, name, got)
 					}
 				}
 				k := c.replicator("b", c.etcd.Client("b again"), func(replicator.Event) {})
 				k.Store = reopen(t, c.disks["b"], names(kept))
-				if _, _, err := k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: after}); err != nil {
+				if _, _,
+					err := k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number,
+					Manifest: h}, capture.Dir{FS: after}); err != nil {
 					t.Errorf("operation %d: then: %v", at, err)
 				}
 				if d := cmp.Diff(memfs.Contents(t, from), memfs.Contents(t, after)); d != "" {

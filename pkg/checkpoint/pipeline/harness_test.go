@@ -50,8 +50,9 @@ func newCluster(t testing.TB, names ...string) *cluster {
 // join registers a node, anew if need be.
 func (c *cluster) join(t testing.TB, node string, life membership.Incarnation) {
 	t.Helper()
-	n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: life, Address: node + ":1"}, Machine: "machine-" +
-		node}
+	n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: life, Address: node + ":1"},
+		Machine: "machine-" +
+			node}
 	n.Rev = c.write(t, store.Put(testJob.Node(node), schema.Encode(n)))
 	for i := range c.nodes {
 		if c.nodes[i].Node == node {
@@ -91,7 +92,8 @@ func recordOn(s store.Store, self string) *checkpoint.Record {
 }
 
 // replicator is that of one node; what it reports goes to events.
-func (c *cluster) replicator(node string, client store.Store, report func(replicator.Event)) *replicator.Replicator {
+func (c *cluster) replicator(node string, client store.Store,
+	report func(replicator.Event)) *replicator.Replicator {
 	k := &replicator.Replicator{
 		Store: c.peers.Stores[node], Peers: c.peers, Record: recordOn(client, node),
 		Self: node, Replicas: 2, Keep: 3, Report: report,

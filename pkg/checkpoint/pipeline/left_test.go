@@ -28,20 +28,22 @@ func TestCommitLeft(t *testing.T) {
 		{"all were committed", []uint64{1, 2}, 2, nil, 0},
 		{"a newer generation was proposed", []uint64{1}, 0,
 			func(t *testing.T, c *cluster, _ *replicator.Replicator) { c.propose(t, 2) }, 0},
-		{"the newest is damaged", []uint64{1, 2}, 0, func(t *testing.T, c *cluster, k *replicator.Replicator) {
-			newest := uncommitted(k, manifest.Position{Generation: 1}, nil)[0]
-			m, err := k.Store.Manifest(newest)
-			must(t, err)
-			for h := range m.DistinctChunks() {
-				checkpointtest.Flip(t, c.disks["a"], h)
-			}
-		}, 1},
-		{"somebody went back", []uint64{1, 2, 3}, 2, func(t *testing.T, c *cluster, k *replicator.Replicator) {
-			head, all, err := k.Record.Read(t.Context())
-			must(t, err)
-			_, _, writes := k.Record.Rollback(head, all[0])
-			c.write(t, writes...)
-		}, 0},
+		{"the newest is damaged", []uint64{1, 2}, 0,
+			func(t *testing.T, c *cluster, k *replicator.Replicator) {
+				newest := uncommitted(k, manifest.Position{Generation: 1}, nil)[0]
+				m, err := k.Store.Manifest(newest)
+				must(t, err)
+				for h := range m.DistinctChunks() {
+					checkpointtest.Flip(t, c.disks["a"], h)
+				}
+			}, 1},
+		{"somebody went back", []uint64{1, 2, 3}, 2,
+			func(t *testing.T, c *cluster, k *replicator.Replicator) {
+				head, all, err := k.Record.Read(t.Context())
+				must(t, err)
+				_, _, writes := k.Record.Rollback(head, all[0])
+				c.write(t, writes...)
+			}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -141,14 +143,17 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 func TestCommitsAreNotedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t, "a", "b")
-		a, b := l.replicator("a", l.etcd.Client("a"), func(replicator.Event) {}), l.replicator("b", l.etcd.Client("b"), func(replicator.Event) {})
+		a, b := l.replicator("a", l.etcd.Client("a"), func(replicator.Event) {}),
+			l.replicator("b", l.etcd.Client("b"), func(replicator.Event) {})
 		dir := memfs.New()
 		memfs.WriteFile(t, dir, "model.raw", []byte("weights"), 0o600)
 		m, h := checkpointtest.Put(t, a.Store, dir, 1, 1)
-		head, err := a.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h, Bytes: m.Bytes()}, manifest.Head{}, l.nodes[:1])
+		head, err := a.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h, Bytes: m.Bytes()},
+			manifest.Head{}, l.nodes[:1])
 		must(t, err)
 		l.propose(t, 2)
-		_, _, err = b.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: l.dirs["b"]})
+		_, _, err = b.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h},
+			capture.Dir{FS: l.dirs["b"]})
 		must(t, err)
 		if known, err := readonly.New(l.disks["b"]).Newest(); err != nil || known.Number != head.Number ||
 			known.Manifest != h {

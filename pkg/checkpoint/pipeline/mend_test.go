@@ -49,7 +49,8 @@ func committedOnBoth(t *testing.T, c *cluster, report func(replicator.Event)) (*
 	m, h := checkpointtest.Put(t, c.peers.Stores["a"], c.dirs["a"], 1, 1)
 	k := c.replicator("a", c.etcd.Client("a"), report)
 	must(t, k.Spread(t.Context(), 1, h, 1))
-	head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, c.nodes)
+	head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{},
+		c.nodes)
 	must(t, err)
 	return k, m, head
 }
@@ -102,7 +103,8 @@ func TestScrubMendsEveryDamage(t *testing.T) {
 					}
 					damage(t, c.disks["a"], name)
 					time.Sleep(2 * time.Hour)
-					if e := next[replicator.Damaged](t, r); e.Err != nil || e.Head.Number != 1 || !strings.Contains(e.Where, where) {
+					if e := next[replicator.Damaged](t, r); e.Err != nil || e.Head.Number != 1 ||
+						!strings.Contains(e.Where, where) {
 						t.Errorf("%+v", e)
 					}
 					if len(r.c) > 0 {

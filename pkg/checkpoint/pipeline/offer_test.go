@@ -59,7 +59,8 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		now, committed, err := b.Record.Read(ctx)
 		must(t, err)
 		i := slices.IndexFunc(committed, func(h manifest.Head) bool { return h.Manifest == seventh })
-		if now.Number != 8 || i < 0 || !committed[i].Offered || committed[i].Number != 7 || !committed[i].HeldBy("b") {
+		if now.Number != 8 || i < 0 || !committed[i].Offered || committed[i].Number != 7 ||
+			!committed[i].HeldBy("b") {
 			t.Errorf("head %+v, records %+v", now, committed)
 		}
 		if drop := (checkpoint.Retention{Keep: 1}).Surplus(committed, now); len(drop) > 0 {
@@ -90,8 +91,8 @@ func TestPartsThatCameTooLateAreOffered(t *testing.T) {
 		}
 		x.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
 		other := schema.Encode(manifest.Head{Number: 8, Generation: 3, Manifest: manifest.Hash{1}})
-		x.write(t, store.Delete(testJob.Checkpoint(uint64(head.Number))), store.Put(testJob.Checkpoint(8), other),
-			store.Put(testJob.Head(), other))
+		x.write(t, store.Delete(testJob.Checkpoint(uint64(head.Number))),
+			store.Put(testJob.Checkpoint(8), other), store.Put(testJob.Head(), other))
 		for _, n := range nodes {
 			must(t, x.replicators[n].Store.Raise(3))
 			must(t, late.KeepIn(x.disks[n], 0))
@@ -152,7 +153,8 @@ func TestOffer(t *testing.T) {
 		must(t, err)
 		read, err := r.Store.Get(t.Context(), testJob.Checkpoint(uint64(c.want)), "")
 		must(t, err)
-		if h, err := checkpoint.DecodeHead(read.One()); err != nil || h.Manifest != (manifest.Hash{9}) || !h.Offered {
+		if h, err := checkpoint.DecodeHead(read.One()); err != nil || h.Manifest != (manifest.Hash{9}) ||
+			!h.Offered {
 			t.Errorf("%+v: %+v %v", c, h, err)
 		}
 	}

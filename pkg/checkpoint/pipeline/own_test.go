@@ -25,7 +25,8 @@ import (
 // checkpoint.
 func zeroTeam(t *testing.T) (*team, manifest.Head) {
 	x := &team{cluster: newCluster(t, "a", "b", "c", "d"), t: t, copies: 2,
-		replicators: map[string]*replicator.Replicator{}, lines: map[string]*Pipeline{}, reports: map[string]reports{}}
+		replicators: map[string]*replicator.Replicator{}, lines: map[string]*Pipeline{},
+		reports: map[string]reports{}}
 	x.with.All = true
 	for _, n := range x.nodes {
 		x.with.Members = append(x.with.Members, n.Ref)
@@ -81,7 +82,8 @@ func (x *team) prepareOwn(head manifest.Head) {
 	x.propose(x.t, 2)
 	for i, m := range x.with.Members {
 		x.replicators[m.Node].Nodes(x.nodes)
-		_, view, err := x.replicators[m.Node].Prepare(x.t.Context(), ownOf(head, i), capture.Dir{FS: x.dirs[m.Node]})
+		_, view, err := x.replicators[m.Node].Prepare(x.t.Context(), ownOf(head, i),
+			capture.Dir{FS: x.dirs[m.Node]})
 		must(x.t, err)
 		got := memfs.Contents(x.t, x.dirs[m.Node])
 		var names []string
@@ -90,7 +92,8 @@ func (x *team) prepareOwn(head manifest.Head) {
 		}
 		slices.Sort(names)
 		want := []string{shardOf(i), "step-10/mp_rank_00_model_states.pt"}
-		if d := cmp.Diff(want, names); d != "" || !strings.HasSuffix(got[shardOf(i)], fmt.Sprint("optimizer of ", i)) {
+		if d := cmp.Diff(want, names); d != "" ||
+			!strings.HasSuffix(got[shardOf(i)], fmt.Sprint("optimizer of ", i)) {
 			x.t.Errorf("node %s: %s %q", m.Node, d, got)
 		}
 		if len(view.Files) != 2 || x.peers.Stores[m.Node].Has(head.Manifest) {
@@ -147,8 +150,12 @@ func TestANodeThatLoadsAll(t *testing.T) {
 		change func(x *team, r *replicator.Resume, head manifest.Head)
 		says   string
 	}{
-		"another size": {func(_ *team, r *replicator.Resume, _ manifest.Head) { r.Own.Nodes, r.Own.Workers = 2, 2 },
-			"--load=own: this node loads all of the checkpoint: 4 workers in 4 parts saved it, and 2 workers on 2 nodes begin from it"},
+		"another size": {func(_ *team, r *replicator.Resume, _ manifest.Head) {
+			r.Own.Nodes,
+				r.Own.Workers = 2, 2
+		},
+			"--load=own: this node loads all of the checkpoint: 4 workers in 4 parts saved it, and 2 " +
+				"workers on 2 nodes begin from it"},
 		"the record has no parts": {func(x *team, _ *replicator.Resume, head manifest.Head) {
 			must(x.t, x.replicators["a"].Complete(x.t.Context(), 1, head, 0))
 			must(x.t, x.replicators["a"].Tidy(x.t.Context()))
@@ -160,7 +167,8 @@ func TestANodeThatLoadsAll(t *testing.T) {
 			must(x.t, x.replicators["a"].Tidy(x.t.Context()))
 			x.gone(x.t, "c")
 			x.gone(x.t, "d")
-		}, "--load=own: this node loads all of the checkpoint: no node that had a part of it at the commit answers for that part"},
+		}, "--load=own: this node loads all of the checkpoint: no node that had a part of it at the commit " +
+			"answers for that part"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -223,7 +231,8 @@ func TestOwnPartsAreBroughtTogether(t *testing.T) {
 			if got := x.whole(head, "b", "c", "d"); len(got) != 5 {
 				t.Errorf("with a alone: %q", got)
 			}
-			whole := slices.DeleteFunc([]string{"a", "b", "c", "d"}, func(n string) bool { return !x.peers.Stores[n].Has(head.Manifest) })
+			whole := slices.DeleteFunc([]string{"a", "b", "c", "d"},
+				func(n string) bool { return !x.peers.Stores[n].Has(head.Manifest) })
 			if len(whole) != 2 {
 				t.Errorf("%v have all of it", whole)
 			}

@@ -72,7 +72,8 @@ func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
 		time.Sleep(time.Second)
 		must(t, c.dirs["a"].Rename("step-120.tmp", "step-120"))
 		done := next[replicator.Committed](t, r)
-		if h := done.Head; h.Number != 1 || h.Copies != 2 || *h.Step != 120 || h.Generation != 1 || !h.HeldBy("a") ||
+		if h := done.Head; h.Number != 1 || h.Copies != 2 || *h.Step != 120 || h.Generation != 1 ||
+			!h.HeldBy("a") ||
 			!h.HeldBy("b") {
 			t.Errorf("head: %+v", h)
 		}
@@ -89,7 +90,9 @@ func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
 		c.gone(t, "a")
 		delete(c.peers.Stores, "a")
 		kc := c.replicator("c", c.etcd.Client("c"), r.add)
-		path, m, err := kc.Prepare(long(t), replicator.Resume{Generation: 2, Number: done.Head.Number, Manifest: done.Head.Manifest}, capture.Dir{FS: c.dirs["c"]})
+		path, m,
+			err := kc.Prepare(long(t), replicator.Resume{Generation: 2, Number: done.Head.Number,
+			Manifest: done.Head.Manifest}, capture.Dir{FS: c.dirs["c"]})
 		must(t, err)
 		if path != "step-120" || m.WorldSize != 2 {
 			t.Errorf("path %q, manifest %+v", path, m)
@@ -298,7 +301,8 @@ func TestNoOtherNodeCommitsAsThisGeneration(t *testing.T) {
 		r := newReports()
 		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		_, err := recordOn(c.etcd.Client("x"), "x").
-			Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{}, nil)
+			Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{},
+				nil)
 		must(t, err)
 		c.line(t, k, stampOf(1), alive, nil)
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
@@ -353,9 +357,10 @@ func TestLastSave(t *testing.T) {
 				r := newReports()
 				k := cl.replicator("a", cl.etcd.Client("a"), r.add)
 				state := capture.Running
-				l := cl.line(t, k, stampOf(1), capture.Workers{State: func() capture.WorkerState { return state }}, nil)
-				memfs.WriteFile(t, cl.dirs["a"], "model.pt", checkpointtest.Zip(t, map[string]string{"w": "in place"}),
-					0o600)
+				l := cl.line(t, k, stampOf(1),
+					capture.Workers{State: func() capture.WorkerState { return state }}, nil)
+				memfs.WriteFile(t, cl.dirs["a"], "model.pt",
+					checkpointtest.Zip(t, map[string]string{"w": "in place"}), 0o600)
 				state = c.end
 				l.Finish()
 				if c.want {
@@ -476,7 +481,8 @@ func TestWrittenOverWhileCopied(t *testing.T) {
 		l := c.line(t, k, stampOf(1), alive, nil)
 		dir, n := c.dirs["a"], 0
 		dir.Machine.Hook = func(op, name string) error {
-			if _, _, file, _ := dir.Find("", "model.raw"); op == "read" && name == "model.raw" && file != nil {
+			if _, _, file, _ := dir.Find("", "model.raw"); op == "read" && name == "model.raw" &&
+				file != nil {
 				n++
 				file.Mtime = file.Mtime.Add(time.Millisecond)
 			}
@@ -508,10 +514,12 @@ func TestPrepareMends(t *testing.T) {
 		m, h := checkpointtest.Put(t, s, c.dirs["a"], 1, 1)
 		k := c.replicator("a", c.etcd.Client("a"), func(replicator.Event) {})
 		must(t, k.Spread(t.Context(), 1, h, 1))
-		head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, c.nodes)
+		head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{},
+			c.nodes)
 		must(t, err)
 		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
-		_, _, err = k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: memfs.New()})
+		_, _, err = k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h},
+			capture.Dir{FS: memfs.New()})
 		must(t, err)
 		must(t, s.Verify(t.Context(), h))
 
@@ -526,13 +534,16 @@ func TestPrepareMends(t *testing.T) {
 		c.gone(t, "b")
 		c.peers.Stores["d"] = checkpointtest.OpenStore(t, memfs.New())
 		kd := c.replicator("d", c.etcd.Client("d"), func(replicator.Event) {})
-		_, _, err = kd.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: memfs.New()})
+		_, _, err = kd.Prepare(t.Context(),
+			replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: memfs.New()})
 		must(t, err)
 
 		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
 		delete(c.peers.Stores, "b")
 		delete(c.peers.Stores, "c")
-		if _, _, err = k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: memfs.New()}); !errors.Is(err,
+		if _, _,
+			err = k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h},
+			capture.Dir{FS: memfs.New()}); !errors.Is(err,
 			chunkstore.ErrNotHeld) {
 			t.Errorf("no node has it: %v", err)
 		}

@@ -79,8 +79,8 @@ func TestEveryFaultOfParts(t *testing.T) {
 	if os.Getenv("COUNT") != "" {
 		stride = 1
 	}
-	for i, c := range []struct{ kind, node string }{{"error", "a"}, {"crash", "a"}, {"error", "b"}, {"crash", "b"},
-		{"error", "c"}, {"crash", "c"}} {
+	for i, c := range []struct{ kind, node string }{{"error", "a"}, {"crash", "a"}, {"error", "b"},
+		{"crash", "b"}, {"error", "c"}, {"crash", "c"}} {
 		t.Run(c.kind+" "+c.node, func(t *testing.T) {
 			for at := 1 + int64(5*i)%stride; ; at += stride {
 				met := false
@@ -114,7 +114,8 @@ func wholeAfterAnyLoss(t *testing.T, x *team, acked []replicator.Committed, seed
 	head, _, err := recordOn(x.etcd.Client("test"), "test").Read(t.Context())
 	must(t, err)
 	if len(acked) > 0 && head.Number < acked[len(acked)-1].Head.Number {
-		t.Errorf("checkpoint %d was acknowledged, %d is the head", acked[len(acked)-1].Head.Number, head.Number)
+		t.Errorf("checkpoint %d was acknowledged, %d is the head", acked[len(acked)-1].Head.Number,
+			head.Number)
 	}
 	for _, kept := range []func() bool{names(false), names(true), func() bool { return rng.IntN(2) == 0 }} {
 		stores := map[string]*chunkstore.Store{}
@@ -139,14 +140,17 @@ func wholeAfterAnyLoss(t *testing.T, x *team, acked []replicator.Committed, seed
 			k := &replicator.Replicator{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers,
 				Record: recordOn(x.etcd.Client("d"), "d"), Self: "d", Report: func(replicator.Event) {}}
 			to := memfs.New()
-			if _, _, err := k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: head.Manifest}, capture.Dir{FS: to}); err != nil {
+			if _, _,
+				err := k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number,
+				Manifest: head.Manifest}, capture.Dir{FS: to}); err != nil {
 				t.Errorf("without %s: %v", lost, err)
 				continue
 			}
 			got := memfs.Contents(t, to)
 			for i, node := range []string{"c", "a", "b"} {
 				name := fmt.Sprintf("step-%d/shard_%d", *head.Step, i)
-				if want := fmt.Sprint(node, " at ", *head.Step); !strings.HasSuffix(got[name], want) || len(got) != 4 {
+				if want := fmt.Sprint(node, " at ", *head.Step); !strings.HasSuffix(got[name], want) ||
+					len(got) != 4 {
 					t.Errorf("without %s: %s is not %q: %q", lost, name, want, got)
 				}
 			}
@@ -160,7 +164,11 @@ func TestEveryFaultOfRestoredParts(t *testing.T) {
 	for _, kind := range []string{"error", "crash"} {
 		t.Run(kind, func(t *testing.T) {
 			for at, met := int64(1), true; met; at++ {
-				synctest.Test(t, func(t *testing.T) { met = restoredParts(t, &checkpointtest.Fault{At: at, Kind: kind, Node: "d"}) })
+				synctest.Test(t,
+					func(t *testing.T) {
+						met = restoredParts(t,
+							&checkpointtest.Fault{At: at, Kind: kind, Node: "d"})
+					})
 				if t.Failed() {
 					t.Fatalf("operation %d", at)
 				}
@@ -199,8 +207,8 @@ func (r restored) withFault(t *testing.T, f *checkpointtest.Fault) bool {
 	disk, to, client := memfs.New(), memfs.New(), r.etcd.Client(f.Node)
 	peers := &checkpointtest.Peers{Stores: maps.Clone(r.peers.Stores)}
 	delete(peers.Stores, r.away)
-	k := &replicator.Replicator{Store: checkpointtest.OpenStore(t, disk), Peers: peers, Record: recordOn(client, f.Node), Self: f.Node,
-		Report: func(replicator.Event) {}}
+	k := &replicator.Replicator{Store: checkpointtest.OpenStore(t, disk), Peers: peers,
+		Record: recordOn(client, f.Node), Self: f.Node, Report: func(replicator.Event) {}}
 	hook := func(string, string) error { return f.Step(f.Node) }
 	disk.Machine.Hook, to.Machine.Hook, peers.Hook = hook, hook, hook
 	client.Fates(func(memory.Op) memory.Fate { return memory.Fate{Lost: f.Step(f.Node) != nil} })

@@ -36,8 +36,8 @@ func TestLayoutsOfFrameworks(t *testing.T) {
 					"global_step#/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"},
 				"b": {"global_step#/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"},
 			}},
-		"Megatron": {"Megatron", "latest_checkpointed_iteration.txt", func(step int) string { return fmt.Sprint(step) },
-			map[string][]string{
+		"Megatron": {"Megatron", "latest_checkpointed_iteration.txt",
+			func(step int) string { return fmt.Sprint(step) }, map[string][]string{
 				"a": {"iter_%/mp_rank_00/model_optim_rng.pt"},
 				"b": {"iter_%/mp_rank_01/model_optim_rng.pt"},
 			}},
@@ -47,7 +47,8 @@ func TestLayoutsOfFrameworks(t *testing.T) {
 				x := newTeam(t, false, "a", "b")
 				defer x.close()
 				at := func(name string, step int) string {
-					return strings.NewReplacer("#", fmt.Sprint(step), "%", fmt.Sprintf("%07d", step)).Replace(name)
+					return strings.NewReplacer("#", fmt.Sprint(step), "%", fmt.Sprintf("%07d", step)).
+						Replace(name)
 				}
 				save := func(step int, pause time.Duration) {
 					for _, node := range []string{"a", "b"} {

@@ -41,7 +41,8 @@ func newTeam(t *testing.T, all bool, names ...string) *team { return newTeamOf(t
 
 // newTeamOf is newTeam with so many copies of each save.
 func newTeamOf(t *testing.T, copies int, all bool, names ...string) *team {
-	x := &team{cluster: newCluster(t, names...), t: t, copies: copies, replicators: map[string]*replicator.Replicator{}, lines: map[string]*Pipeline{},
+	x := &team{cluster: newCluster(t, names...), t: t, copies: copies,
+		replicators: map[string]*replicator.Replicator{}, lines: map[string]*Pipeline{},
 		reports: map[string]reports{}}
 	x.with.All = all
 	for _, n := range x.nodes {
@@ -111,7 +112,8 @@ func (x *team) whole(h manifest.Head, without ...string) map[string]string {
 	k := &replicator.Replicator{Store: checkpointtest.OpenStore(x.t, memfs.New()), Peers: peers,
 		Record: recordOn(x.etcd.Client("new"), "new"), Self: "new", Report: func(replicator.Event) {}}
 	to := memfs.New()
-	_, _, err := k.Prepare(x.t.Context(), replicator.Resume{Generation: 2, Number: h.Number, Manifest: h.Manifest}, capture.Dir{FS: to})
+	_, _, err := k.Prepare(x.t.Context(),
+		replicator.Resume{Generation: 2, Number: h.Number, Manifest: h.Manifest}, capture.Dir{FS: to})
 	must(x.t, err)
 	return memfs.Contents(x.t, to)
 }
@@ -130,8 +132,8 @@ func TestPartsAreCommittedAsOneCheckpoint(t *testing.T) {
 		if h := done.Head; h.Number != 1 || h.Copies != 2 || *h.Step != 10 || h.Bytes != 14 {
 			t.Errorf("head: %+v", h)
 		}
-		want := map[string]string{"step-10/shard_0": "zero", "step-10/shard_1": "one", "step-10/shard_2": "two",
-			"step-10/config": "same"}
+		want := map[string]string{"step-10/shard_0": "zero", "step-10/shard_1": "one",
+			"step-10/shard_2": "two", "step-10/config": "same"}
 		for _, lost := range []string{"a", "b", "c"} {
 			got := x.whole(done.Head, lost)
 			for name, data := range want {
@@ -270,7 +272,8 @@ func TestReportsOfOthersCountNothing(t *testing.T) {
 		from := memfs.New()
 		memfs.WriteFile(t, from, "step-10/s1", []byte("1"), 0o600)
 		_, h := checkpointtest.Put(t, x.peers.Stores["b"], from, 1, 1)
-		wrong := parts.Report{Generation: 1, Node: membership.Ref{Node: "b", Incarnation: "0", Address: "b:1"},
+		wrong := parts.Report{Generation: 1,
+			Node:  membership.Ref{Node: "b", Incarnation: "0", Address: "b:1"},
 			Parts: []parts.Part{{Step: 10, Sequence: 1, Manifest: h}}}
 		x.write(t, store.Put(testJob.PartsOf(1, "b"), schema.Encode(wrong)))
 		x.write(t, store.Put(testJob.PartsOf(1, "c"),
@@ -301,7 +304,8 @@ func TestOldPartsAreRemoved(t *testing.T) {
 		}
 		for _, n := range []string{"a", "b"} {
 			if held := len(x.peers.Stores[n].Held()); held != 7 {
-				t.Errorf("%s holds %d manifests, not both parts of 3 checkpoints and the newest part of b", n, held)
+				t.Errorf("%s holds %d manifests, not both parts of 3 checkpoints and the newest part of b", n,
+					held)
 			}
 		}
 		x.save("a", 60, map[string]string{"s0": "a60"})
@@ -345,7 +349,8 @@ func TestTheLastSaveLacksAPart(t *testing.T) {
 		x.lines["a"].Finish()
 		x.lines["b"].Finish()
 		e := next[replicator.Refused](t, x.reports["a"])
-		if e.Reason != capture.MissingPart || !strings.HasSuffix(e.Err.Error(), "step 10: node b has no part of it") {
+		if e.Reason != capture.MissingPart ||
+			!strings.HasSuffix(e.Err.Error(), "step 10: node b has no part of it") {
 			t.Errorf("%+v", e)
 		}
 		next[replicator.Closed](t, x.reports["a"])
@@ -400,7 +405,8 @@ func TestAShardIsMissing(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		memfs.WriteFile(t, x.dirs["b"], "step-10/__1_1.distcp", []byte("more"), 0o600)
-		if h := next[replicator.Committed](t, x.reports["a"]).Head; h.Bytes != int64(len("zeroonemore")+len(metadata)) {
+		if h := next[replicator.Committed](t, x.reports["a"]).
+			Head; h.Bytes != int64(len("zeroonemore")+len(metadata)) {
 			t.Errorf("head: %+v", h)
 		}
 	})
@@ -420,7 +426,8 @@ func TestTheNextGenerationSavesItsOwnParts(t *testing.T) {
 		x.propose(t, 2)
 		stamp := stampOf(2)
 		for _, n := range []string{"a", "b"} {
-			_, m, err := x.replicators[n].Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: head.Manifest}, capture.Dir{FS: x.dirs[n]})
+			_, m, err := x.replicators[n].Prepare(t.Context(), replicator.Resume{Generation: 2,
+				Number: head.Number, Manifest: head.Manifest}, capture.Dir{FS: x.dirs[n]})
 			must(t, err)
 			x.open(n, stamp, m)
 		}
@@ -434,7 +441,8 @@ func TestTheNextGenerationSavesItsOwnParts(t *testing.T) {
 		}
 		head = next[replicator.Committed](t, x.reports["a"]).Head
 		got := x.whole(head, "")
-		if len(got) != 4 || !strings.HasSuffix(got["latest-b"], "20") || !strings.HasSuffix(got["latest-a"], "20") {
+		if len(got) != 4 || !strings.HasSuffix(got["latest-b"], "20") ||
+			!strings.HasSuffix(got["latest-a"], "20") {
 			t.Errorf("%q", got)
 		}
 	})
@@ -450,7 +458,8 @@ func TestAPartIsNotSalvaged(t *testing.T) {
 		x.close()
 		dir := capture.Dir{FS: x.dirs["b"]}
 		must(t, capture.TakeInventory(x.peers.Stores["b"], dir))
-		x.save("b", 20, map[string]string{"__0_0.distcp": "0", ".metadata": metadataOf("__0_0.distcp __1_0.distcp")})
+		x.save("b", 20,
+			map[string]string{"__0_0.distcp": "0", ".metadata": metadataOf("__0_0.distcp __1_0.distcp")})
 		if h, err := CommitLeft(t.Context(), x.replicators["b"],
 			Left{Stamp: stampOf(1), Dir: &dir, Self: x.nodes[1]}); err != nil || h.Number != 0 {
 			t.Errorf("committed %+v, %v", h, err)

@@ -96,7 +96,8 @@ func diskUse(t *testing.T, f frequent) {
 	synctest.Wait()
 	for name, n := range peak {
 		t.Logf("%d of %d committed; %s: at most %.2f saves on the disk, %.2f times what is kept",
-			committed[len(committed)-1].Number, f.saves, name, float64(n)/float64(f.size), float64(n)/float64(f.keep*f.size))
+			committed[len(committed)-1].Number, f.saves, name, float64(n)/float64(f.size),
+			float64(n)/float64(f.keep*f.size))
 		if limit := int64(22 * f.keep * f.size / 10); n > limit {
 			t.Errorf("%s: %d bytes on the disk, the limit is %d", name, n, limit)
 		}

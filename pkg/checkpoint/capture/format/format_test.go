@@ -64,7 +64,8 @@ func TestCheckDamage(t *testing.T) {
 	if got := checkBytes(t, "model.pdparams", p); got != Torn {
 		t.Errorf("pickle that ends in zeros: %v", got)
 	}
-	outside := "PK\x03\x04PK\x01\x02000000000000000000000000\x01\x00\x00\x00\x00\x0000000000 \x00\x00\x000PK\x05\x06000000\x01\x00/\x00\x00\x000000\x00\x00"
+	outside := "PK\x03\x04PK\x01\x02000000000000000000000000\x01\x00\x00\x00\x00\x0000000000 " +
+		"\x00\x00\x000PK\x05\x06000000\x01\x00/\x00\x00\x000000\x00\x00"
 	if got := checkBytes(t, "model.pt", []byte(outside)); got != Torn {
 		t.Errorf("zip that points before its own beginning: %v", got)
 	}
@@ -81,7 +82,8 @@ func TestCheckDamage(t *testing.T) {
 func TestArchivesBehindEachOther(t *testing.T) {
 	one := checkpointtest.Zip(t, map[string]string{"data": "weights"})
 	offset := bytes.LastIndex(one, []byte("PK\x05\x06")) + 16
-	binary.LittleEndian.PutUint32(one[offset:], 1<<20) // as zip64 has it: it is found by no reader of the whole file
+	// as zip64 has it: it is found by no reader of the whole file
+	binary.LittleEndian.PutUint32(one[offset:], 1<<20)
 	if got := checkBytes(t, "__0_0.distcp", append(slices.Clone(one), one...)); got == Torn {
 		t.Error("shards of a distributed checkpoint are taken for torn")
 	}

@@ -172,7 +172,8 @@ func TestRandomSavesThatFail(t *testing.T) {
 
 // failingSaves plays 18 saves of n files, and says what is wrong.
 func failingSaves(r *rand.Rand, n int) (wrong string) {
-	pauses := []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 1500 * time.Millisecond, time.Minute}
+	pauses := []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 1500 * time.Millisecond,
+		time.Minute}
 	d, failed := newFolder(), 0
 	var story, newest []string
 	look := func() {
