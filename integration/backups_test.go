@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -183,4 +184,31 @@ func TestTwoServersThatBothKnowTheJob(t *testing.T) {
 	p.running("x", 2, 1)
 	p.says(a, "from checkpoint ")
 	stop(a)
+}
+
+// Two jobs are given one checkpoint directory: the second one is refused while the first has a node
+// on it, and has it when that has ended.
+func TestTwoJobsWithOneDirectory(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	p.daemons(1)
+	dir := p.path("shared")
+	node := func(job string) *proc {
+		return p.run("--np=1", "--job_id="+job, "--node="+job, "--log-dir=log-"+job, "--checkpoint-dir="+dir, "sleep", "1000")
+	}
+	x := node("x")
+	p.running("x", 1, 1)
+	y := node("y")
+	p.ends(y, 125)
+	for _, want := range []string{"nodes of job x save into it [E-CKPT-DIR]", "another --checkpoint-dir"} {
+		if !strings.Contains(y.stderr(), want) {
+			t.Errorf("it does not say %q:\n%s", want, y.stderr())
+		}
+	}
+	if err := x.kill(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-x.done
+	node("y")
+	p.running("y", 1, 1)
 }

@@ -83,6 +83,9 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 		return "", err
 	}
 	w.mark.Node = node
+	if err := w.mark.Take(w.o.Job.Name); err != nil {
+		return "", err
+	}
 	if err := w.mark.Write(); err != nil {
 		return "", err
 	}

@@ -59,6 +59,8 @@ var processPlants = []plant{
 		`return p.Before(at) }`, `return false }`, chunkstore, "TestLaterDraftReplacesTheOneBefore"},
 	{"a save that was given up stays on the disk", chunkstore + "/put.go",
 		`errors.Join(err, s.sweep())`, `err`, chunkstore, "TestTornIsNeverTaken"},
+	{"two jobs have one checkpoint directory", "internal/node/saves/dirlock.go", `case has == string(job):`,
+		`case has != "":`, "internal/node/saves", "TestOneJobHasADirectory"},
 	{"damage that is found is not mended", replicator + "/scrub.go", `err := s.r.refetch(ctx, k)`, `err := ctx.Err()`,
 		pipeline, "TestScrubMendsEveryDamage"},
 	{"damage that no node can mend is reported each time", replicator + "/scrub.go", `case !known:`, `default:`,

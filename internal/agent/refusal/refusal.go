@@ -25,6 +25,13 @@ func (e *NameTaken) Error() string {
 	return fmt.Sprintf("node %s is already here: %s", e.Node, e.Where)
 }
 
+// DirTaken: nodes of another job have the checkpoint directory.
+type DirTaken struct{ Dir, Job string }
+
+func (e *DirTaken) Error() string {
+	return fmt.Sprintf("checkpoint directory %s: nodes of job %s save into it", e.Dir, e.Job)
+}
+
 // NotWithin: the server answers, and still this node could not take part within the connect
 // timeout.
 type NotWithin struct {

@@ -39,6 +39,10 @@ func Known(err error) *Error {
 	if e, ok := errors.AsType[*refusal.NameTaken](err); ok {
 		return fromNameTaken(e)
 	}
+	if e, ok := errors.AsType[*refusal.DirTaken](err); ok {
+		return New(CkptDir, "%v", e).Of(err).Because("saves of two jobs in one directory cannot be told apart").
+			Cure("another --checkpoint-dir; to go on from what job %s saved: elastic ckpt get %[1]s DIR", e.Job)
+	}
 	if e, ok := errors.AsType[*refusal.NotWithin](err); ok {
 		return New(Timeout, "this node did not get into the job within %s", e.Limit).Of(err).
 			Because("%v", e.Err).

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Mark is the file with which a node says in a checkpoint directory that it has that directory:
@@ -23,7 +24,16 @@ type Mark struct {
 	Address func() string // of the agent's listener, now
 	Notice  func(string)
 
-	written string // the address that the mark has
+	written string   // the address that the mark has
+	lock    *os.File // see lockFor; nil: none is held
+}
+
+// Take takes the directory for a job, if the user gave one: *refusal.DirTaken.
+func (m *Mark) Take(job schema.Job) (err error) {
+	if m.Dir != "" && m.lock == nil {
+		m.lock, err = lockFor(m.Dir, job)
+	}
+	return err
 }
 
 const markPrefix = ".elastic-node-"
@@ -45,8 +55,13 @@ func (m *Mark) Write() error {
 	return nil
 }
 
-// Remove removes the mark, unless another agent of this name has written its own since.
+// Remove gives the directory back, and removes the mark, unless another agent of this name has
+// written its own since.
 func (m *Mark) Remove() {
+	if m.lock != nil {
+		unlock(m.lock)
+		m.lock = nil
+	}
 	if me := (membership.Ref{Node: m.Node, Address: m.written}); m.Dir != "" && m.Of(me) {
 		// A mark that is left behind belongs to no node: no life has its address again.
 		_ = os.Remove(filepath.Join(m.Dir, markPrefix+m.Node))
