@@ -272,6 +272,7 @@ func (k *claimant) look(ctx context.Context) error {
 	}
 	k.tellUnread("this node claims it without checkpoints that cannot be read (%v)", found.Unread)
 	c.Heads, c.Newest, c.Sequence, c.Parts = found.Committed, found.Newest, found.Sequence, found.Parts
+	c.OtherParts = found.Others
 	for _, h := range c.Committed() {
 		if h.Number > c.Known.Number {
 			c.Known = h

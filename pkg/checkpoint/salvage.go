@@ -20,6 +20,7 @@ type Salvaged struct {
 	// Sequence is the place of Newest among the captures of its generation.
 	Sequence uint64
 	Parts    []FoundParts // of commits that it knows of and has not all of, oldest first
+	Others   []OtherParts // of checkpoints that it does not know to be committed
 	// Unread is why some of it could not be read, which says nothing about what is there; nil: all was.
 	Unread error
 }
@@ -28,6 +29,13 @@ type Salvaged struct {
 type FoundParts struct {
 	Head  manifest.Head   `json:"head"`
 	Parts []manifest.Hash `json:"parts"`
+}
+
+// OtherParts are parts of a checkpoint of which every byte was read and found right. Another node knows
+// whether it was committed.
+type OtherParts struct {
+	Manifest manifest.Hash   `json:"manifest"`
+	Parts    []manifest.Hash `json:"parts"`
 }
 
 // Salvage reads from which checkpoints of a disk a job that lost its store could start.
@@ -46,12 +54,21 @@ func Salvage(ctx context.Context, s *readonly.Store, g schema.Generation) (Salva
 	if err != nil {
 		return Salvaged{}, err
 	}
+	partial, err := s.Partial()
+	if err != nil {
+		return Salvaged{}, err
+	}
 	x := salvager{s: s}
 	for _, h := range heads {
 		if slices.Contains(held, h.Manifest) {
 			x.found.Committed = append(x.found.Committed, h)
-		} else if parts := x.wholeParts(ctx, h); parts != nil {
+		} else if parts := x.wholeParts(ctx, partsOf(h)); parts != nil {
 			x.found.Parts = append(x.found.Parts, FoundParts{h, parts})
+		}
+	}
+	for _, h := range partial {
+		if !slices.ContainsFunc(heads, func(c manifest.Head) bool { return c.Manifest == h }) {
+			x.other(ctx, h)
 		}
 	}
 	newestFirst := slices.Clone(x.found.Committed)
@@ -71,14 +88,30 @@ type salvager struct {
 	found Salvaged
 }
 
-// wholeParts are the parts of a commit that are here and whole.
-func (x *salvager) wholeParts(ctx context.Context, h manifest.Head) (parts []manifest.Hash) {
-	for _, p := range h.Parts {
-		if m := x.readWhole(ctx, p.Manifest); m != nil {
-			parts = append(parts, p.Manifest)
+// other takes in the parts of a checkpoint that no record on this disk names.
+func (x *salvager) other(ctx context.Context, h manifest.Hash) {
+	if m := x.readManifest(ctx, h); m != nil {
+		if parts := x.wholeParts(ctx, m.Parts); parts != nil {
+			x.found.Others = append(x.found.Others, OtherParts{h, parts})
 		}
 	}
+}
+
+func partsOf(h manifest.Head) (parts []manifest.Hash) {
+	for _, p := range h.Parts {
+		parts = append(parts, p.Manifest)
+	}
 	return parts
+}
+
+// wholeParts are those of the parts that are here and whole.
+func (x *salvager) wholeParts(ctx context.Context, parts []manifest.Hash) (whole []manifest.Hash) {
+	for _, p := range parts {
+		if m := x.readWhole(ctx, p); m != nil {
+			whole = append(whole, p)
+		}
+	}
+	return whole
 }
 
 // readWhole reads every byte of what a manifest lists, and returns the manifest if all are right.

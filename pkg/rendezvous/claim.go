@@ -32,6 +32,8 @@ type Claim struct {
 	Sequence uint64 `json:"sequence,omitempty"`
 	// of commits that this node has not all of, the parts that it has read and found whole
 	Parts []checkpoint.FoundParts `json:"parts,omitempty"`
+	// OtherParts are of checkpoints that it does not know to be committed
+	OtherParts []checkpoint.OtherParts `json:"other_parts,omitempty"`
 	// Heads, Newest and Parts were read while the claim was in the store
 	Looked bool `json:"looked"`
 	// other nodes that were registered under that World, by name

@@ -181,6 +181,10 @@ func TestPartsAreSalvaged(t *testing.T) {
 		x := newTeam(t, true, "a", "b", "c")
 		defer x.close()
 		head := x.saveParts(10)
+		found, err := checkpoint.Salvage(t.Context(), readonly.New(x.disks["b"]), 1)
+		if must(t, err); found.Parts != nil || len(found.Others) != 1 || len(found.Others[0].Parts) != 2 {
+			t.Errorf("before b has heard of the commit: %+v", found)
+		}
 		for _, n := range []string{"a", "b", "c"} {
 			must(t, x.replicators[n].Tidy(t.Context()))
 		}

@@ -12,6 +12,7 @@ import (
 // joined are the claims, where each commit of which they have every part, together, counts as one
 // that each node with a part of it has. Of claims whose nodes have not looked nothing counts.
 func joined(claims []rendezvous.Claim) []rendezvous.Claim {
+	claims = named(claims)
 	there := map[checkpoint.Hash]map[checkpoint.Hash]bool{} // by checkpoint: its parts
 	for _, c := range claims {
 		for _, p := range c.Parts {
@@ -40,6 +41,28 @@ func joined(claims []rendezvous.Claim) []rendezvous.Claim {
 			}
 		}
 		slices.SortFunc(c.Heads, func(a, b checkpoint.Head) int { return cmp.Compare(a.Number, b.Number) })
+	}
+	return all
+}
+
+// named are the claims, where parts of a checkpoint are those of a commit if any claimant knows that
+// it was committed: a node hears of a commit after it was made.
+func named(claims []rendezvous.Claim) []rendezvous.Claim {
+	commits := map[checkpoint.Hash]checkpoint.Head{}
+	for _, c := range claims {
+		for _, p := range c.Parts {
+			commits[p.Head.Manifest] = p.Head
+		}
+	}
+	all := slices.Clone(claims)
+	for i := range all {
+		c := &all[i]
+		c.Parts = slices.Clone(c.Parts)
+		for _, o := range c.OtherParts {
+			if h, ok := commits[o.Manifest]; ok {
+				c.Parts = append(c.Parts, checkpoint.FoundParts{Head: h, Parts: o.Parts})
+			}
+		}
 	}
 	return all
 }

@@ -295,6 +295,16 @@ func (c claim) found(h checkpoint.Head, parts ...int) claim {
 	return c
 }
 
+// has is found where the node has not heard of the commit.
+func (c claim) has(h checkpoint.Head, parts ...int) claim {
+	o := checkpoint.OtherParts{Manifest: h.Manifest}
+	for _, i := range parts {
+		o.Parts = append(o.Parts, partOf(h.Number, i))
+	}
+	c.OtherParts = append(c.OtherParts, o)
+	return c
+}
+
 // A commit of which each node has parts is there when the claimants have all parts, together.
 func TestDecideOfParts(t *testing.T) {
 	one, two := saved(1, 1, "a", "b"), inParts(2)
@@ -318,6 +328,12 @@ func TestDecideOfParts(t *testing.T) {
 			says("c", 3, "a b c").found(two, 1, 2)}, ForAll, "remake: fence 3, 3 was 2 on a b c", 1},
 		{"one has all of it", []claim{says("a", 3, "a b c", two), says("b", 3, "a b c").found(two, 0, 1),
 			says("c", 3, "a b c").found(two, 1)}, ForAll, "remake: fence 3, 3 was 2 on a", 1},
+		{"one has heard of the commit", []claim{says("a", 3, "a b c", one).found(two, 0, 2),
+			says("b", 3, "a b c", one).has(two, 0, 1),
+			says("c", 3, "a b c").has(two, 1, 2)}, ForAll, "remake: fence 3, 3 was 2 on a b c, and 1", 2},
+		{"no node has heard of it", []claim{says("a", 3, "a b c", one).has(two, 0, 2),
+			says("b", 3, "a b c", one).has(two, 0, 1),
+			says("c", 3, "a b c").has(two, 1, 2)}, ForAll, "remake: fence 3, 2 was 1 on a b", 2},
 		{"a part that was not looked for again", []claim{says("a", 3, "a b c", one).found(two, 0, 2),
 			says("b", 3, "a b c").found(two, 0, 1).later(func(c *claim) { c.Looked = false })},
 			ForEnough, "wait for b c with 2", 0},
