@@ -159,7 +159,11 @@ func (s *faulty) train(g *simGroup) {
 		s.wrongf("%s: generation %d resumes from step %d, and its directory has step %d", g.a.label(), w.Generation,
 			step, newest)
 	}
-	s.workers.Go(func() { s.work(g, dir, step) })
+	work := s.work
+	if s.layout == layoutParts {
+		work = s.workInParts
+	}
+	s.workers.Go(func() { work(g, dir, step) })
 }
 
 func (s *faulty) work(g *simGroup, dir *memfs.FS, step int64) {
@@ -303,12 +307,9 @@ func (a *simAgent) undisturbed() bool {
 // reachable reports whether a node that was not disturbed for a while has the newest checkpoint. mu
 // is held.
 func (s *faulty) reachable() bool {
-	for _, a := range s.agents {
-		if a.undisturbed() && s.has(a.host) {
-			return true
-		}
-	}
-	return false
+	return s.readable(func(h *simHost) bool {
+		return slices.ContainsFunc(s.agents, func(a *simAgent) bool { return a.host == h && a.undisturbed() })
+	})
 }
 
 // has reports whether every byte of the newest checkpoint is on the disk of h. mu is held.
@@ -386,6 +387,9 @@ func (s *faulty) settled() {
 	s.until("two machines have the newest checkpoint", time.Minute, func(x rendezvous.Snapshot) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if s.layout == layoutParts && len(x.Nodes) > 1 {
+			return s.survivesAny()
+		}
 		holders := 0
 		for _, name := range s.names {
 			if h := s.hosts[name]; h != nil && s.head.Number > 0 && s.has(h) {
@@ -459,12 +463,7 @@ func (d *keptDisk) all() []*memfs.FS { return []*memfs.FS{d.chunks, d.dir} }
 
 // protected reports whether another machine has the newest checkpoint. mu is held.
 func (s *faulty) protected(but *simHost) bool {
-	for _, name := range s.names {
-		if h := s.hosts[name]; h != nil && h != but && s.head.Number > 0 && s.has(h) {
-			return true
-		}
-	}
-	return false
+	return s.head.Number > 0 && s.readable(func(h *simHost) bool { return h != but })
 }
 
 // endHung ends the workers that hang, as internal/hang does.

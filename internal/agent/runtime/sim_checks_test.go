@@ -39,6 +39,10 @@ func (s *faulty) noteCommit(snap *rendezvous.Snapshot) {
 
 // elsewhere reports whether a machine other than that one has a checkpoint. mu is held.
 func (s *faulty) elsewhere(h checkpoint.Head, than string) bool {
+	if s.layout == layoutParts {
+		_, err := s.filesOf(h.Manifest, func(host *simHost) bool { return host != s.hosts[than] })
+		return err == nil
+	}
 	for _, name := range s.names {
 		if host := s.hosts[name]; name != than && host != nil {
 			if _, err := stepsIn(host.kept, h.Manifest); err == nil {
@@ -55,7 +59,7 @@ func (s *faulty) elsewhere(h checkpoint.Head, than string) bool {
 func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.names) > 2 || span < 20*time.Second || a.isDead() || a.cut {
+	if s.layout == layoutParts || len(s.names) > 2 || span < 20*time.Second || a.isDead() || a.cut {
 		return
 	}
 	if s.known == nil || a.host.kept.uid != s.known.UID {

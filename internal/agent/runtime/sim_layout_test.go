@@ -27,12 +27,13 @@ const (
 	layoutNumbers               // two files with the step in their names, with a pause between
 	layoutRenamed               // step-N.tmp/, renamed
 	layoutTold                  // one file under a new name without a number, told by a mark beside it
+	layoutParts                 // step-N.tmp/, renamed, with a file of each rank on its own machine
 	layoutUnsure                // one file, written over, that is never whole by its own format
 )
 
 // counts reports whether each save has a name of its own: of several in a directory the newest counts.
 func (l layout) counts() bool {
-	return l == layoutMarked || l == layoutNumbers || l == layoutRenamed || l == layoutTold
+	return l == layoutMarked || l == layoutNumbers || l == layoutRenamed || l == layoutTold || l == layoutParts
 }
 
 // layouts has each of them as often as it is chosen.
@@ -99,6 +100,8 @@ func (s *faulty) save(g *simGroup, to *memfs.FS, step int64) {
 	switch s.layout {
 	case layoutMarked:
 		whole = s.saveMarked(w, step)
+	case layoutParts:
+		whole = s.savePart(w, step)
 	case layoutUnsure:
 		w.write("last.pt", "PK\x03\x04"+weights)
 	case layoutTold:
@@ -250,6 +253,13 @@ func (s *faulty) stepOf(h checkpoint.Head) int64 {
 		return 0
 	}
 	if n, ok := s.stepsOf[h.Manifest]; ok {
+		return n
+	}
+	if s.layout == layoutParts {
+		n, err := s.stepOfParts(h)
+		if err == nil {
+			s.stepsOf[h.Manifest] = n
+		}
 		return n
 	}
 	for _, name := range s.names {

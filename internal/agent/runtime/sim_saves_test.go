@@ -97,6 +97,7 @@ type keptSaves struct {
 	met        map[membership.Incarnation]bool // that were registered while this agent was
 	spread     context.CancelFunc
 	doing      *activity.Activity // nil: it could read all so far
+	leads      bool               // it captures as rank 0
 }
 
 type keptLine struct {
@@ -213,9 +214,14 @@ func (x *keptSaves) protect() {
 			copies++
 		}
 	}
+	if x.head.Parts != nil {
+		copies = x.head.CopiesAt(nil, func(node string) bool {
+			return slices.ContainsFunc(x.nodes, func(n membership.Node) bool { return n.Node == node })
+		})
+	}
 	want := min(x.replicator.Replicas, len(x.nodes))
-	if x.ctx.Err() != nil || x.head.Number == 0 || copies >= want || len(x.lines) == 0 ||
-		!x.chunks.Has(x.head.Manifest) {
+	if x.ctx.Err() != nil || x.head.Number == 0 || copies >= want || len(x.lines) == 0 || !x.leads ||
+		!x.chunks.HasManifest(x.head.Manifest) {
 		return
 	}
 	if x.spread != nil {
@@ -224,12 +230,12 @@ func (x *keptSaves) protect() {
 	var ctx context.Context
 	ctx, x.spread = context.WithCancel(x.ctx)
 	head := x.head
-	x.wg.Go(func() { _ = x.replicator.Spread(ctx, head.Generation, head.Manifest, want-1) })
+	x.wg.Go(func() { _ = x.replicator.Complete(ctx, head.Generation, head, want-1) })
 }
 
 func (x *keptSaves) Open(w rendezvous.World, rank int) {
-	dir := x.disk.saves()
-	if rank != 0 {
+	dir, with := x.disk.saves(), x.with(w)
+	if rank != 0 && with == nil {
 		if err := capture.TakeInventory(x.chunks, dir); err != nil {
 			x.a.s.mu.Lock()
 			x.a.s.tracef("%s: %v", x.a.label(), err) // on a full disk, of which the next save tells
@@ -246,7 +252,7 @@ func (x *keptSaves) Open(w rendezvous.World, rank int) {
 	resume := x.resume
 	x.mu.Unlock()
 	p, err := pipeline.Start(ctx, x.replicator, pipeline.Source{Dir: dir, Stamp: x.stamp(w), Resume: resume,
-		Writers: pipeline.Writers{Workers: capture.Workers{
+		Writers: pipeline.Writers{With: with, Workers: capture.Workers{
 			State: func() capture.WorkerState { return x.state(w.Generation) }}}})
 	if err != nil {
 		cancel()
@@ -258,9 +264,18 @@ func (x *keptSaves) Open(w rendezvous.World, rank int) {
 	line.Pipeline = p
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.lines[w.Generation] = line
+	x.lines[w.Generation], x.leads = line, rank == 0
 	x.protect()
 	x.wg.Go(func() { <-p.Done() })
+}
+
+// with are the nodes of w that each save a part; nil where rank 0 saves all.
+func (x *keptSaves) with(w rendezvous.World) *pipeline.Sharing {
+	if x.a.s.job.Rules.SaveFrom != checkpoint.SaveFromAll {
+		return nil
+	}
+	apart := func(membership.Ref) bool { return true }
+	return pipeline.NewSharing(w.Members, x.replicator.Self, checkpoint.SaveFromAll, apart)
 }
 
 // state is what became of the workers of generation g.
@@ -378,7 +393,7 @@ func (x *keptSaves) CommitLeft(ctx context.Context, w rendezvous.World, self mem
 	if w.Resume != nil {
 		left.Resume = w.Resume.Number
 	}
-	if w.Members[0].Node == self.Node {
+	if w.Members[0].Node == self.Node && x.with(w) == nil {
 		dir := x.disk.saves()
 		left.Dir = &dir
 	}

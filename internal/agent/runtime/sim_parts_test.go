@@ -1,0 +1,150 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// TestSavesInPartsOutliveFaults is TestSavesOutliveFaults with workers of which each saves a part
+// (--save-from=all). A checkpoint is of the parts of all ranks of one generation at one step, and its
+// parts are readable after the loss of any one machine.
+func TestSavesInPartsOutliveFaults(t *testing.T) {
+	eachSeed(t, 10, func(t *testing.T, seed uint64) *sim {
+		s := newFaulty(t, seed, someFaults())
+		s.layout, s.often, s.job.Rules.SaveFrom = layoutParts, false, checkpoint.SaveFromAll
+		return savesOutlive(s)
+	})
+}
+
+// partEvery is the time between two saves of all ranks.
+const partEvery = 2 * time.Second
+
+// workInParts trains, and saves a part at the steps at which the other ranks do.
+func (s *faulty) workInParts(g *simGroup, dir *memfs.FS, step int64) {
+	for began, k := time.Now(), time.Duration(1); ; k++ {
+		late := time.Duration(s.rng.of(g.a.name, "work").IntN(300)) * time.Millisecond
+		select {
+		case <-g.gone:
+			return
+		case <-g.asked:
+			if !s.hangs(g) {
+				g.later(time.Millisecond, &event.WorkerExit{Ours: true})
+			}
+			return
+		case <-time.After(time.Until(began.Add(k*partEvery + late))):
+			step += 2
+			if !s.hangs(g) {
+				s.save(g, dir, step)
+			}
+		}
+	}
+}
+
+// part is what a file of a save in parts says.
+type part struct {
+	rank, of         int
+	generation, step int64
+}
+
+const partText = "\x00rank %d/%d generation %d of %d"
+
+// savePart saves the part of one rank.
+func (s *faulty) savePart(w saver, step int64) bool {
+	rank, world, dir := w.g.Start.Rank, w.g.Start.World, fmt.Sprintf("step-%d", step)
+	text := fmt.Sprintf(partText, rank, world.Count, world.Generation, step)
+	return w.to.Mkdir(dir+".tmp", 0o700) == nil && w.pause(100*time.Millisecond) &&
+		w.write(fmt.Sprintf("%s.tmp/rank-%d.raw", dir, rank), text) && w.alive() && w.to.Rename(dir+".tmp", dir) == nil
+}
+
+// stepOfParts is the step of a checkpoint in parts, which are those of all ranks of one save. mu is held.
+func (s *faulty) stepOfParts(h checkpoint.Head) (int64, error) {
+	files, err := s.filesOf(h.Manifest, func(*simHost) bool { return true })
+	if err != nil {
+		return -1, err
+	}
+	var first part
+	var ranks []int
+	for _, text := range files {
+		var p part
+		if _, err := fmt.Sscanf(text, partText, &p.rank, &p.of, &p.generation, &p.step); err != nil {
+			return -1, err
+		}
+		if ranks = append(ranks, p.rank); len(ranks) == 1 {
+			first = p
+		}
+		if p.of != first.of || p.generation != first.generation || p.step != first.step {
+			s.wrongf("checkpoint %d is of several saves: %q", h.Number, files)
+		}
+	}
+	slices.Sort(ranks)
+	if len(slices.Compact(ranks)) != first.of || len(files) != first.of {
+		s.wrongf("checkpoint %d has the parts of ranks %v, of %d", h.Number, ranks, first.of)
+	}
+	return first.step, nil
+}
+
+var errNoDisk = errors.New("no disk has it")
+
+// filesOf are the files of a checkpoint as they lie on these machines, together. mu is held.
+func (s *faulty) filesOf(h manifest.Hash, on func(*simHost) bool) (files []string, err error) {
+	var disks []*readonly.Store
+	var m *manifest.Manifest
+	for _, name := range s.names {
+		if host := s.hosts[name]; host != nil && on(host) {
+			d := readonly.New(host.kept.chunks)
+			disks = append(disks, d)
+			if m == nil {
+				if m, err = d.ReadManifest(context.Background(), h); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	if m == nil {
+		return nil, errNoDisk
+	}
+	for _, f := range m.Files {
+		text := make([]byte, f.Size) // of one chunk
+		for _, c := range f.Chunks {
+			has := func(d *readonly.Store) bool { return d.Chunk(context.Background(), c, text) == nil }
+			if !slices.ContainsFunc(disks, has) {
+				return nil, errNoDisk
+			}
+		}
+		files = append(files, string(text))
+	}
+	return files, nil
+}
+
+// readable reports whether these machines have every byte of the newest checkpoint: in parts, or one of
+// them alone. mu is held.
+func (s *faulty) readable(on func(*simHost) bool) bool {
+	if s.layout == layoutParts {
+		_, err := s.filesOf(s.head.Manifest, on)
+		return err == nil
+	}
+	return slices.ContainsFunc(s.names, func(name string) bool {
+		h := s.hosts[name]
+		return h != nil && on(h) && s.has(h)
+	})
+}
+
+// survivesAny reports whether the newest checkpoint is readable without any one machine. mu is held.
+func (s *faulty) survivesAny() bool {
+	for _, name := range s.names {
+		if !s.readable(func(h *simHost) bool { return h != s.hosts[name] }) {
+			return false
+		}
+	}
+	return s.head.Number > 0
+}
