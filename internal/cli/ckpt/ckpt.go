@@ -261,14 +261,20 @@ func (k *saves) worldSize(g schema.Generation) *int {
 func (k *saves) unreadable(h checkpoint.Head, err error) *problem.Error {
 	here, away := k.having(h)
 	e := problem.New(problem.CkptLost, "checkpoint %d of job %s cannot be read", h.Number, k.snap.Job.Name).
-		Of(err).Because("%v", err)
-	if len(here) == 0 && len(away) > 0 {
+		Of(err).Because("%s", oneLine(err))
+	switch {
+	case errors.Is(err, fs.ErrPermission): // it is on this machine
+		e.Cure("as the user of the agent; or make the state directory readable for this one")
+	case len(here) == 0 && len(away) > 0:
 		e.Because("nothing of it is on this machine, and the nodes that have it are not registered: %s",
 			phrase.List(away)).
 			Cure("on a machine that has it: elastic %s; or start a node there", k.Command.Name)
 	}
 	return e.Detail("holders", refNames(here)).Detail("away", append([]string{}, away...))
 }
+
+// oneLine is the text of an error, or of several.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 func refNames(refs []membership.Ref) []string {
 	names := []string{}

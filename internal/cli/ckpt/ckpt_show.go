@@ -186,7 +186,7 @@ func (k *saves) reading(h checkpoint.Head, err error) error {
 	case errors.Is(err, checkpoint.ErrDamaged):
 		return problem.New(problem.CkptBad, "checkpoint %d of job %s is damaged wherever it can be read",
 			h.Number, k.snap.Job.Name).Of(err).
-			Because("%v", err).
+			Because("%s", oneLine(err)).
 			Cure("elastic ckpt verify on each machine tells where; an older one: elastic ckpt ls")
 	case errors.Is(err, checkpoint.ErrNotHeld):
 		return k.unreadable(h, err)
