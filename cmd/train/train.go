@@ -138,7 +138,7 @@ func (t *trainer) step(ctx context.Context) (mine int, stop bool, err error) {
 		}
 	}
 	if n == t.global && mine != t.batch*t.accum {
-		return 0, false, fmt.Errorf("took %d samples, told were %d x %d", mine, t.batch, t.accum)
+		return 0, false, fmt.Errorf("took %d samples, expected %d x %d", mine, t.batch, t.accum)
 	}
 	if asked {
 		v[end+2] = 1
@@ -228,7 +228,7 @@ func (t *trainer) tell(file string) {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		fmt.Fprintln(t.out, "the step is not told:", err)
+		fmt.Fprintln(t.out, "the step is not reported:", err)
 	}
 }
 

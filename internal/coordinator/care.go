@@ -163,7 +163,7 @@ func (m *Member) fits(size int64) error {
 
 func (m *Member) defragmentPeer(ctx context.Context, urls []string) error {
 	if len(urls) == 0 {
-		return fmt.Errorf("it has not told its address")
+		return fmt.Errorf("it has not published its address")
 	}
 	cfg := clientv3.Config{Endpoints: urls[:1], Logger: zap.NewNop(), Context: ctx}
 	if m.cfg.Clients.Cert != "" {

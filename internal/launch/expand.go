@@ -19,7 +19,7 @@ func CheckPlaceholders(args []string) error {
 	for _, a := range args {
 		for _, p := range placeholder.FindAllString(a, -1) {
 			if !slices.Contains(workerNames, variableOf(p)) {
-				return fmt.Errorf("%w %s: no worker is told %s", ErrPlaceholder, p, variableOf(p))
+				return fmt.Errorf("%w %s: no worker has %s", ErrPlaceholder, p, variableOf(p))
 			}
 		}
 	}

@@ -83,7 +83,7 @@ func TestStaleProgress(t *testing.T) {
 		}
 	}
 	st := status.Explain(&ran().progress(noon, time.Second).Snapshot, noon.Add(45*time.Second))
-	if want := "generation 1 runs: world size 1; no progress told for 45s"; st.Why != want {
+	if want := "generation 1 runs: world size 1; no progress reported for 45s"; st.Why != want {
 		t.Errorf("why is %q, want %q", st.Why, want)
 	}
 	if want := "if it hangs: workerlog.0 of node a has the output of rank 0"; st.Next == nil ||

@@ -47,7 +47,7 @@ func bucketWords(b goodput.Bucket) string {
 	case goodput.Redone:
 		return "steps made again"
 	case goodput.Untold:
-		return "training, steps not told"
+		return "training, steps not reported"
 	case goodput.NoSteps:
 		return "before a first step"
 	case goodput.Hung:

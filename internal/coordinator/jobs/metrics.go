@@ -224,7 +224,7 @@ func (s *jobState) collectProgress(e emitter) {
 		return
 	}
 	if p.Step != nil {
-		e.gauge("job_step", "Newest step that the workers told.", float64(*p.Step))
+		e.gauge("job_step", "Newest step that the workers reported.", float64(*p.Step))
 	}
 	if s.world == nil || s.world.Phase != "running" || p.Time.IsZero() {
 		return
@@ -233,7 +233,7 @@ func (s *jobState) collectProgress(e emitter) {
 	if s.world.Time.After(since) {
 		since = s.world.Time
 	}
-	e.gauge("job_progress_age_seconds", "Time since the workers of a running World told progress.",
+	e.gauge("job_progress_age_seconds", "Time since the workers of a running World reported progress.",
 		max(0, s.now.Sub(since)).Seconds())
 }
 

@@ -89,6 +89,6 @@ func (x *explainer) progress() *Progress {
 
 // stale is the sentence about stale progress.
 func (p *Progress) stale() string {
-	return fmt.Sprintf("no progress told for %s", (time.Duration(p.AgeSeconds) * time.Second).
+	return fmt.Sprintf("no progress reported for %s", (time.Duration(p.AgeSeconds) * time.Second).
 		Round(time.Second))
 }

@@ -41,7 +41,7 @@ type Closing struct {
 	Head       checkpoint.Number
 	Now        time.Time
 
-	progress bool // workers told progress, a checkpoint was committed, or it ran long enough
+	progress bool // workers reported progress, a checkpoint was committed, or it ran long enough
 }
 
 // Settle closes the books of the generation of w. Losses are counted where they are reported.
@@ -97,7 +97,7 @@ func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e Closing)
 			s.Fail = &rendezvous.Outcome{Code: ExitNever, Source: "elastic", Node: &f.Node,
 				Why: rendezvous.NoProgress,
 				Message: fmt.Sprintf(
-					"%d generations in a row ended without a commit, told progress or %s of running; "+
+					"%d generations in a row ended without a commit, reported progress or %s of running; "+
 						"the last: %s", l.NoProgress, healthy, f)}
 		}
 		return
