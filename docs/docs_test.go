@@ -634,7 +634,12 @@ func TestPathsAndTargets(t *testing.T) {
 		"`((?:\\./)?(?:cmd|internal|pkg|spec|integration|docs|demo|deploy|bench|\\.ci)(?:/[\\w.-]+)*/?)`")
 	target := regexp.MustCompile("(?m)(?:`|^    )make ([a-z]+)")
 	makefile := read(t, "Makefile")
+	short := strings.NewReplacer("`cli/", "`internal/cli/", "`cp/", "`pkg/checkpoint/",
+		"`plan/", "`pkg/rendezvous/plan/")
 	for name, doc := range documents(t) {
+		if name == "docs/ARCHITECTURE.md" {
+			doc = short.Replace(doc) // as its table of changes says
+		}
 		for _, m := range path.FindAllStringSubmatch(doc, -1) {
 			here := filepath.Join(root, filepath.Dir(name), m[1])
 			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {

@@ -151,7 +151,7 @@ var agentPlants = []plant{
 	{"workers wait for the last call of a scale", plan + "/running.go",
 		`return p.atTarget(func() Step { return p.planned(p.growthCause()) })`,
 		`return p.planned(p.growthCause())`, rendezvous, "TestPlan"},
-	{"a leaver that is gone is a sign", "pkg/rendezvous/status/timing.go",
+	{"a leaver that is gone is a sign", "pkg/rendezvous/status/waterfall.go",
 		`v.Members[:min(len(v.Members), len(s.World.Members))] {`, `v.Members {`,
 		"pkg/rendezvous/status", "TestFirstSign"},
 	{"the last call begins anew with each node", plan + "/observed.go",

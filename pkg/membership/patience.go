@@ -2,6 +2,24 @@ package membership
 
 import "time"
 
+// Beats are the times of a Watcher.
+type Beats struct {
+	Every    time.Duration // between two beats
+	Silence  time.Duration // without any answer, and a new dial had none either: Silent, at the earliest
+	First    time.Duration // the same of a node that never answered, at most
+	Patience time.Duration // the same at the latest, however long its answers took before
+	Memory   time.Duration // for so long, and at most twice as long, a slow answer is remembered
+	Retry    time.Duration // between two dials of a node that is known to be gone
+	Stall    time.Duration // gap between two own ticks past which the watcher distrusts itself
+}
+
+// DefaultBeats signal the silence of a node that answered promptly so far 0.6 s after its last
+// answer.
+func DefaultBeats() Beats {
+	return Beats{Every: 250 * time.Millisecond, Silence: 600 * time.Millisecond, First: time.Second,
+		Patience: 3 * time.Second, Memory: 2 * time.Minute, Retry: time.Second, Stall: time.Second}
+}
+
 // gaps remembers the longest time between two answers of a node, in this period and in the one
 // before: a node that was slow once is given more time for a while.
 type gaps struct {
