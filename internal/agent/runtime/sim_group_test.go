@@ -116,6 +116,9 @@ func (g *simGroup) end(x *event.WorkerExit) {
 	g.ended, g.exited = true, x != nil && x.Signal == ""
 	g.a.s.tracef("%s: worker of generation %d ends %v", g.a.label(), g.Start.World.Generation, x)
 	if x != nil {
+		if !x.Ours && x.Signal == "" && x.Code != 0 {
+			g.a.s.failed++
+		}
 		g.events <- event.Exited{Generation: g.Start.World.Generation, WorkerExit: *x}
 	}
 	close(g.events)

@@ -64,6 +64,7 @@ type sim struct {
 	least  int         // number of nodes that was ever wished for by scale; 0: none was
 	kept   int         // how often workers went on in another generation
 	first  int         // and how often in their first one, which they had waited for
+	failed int         // how often workers ended by themselves with an error
 	doubts []time.Time // when a save was told that waits
 	began  time.Time
 }
