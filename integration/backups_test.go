@@ -194,7 +194,8 @@ func TestTwoJobsWithOneDirectory(t *testing.T) {
 	p.daemons(1)
 	dir := p.path("shared")
 	node := func(job string) *proc {
-		return p.run("--np=1", "--job_id="+job, "--node="+job, "--log-dir=log-"+job, "--checkpoint-dir="+dir, "sleep", "1000")
+		return p.run("--np=1", "--job_id="+job, "--node="+job, "--log-dir=log-"+job, "--checkpoint-dir="+dir,
+			"sleep", "1000")
 	}
 	x := node("x")
 	p.running("x", 1, 1)

@@ -27,8 +27,8 @@ time.sleep(1000)
 		t.Fatal(err)
 	}
 	node = func(name string) *proc {
-		return p.run("--node="+name, "--np=2", "--job_id=x", "--log-dir=log-"+name, "--verify-every="+verifyEvery,
-			"/usr/bin/python3", p.path("train.py"))
+		return p.run("--node="+name, "--np=2", "--job_id=x", "--log-dir=log-"+name,
+			"--verify-every="+verifyEvery, "/usr/bin/python3", p.path("train.py"))
 	}
 	a = node("a")
 	node("b")
@@ -41,7 +41,8 @@ time.sleep(1000)
 // damage flips a bit of each file in a directory of the store of a node.
 func (p *sandbox) damage(node, dir string) {
 	p.t.Helper()
-	files, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", node, "jobs", "x", "store", dir, "*"))
+	files, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", node, "jobs", "x",
+		"store", dir, "*"))
 	if err != nil || len(files) == 0 {
 		p.t.Fatalf("%d files: %v", len(files), err)
 	}

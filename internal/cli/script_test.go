@@ -94,7 +94,8 @@ func show(_ context.Context, o node.Options) event.Result {
 
 // TestScripts runs every file of testdata/script. What a script may call beyond testscript's own:
 //
-//	etcd [tcp|auth|cluster]  a server; $ELASTIC_SERVER leads to it, with tcp $AT is its HOST:PORT and $PORT that port
+//	etcd [tcp|auth|cluster]  a server; $ELASTIC_SERVER leads to it
+//	                         tcp: $AT is its HOST:PORT, $PORT that port
 //	                         auth: reader (may only read) and nobody, both with password "secret"
 //	                         cluster: one of three, the others are down
 //	                         roles JOB: trainer, reader and operator of that job, with password "secret"
@@ -107,7 +108,8 @@ func show(_ context.Context, o node.Options) event.Result {
 //	saved NAME N             waits until checkpoint N of the job is committed
 //	waits FILE TEXT          waits until TEXT is in FILE
 //	status N COMMAND…        exec, which must end with status N
-//	interrupt SIG RE N CMD…  starts a command, sends it SIG when a line of its stderr matches RE; it must end with status N
+//	interrupt SIG RE N CMD…  starts a command, sends it SIG when a line of its stderr matches RE; it must
+//	                         end with status N
 //	begin NAME RE CMD…       starts a command, and goes on when a line of its stderr matches RE
 //	end NAME SIG|- N [RE]    sends it SIG; it must end with status N, and what it said on stderr match RE
 //	record JOB/KEY VALUE     writes a key of a job, whatever VALUE is

@@ -270,8 +270,8 @@ func TestRefusedSettings(t *testing.T) {
 		"a certificate that nothing uses": {Config{Clients: TLS{Cert: cert, Key: key, CA: cert},
 			ListenClients: all("http://127.0.0.1:2379")}, ErrUsage},
 		"https without a certificate": {Config{ListenClients: all("https://127.0.0.1:2379")}, ErrUsage},
-		"client certificates without an authority": {Config{Clients: TLS{Cert: cert, Key: key, ClientAuth: true}},
-			ErrUsage},
+		"client certificates without an authority": {
+			Config{Clients: TLS{Cert: cert, Key: key, ClientAuth: true}}, ErrUsage},
 		"an authority that is none":        {Config{Clients: TLS{Cert: cert, Key: key, CA: key}}, ErrUsage},
 		"an authority without certificate": {Config{Clients: TLS{CA: cert}}, ErrUsage},
 		"an election without heartbeats":   {Config{Heartbeat: time.Second, Election: time.Second}, ErrUsage},

@@ -209,8 +209,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// numa is a host with two sockets of two NUMA nodes of four cores each; two threads a core, two cores to a cache. Four
-// GPUs: one on node 0, two on node 1, one on node 3.
+// numa is a host with two sockets of two NUMA nodes of four cores each; two threads a core, two cores
+// to a cache. Four GPUs: one on node 0, two on node 1, one on node 3.
 func numa(t *testing.T) device.Host {
 	t.Helper()
 	files := map[string]string{"sys/devices/system/node/possible": "0-3\n"}

@@ -66,7 +66,8 @@ func check(fset *token.FileSet, from types.Importer, files []string, changed str
 // packages, by import path.
 func compiled(t *testing.T) (files map[string][]string, exports map[string]string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps",
+		"-json=ImportPath,Dir,GoFiles,Export", "./...")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {

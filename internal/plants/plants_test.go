@@ -54,8 +54,10 @@ func TestPlants(t *testing.T) {
 			out, err := goTest(t, root, map[string][]byte{p.file: changed}, testRun{pkg: p.pkg, test: p.test})
 			switch {
 			case err == nil:
-				t.Errorf("%s survives %s of %s: a test is missing\n%s: %s → %s\n%s", p.bug, p.test, p.pkg, p.file, p.old, p.new, out)
-			case strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]") || !strings.Contains(out, "FAIL"):
+				t.Errorf("%s survives %s of %s: a test is missing\n%s: %s → %s\n%s", p.bug, p.test, p.pkg,
+					p.file, p.old, p.new, out)
+			case strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]") ||
+				!strings.Contains(out, "FAIL"):
 				t.Errorf("%s: %v\n%s", p.bug, err, out)
 			}
 		})
@@ -89,7 +91,8 @@ func (p plant) plant(root string) ([]byte, error) {
 		return nil, err
 	}
 	if n := strings.Count(string(text), p.old); n != 1 {
-		return nil, fmt.Errorf("%s: %q is %d times in %s: the code moved, and the bug has to move along", p.bug, p.old, n, p.file)
+		return nil, fmt.Errorf("%s: %q is %d times in %s: the code moved, and the bug has to move along",
+			p.bug, p.old, n, p.file)
 	}
 	return []byte(strings.Replace(string(text), p.old, p.new, 1)), nil
 }
@@ -140,7 +143,8 @@ func goTest(t *testing.T, root string, files map[string][]byte, p testRun) (stri
 	if p.seeds > 0 {
 		timeout, count = "20m", strconv.Itoa(p.seeds)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", at, "-vet=off", "-failfast", "-count=1", "-timeout", timeout, "-run", run, "./"+p.pkg)
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", at, "-vet=off", "-failfast", "-count=1",
+		"-timeout", timeout, "-run", run, "./"+p.pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "COUNT="+count)
 	if p.seeds > 0 {

@@ -20,7 +20,7 @@ var simulated = []struct {
 	{"a save is taken without what the last one wrote", saved, 6,
 		"has files of the steps"},
 	{"the last checkpoint with two copies is dropped", saved, 270,
-		"nothing that the record names is readable"},
+		"no checkpoint of the record is readable"},
 	{"section 10: a store that was set back counts as current", saved, 68,
 		"all of its nodes knew more"},
 	{"section 10: agents that are alive do not notice a store that is set back", "TestWipes", 6,
@@ -76,7 +76,8 @@ func TestPlantsInTheSimulation(t *testing.T) {
 			failed, story, _ := strings.Cut(out, "--- FAIL: "+run.test+"/seed=")
 			switch {
 			case err == nil || failed == out:
-				t.Errorf("%s survives %d stories: the simulation lacks a fault or a check\n%s", s.bug, run.seeds, out)
+				t.Errorf("%s survives %d stories: the simulation lacks a fault or a check\n%s", s.bug,
+					run.seeds, out)
 			case !strings.Contains(story, s.says):
 				t.Errorf("%s: a story fails, and not by this: %s\n%s", s.bug, s.says, out)
 			}

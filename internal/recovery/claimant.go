@@ -291,7 +291,8 @@ func (k *claimant) wait(v reclaim.Verdict) {
 			k.r.Job.Name)
 	case v.Holds != nil && len(v.Missing) == 0:
 		text = fmt.Sprintf("the server lost job %s; it had checkpoint %d, and no node that claims it can read one: "+
-			"waiting for a node that can. To begin anew: elastic rm %s", k.r.Job.Name, v.Holds.Number, k.r.Job.Name)
+			"waiting for a node that can. To begin anew: elastic rm %s", k.r.Job.Name, v.Holds.Number,
+			k.r.Job.Name)
 	case len(v.Missing) == 0:
 		text = fmt.Sprintf("the server lost job %s; waiting for nodes that know more of it", k.r.Job.Name)
 	case v.Holds != nil:

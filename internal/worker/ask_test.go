@@ -49,7 +49,8 @@ func TestAskCatchingWorker(t *testing.T) {
 // and the process in it that saves has the grace.
 func TestAskDefaultWorker(t *testing.T) {
 	t.Parallel()
-	s := shell(t, 1, `sh -c 'trap "echo saving; read x < fifo; echo saved; kill -9 \$helper 2>/dev/null; exit 0" TERM
+	s := shell(t, 1,
+		`sh -c 'trap "echo saving; read x < fifo; echo saved; kill -9 \$helper 2>/dev/null; exit 0" TERM
 sleep 1000 & helper=$!; echo up; wait'; echo never`)
 	open := gate(t, s, "fifo")
 	g := begin(t, s)

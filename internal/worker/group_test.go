@@ -45,7 +45,8 @@ esac`)
 
 func TestWorkerSurroundings(t *testing.T) {
 	t.Parallel()
-	s := shell(t, 2, `cat; pwd -P; umask; ls /proc/self/fd | tr '\n' ' '; grep -E 'SigBlk|SigIgn' /proc/self/status
+	s := shell(t, 2,
+		`cat; pwd -P; umask; ls /proc/self/fd | tr '\n' ' '; grep -E 'SigBlk|SigIgn' /proc/self/status
 ps -o pgid= -p $$ | tr -d ' '; echo $$; test -d "$(dirname $drain)/$i" && echo dir`)
 	s.Dir, _ = filepath.EvalSymlinks(s.Dir)
 	old := syscall.Umask(0o027)

@@ -26,12 +26,13 @@ func TestSalvage(t *testing.T) {
 		as    manifest.Number // and its number
 		heads int
 	}{
-		{"what was committed last", func(*testing.T, *chunkstore.Store, *memfs.FS, []manifest.Hash) {}, 0, 2, 2, 2},
+		{"what was committed last", func(*testing.T, *chunkstore.Store, *memfs.FS, []manifest.Hash) {},
+			0, 2, 2, 2},
 		{"what was captured later, in the newest generation", func(*testing.T, *chunkstore.Store, *memfs.FS,
 			[]manifest.Hash) {
 		}, 2, 4, 3, 2},
-		{"and not what an older one left", func(*testing.T, *chunkstore.Store, *memfs.FS, []manifest.Hash) {}, 3, 2, 2,
-			2},
+		{"and not what an older one left",
+			func(*testing.T, *chunkstore.Store, *memfs.FS, []manifest.Hash) {}, 3, 2, 2, 2},
 		{"what is whole", func(t *testing.T, s *chunkstore.Store, disk *memfs.FS, all []manifest.Hash) {
 			for _, h := range []manifest.Hash{all[3], all[1]} {
 				m, err := s.Manifest(h)
@@ -80,8 +81,8 @@ func TestSalvage(t *testing.T) {
 			}
 		})
 	}
-	if found, err := Salvage(t.Context(), readonly.New(memfs.New()), 1); err != nil || found.Committed != nil ||
-		found.Newest != nil || found.Parts != nil {
+	if found, err := Salvage(t.Context(), readonly.New(memfs.New()), 1); err != nil ||
+		found.Committed != nil || found.Newest != nil || found.Parts != nil {
 		t.Errorf("an empty disk: %+v %v", found, err)
 	}
 }
@@ -105,8 +106,8 @@ func TestSalvageOfADiskThatDoesNotRead(t *testing.T) {
 		unread bool
 	}{{"", 2, false}, {files[1], 2, false}, {files[2], 1, true}, {files[3], 1, true}} {
 		found, err := Salvage(t.Context(), readonly.New(&failing{FS: disk, file: c.file}), 1)
-		if err != nil || len(found.Committed) != 2 || found.Newest == nil || found.Newest.Number != c.newest ||
-			errors.Is(found.Unread, syscall.EACCES) != c.unread {
+		if err != nil || len(found.Committed) != 2 || found.Newest == nil ||
+			found.Newest.Number != c.newest || errors.Is(found.Unread, syscall.EACCES) != c.unread {
 			t.Errorf("%s cannot be read: %+v, %v", c.file, found, err)
 		}
 	}

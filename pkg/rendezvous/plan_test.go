@@ -98,8 +98,8 @@ func TestPlan(t *testing.T) {
 				"nothing for 30s"},
 			{"all are ready", given(aJob(2).here("a", "b").world(Forming, "b", "a"), ready("b", "a")),
 				"run, master b:100 and 200"},
-			{"the record of another incarnation does not count", given(aJob(2).here("a", "b").world(Forming, "a", "b"),
-				ready("a", "b"), func(x *situation) {
+			{"the record of another incarnation does not count",
+				given(aJob(2).here("a", "b").world(Forming, "a", "b"), ready("a", "b"), func(x *situation) {
 					x.Ready["b"] = rendezvous.Ready{Incarnation: "new-b"}
 				}),
 				"nothing for 30s"},

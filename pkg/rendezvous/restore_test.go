@@ -223,7 +223,8 @@ func TestGraceOfAStop(t *testing.T) {
 		at := time.Now()
 		v := verdict.Judge(verdict.Records{Members: s.World.Members, Nodes: s.Nodes},
 			verdict.Evidence{}, verdict.Timeouts{}, at)
-		step, ok := plan.Next(plan.Facts{Snapshot: &s, View: v, Timeouts: plan.DefaultTimeouts, Now: at}).(plan.Hold)
+		step, ok := plan.Next(plan.Facts{Snapshot: &s, View: v, Timeouts: plan.DefaultTimeouts,
+			Now: at}).(plan.Hold)
 		if !ok || step.Hold.Limit(s.Job) != c.want {
 			t.Errorf("asked for %v where the job has %v: %+v", c.asked, c.job, step)
 		}

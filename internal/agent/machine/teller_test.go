@@ -26,17 +26,20 @@ import (
 //
 //	job NP [min N] [restarts N] [grace D] [last-call D]    the job that a comes to
 //	enters                           the end of Enter: a is registered, as a1, then a2, …
-//	NODE joins|rejoins|expires|leaves|ready [stopped D ago]|saved|exits CODE|fails CODE     the store shows that of another node
+//	NODE joins|rejoins|expires|leaves|ready [stopped D ago]|saved|exits CODE|fails CODE
+//	                                 the store shows that of another node
 //	WATCHER suspects|clears NODE     likewise
 //	scaled N · asked to stop · asked to go NODE       the wish
 //	committed N by NODE…             the head
-//	proposed G: NODE… [leaving NODE…] · holds WHY TEXT… · holds saving REASON TEXT… · runs · finishing · done · failed · stopped       another keeper's step
+//	proposed G: NODE… [leaving NODE…] · holds WHY TEXT… · holds saving REASON TEXT… · runs · finishing ·
+//	done · failed · stopped          the step of another keeper
 //	ok SLOT · moved SLOT · lost SLOT   the end of a request of a: applied, overtaken, no answer
 //	ok ready at once                 applied as soon as it was asked; else it was sent long ago
 //	unseen                           what the lines before say has happened, and a has not heard of it
 //	keep NAME · late NAME            the snapshot as it is; it comes now, late
 //	worker CODE · workers gone       a's own workers
-//	workers can stay · workers left [without state] · workers hang      those with the helper's training function
+//	workers can stay · workers left [without state] · workers hang
+//	                                 those with the helper's training function
 //	heard NODE silent|closed|again   what the watch over other nodes saw
 //	peer-generation G                a peer knows generation G
 //	dialled NODE no-answer|refused|same|other [holds NODE…]

@@ -74,7 +74,9 @@ func TestANewServerIsReported(t *testing.T) {
 // the first agent came. Where the server notes that while nodes claim the job, they are still
 // waited for.
 func TestTheWaitEndsWithTheAgeOfTheServer(t *testing.T) {
-	for name, claimed := range map[string]bool{"no node reports": false, "a node of an earlier job reports": true} {
+	for name, claimed := range map[string]bool{
+		"no node reports": false, "a node of an earlier job reports": true,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newWiped(t, "1", 1)
 			write := func(w ...store.Write) {
@@ -109,7 +111,9 @@ func TestANewServerIsClaimedBeforeItSettles(t *testing.T) {
 		t.Errorf("a server settles after %s; nodes need %s to report", schema.SettleTime, need)
 	}
 	for away := 100 * time.Millisecond; away < 15*time.Second; away = away*5/4 + 7*time.Millisecond {
-		for name, ended := range map[string]bool{"its agents live": false, "its agents came back meanwhile": true} {
+		for name, ended := range map[string]bool{
+			"its agents live": false, "its agents came back meanwhile": true,
+		} {
 			synctest.Test(t, func(t *testing.T) {
 				s := newWiped(t, "2:3", uint64(away))
 				nodes := s.trains("a", "b")
@@ -174,7 +178,8 @@ func TestUnreadableClaimIsWaitedFor(t *testing.T) {
 				b.kill()
 				s.wipe()
 				c := s.start("c")
-				s.until("a claims it", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 })
+				s.until("a claims it", 30*time.Second,
+					func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 })
 				s.stop() // the observer cannot read the claim, either
 				synctest.Wait()
 				key, client := s.job.Name.Claim("z"), s.etcd.Client("other")
@@ -193,7 +198,8 @@ func TestUnreadableClaimIsWaitedFor(t *testing.T) {
 				if r, err := client.Get(t.Context(), s.job.Name.Job(), ""); err != nil || r.One() != nil {
 					t.Errorf("the job was made again: %v, %v", r, err)
 				}
-				if _, err := client.Txn(t.Context(), store.Txn{Then: []store.Write{store.Delete(key)}}); err != nil {
+				if _, err := client.Txn(t.Context(),
+					store.Txn{Then: []store.Write{store.Delete(key)}}); err != nil {
 					t.Fatal(err)
 				}
 				for began := time.Now(); ; time.Sleep(time.Second) {

@@ -28,9 +28,10 @@ import (
 // fail, hang or lose their guardian.
 // After each round no resume is older than the newest acknowledged checkpoint, all ranks began at
 // one step, the newest checkpoint is readable after the loss of any one machine, and a world runs
-// within 25 s, or 85 s where nodes wait for a machine that does not come. No checkpoint is of two saves or has a file of the agent, saves go on being committed or
-// are told to wait, no generation is proposed twice, a checkpoint that the record names survives the
-// loss of any one machine, and events are bounded. Now and then the store alone fails: no node is evicted by that, and no worker ends.
+// within 25 s, or 85 s where nodes wait for a machine that does not come. No checkpoint is of two saves
+// or has a file of the agent, saves go on being committed or are reported as waiting, no generation is
+// proposed twice, a checkpoint that the record names survives the loss of any one machine, and events
+// are bounded. Now and then the store alone fails: no node is evicted by that, and no worker ends.
 // COUNT and SEED as in TestSchedules.
 func TestSavesOutliveFaults(t *testing.T) { eachSeed(t, 40, savesOutliveFaults) }
 
@@ -121,12 +122,15 @@ func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 	if np == "1:2" {
 		names = names[:2] // no spare takes a copy
 	}
-	s := &faulty{sim: newSim(t, np, seed), r: r, names: names, mix: m, layout: m.layouts[r.IntN(len(m.layouts))],
-		stepsOf: map[checkpoint.Hash]int64{}, proposals: map[schema.Generation]string{}, at: map[string]*simAgent{}, lost: map[string]bool{},
+	s := &faulty{sim: newSim(t, np, seed), r: r, names: names, mix: m,
+		layout:  m.layouts[r.IntN(len(m.layouts))],
+		stepsOf: map[checkpoint.Hash]int64{}, proposals: map[schema.Generation]string{},
+		at: map[string]*simAgent{}, lost: map[string]bool{},
 		over: make(chan struct{}), last: lastSaves{}}
 	s.settle, s.real, s.begins = schema.SettleTime, true, s.train
 	s.clocks, s.exits = r.IntN(4) == 0, m.rare
-	s.job.Rules.MaxRestarts = 1000 // faults end workers more often than a job may; the budget has tests of its own
+	// faults end workers more often than a job may; the budget has tests of its own
+	s.job.Rules.MaxRestarts = 1000
 	switch k := r.IntN(80); {
 	case k < 1:
 		s.often = true
@@ -156,8 +160,8 @@ func (s *faulty) train(g *simGroup) {
 		s.wrongf("%s: generation %d begins with files of the steps %v", g.a.label(), w.Generation, all)
 	}
 	if newest != step {
-		s.wrongf("%s: generation %d resumes from step %d, and its directory has step %d", g.a.label(), w.Generation,
-			step, newest)
+		s.wrongf("%s: generation %d resumes from step %d, and its directory has step %d", g.a.label(),
+			w.Generation, step, newest)
 	}
 	work := s.work
 	if s.layout == layoutParts {
@@ -246,7 +250,8 @@ func (s *faulty) look() {
 	if snap.Job.UID != s.known.UID || s.behind && snap.Fence <= s.older {
 		return // an older state of the store
 	}
-	if s.behind { // a node that knows of nothing newer goes on alone from what the store shows; the others come late
+	// a node that knows of nothing newer goes on alone from what the store shows; the others come late
+	if s.behind {
 		if s.head.Number > 0 && s.reachable() {
 			s.wrongf("the job goes on from an older state while nodes were here that know more")
 		}
@@ -265,8 +270,8 @@ func (s *faulty) look() {
 		case s.head.Copies < 2 && !s.reachable():
 			s.tracef("checkpoint %d had one copy, and its node is away", s.head.Number) // not promised
 		case len(s.lost) == 0:
-			s.wrongf("checkpoint %d of step %d was acknowledged, and the job goes on from %d of step %d", s.head.Number,
-				s.stepOf(s.head), h.Number, s.stepOf(h))
+			s.wrongf("checkpoint %d of step %d was acknowledged, and the job goes on from %d of step %d",
+				s.head.Number, s.stepOf(s.head), h.Number, s.stepOf(h))
 		}
 		s.head = h
 	case h.Number != s.head.Number:
@@ -405,8 +410,8 @@ func (s *faulty) calm() (was rendezvous.World) {
 	s.t.Helper()
 	since := time.Now()
 	s.until("a world runs for ten seconds", 5*time.Minute, func(x rendezvous.Snapshot) bool {
-		same := x.World != nil && x.World.Generation == was.Generation && x.World.Phase == rendezvous.Running &&
-			len(x.Suspects) == 0 && x.Job != nil && len(x.Claims) == 0
+		same := x.World != nil && x.World.Generation == was.Generation &&
+			x.World.Phase == rendezvous.Running && len(x.Suspects) == 0 && x.Job != nil && len(x.Claims) == 0
 		if x.World != nil && !same {
 			was, since = *x.World, time.Now()
 		}
@@ -437,8 +442,8 @@ func (s *faulty) lose(how string, change func()) {
 	change()
 	is := s.snapshot()
 	s.mu.Lock()
-	s.behind = behind || is.Job == nil && s.known != nil || is.Fence < was.Fence || is.Head.Number < was.Head.Number ||
-		is.Job != nil && was.Job != nil && is.Job.UID != was.Job.UID
+	s.behind = behind || is.Job == nil && s.known != nil || is.Fence < was.Fence ||
+		is.Head.Number < was.Head.Number || is.Job != nil && was.Job != nil && is.Job.UID != was.Job.UID
 	s.older = is.Fence
 	s.knew = s.knowMore(&is)
 	s.tracef("it shows generation %d, checkpoint %d %.4v", is.Fence, is.Head.Number, is.Head.Manifest)

@@ -31,8 +31,8 @@ func (s *faulty) noteCommit(snap *rendezvous.Snapshot) {
 	recorded := slices.Concat(snap.History, []checkpoint.Head{h})
 	for _, lost := range s.names {
 		if !slices.ContainsFunc(recorded, func(r checkpoint.Head) bool { return s.elsewhere(r, lost) }) {
-			s.wrongf("checkpoint %d had two copies, %d has one, and without %s nothing that the record names is readable",
-				s.safe.Number, h.Number, lost)
+			s.wrongf("checkpoint %d had two copies, %d has one, and without %s no checkpoint of the record "+
+				"is readable", s.safe.Number, h.Number, lost)
 		}
 	}
 }
@@ -163,7 +163,8 @@ func (s *faulty) forgetWorlds(snap *rendezvous.Snapshot) {
 			unheard = unheard || a.isDead() || a.frozen != nil || time.Since(a.upSince) < untilClaimed
 			known := max(a.host.memory[a.node].Generation, a.host.seen[a.node])
 			_, proposed := s.proposals[known] // a number that was refused was not given
-			if proposed && a.undisturbed() && a.host.memory[a.node].Job.UID == s.known.UID && known > claimed {
+			if proposed && a.undisturbed() && a.host.memory[a.node].Job.UID == s.known.UID &&
+				known > claimed {
 				s.wrongf("the job was made again above generation %d, and %s is here, which knows of %d", claimed,
 					a.label(), known)
 			}

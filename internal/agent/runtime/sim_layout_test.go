@@ -33,7 +33,8 @@ const (
 
 // counts reports whether each save has a name of its own: of several in a directory the newest counts.
 func (l layout) counts() bool {
-	return l == layoutMarked || l == layoutNumbers || l == layoutRenamed || l == layoutTold || l == layoutParts
+	return l == layoutMarked || l == layoutNumbers || l == layoutRenamed || l == layoutTold ||
+		l == layoutParts
 }
 
 // layouts has each of them as often as it is chosen.
@@ -109,7 +110,8 @@ func (s *faulty) save(g *simGroup, to *memfs.FS, step int64) {
 	case layoutInPlace:
 		whole = to.Mkdir("resnet50", 0o700) == nil && w.write("resnet50/last.raw", weights)
 	case layoutPair:
-		whole = w.publish("model.raw", weights) && w.pause(900*time.Millisecond) && w.publish("optimizer.raw", moments)
+		whole = w.publish("model.raw", weights) && w.pause(900*time.Millisecond) &&
+			w.publish("optimizer.raw", moments)
 	case layoutNumbers:
 		model, optim := fmt.Sprintf("model_step%d.raw", step), fmt.Sprintf("optim_step%d.raw", step)
 		whole = w.publish(model, weights) && w.pause(900*time.Millisecond) && w.publish(optim, moments)
@@ -131,7 +133,8 @@ func (s *faulty) saveMarked(w saver, step int64) bool {
 		return false
 	}
 	for _, f := range [][2]string{{"model.raw", fmt.Sprint("weights of ", step)},
-		{"optimizer.raw", fmt.Sprint("moments of ", step)}, {".elastic-commit", fmt.Sprintf(`{"step":%d}`, step)}} {
+		{"optimizer.raw", fmt.Sprint("moments of ", step)},
+		{".elastic-commit", fmt.Sprintf(`{"step":%d}`, step)}} {
 		if !w.write(dir+"/"+f[0], f[1]) {
 			return false
 		}

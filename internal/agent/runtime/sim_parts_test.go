@@ -63,7 +63,8 @@ func (s *faulty) savePart(w saver, step int64) bool {
 	rank, world, dir := w.g.Start.Rank, w.g.Start.World, fmt.Sprintf("step-%d", step)
 	text := fmt.Sprintf(partText, rank, world.Count, world.Generation, step)
 	return w.to.Mkdir(dir+".tmp", 0o700) == nil && w.pause(100*time.Millisecond) &&
-		w.write(fmt.Sprintf("%s.tmp/rank-%d.raw", dir, rank), text) && w.alive() && w.to.Rename(dir+".tmp", dir) == nil
+		w.write(fmt.Sprintf("%s.tmp/rank-%d.raw", dir, rank), text) && w.alive() &&
+		w.to.Rename(dir+".tmp", dir) == nil
 }
 
 // stepOfParts is the step of a checkpoint in parts, which are those of all ranks of one save. mu is held.

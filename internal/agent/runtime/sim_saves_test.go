@@ -71,8 +71,8 @@ func (h *simHost) knows() string {
 	for _, x := range heads {
 		numbers = append(numbers, x.Number)
 	}
-	return fmt.Sprintf("; its disk knows generation %d, world %d, commit %d and has %v", c.Generation, c.World, c.Known.Number,
-		numbers)
+	return fmt.Sprintf("; its disk knows generation %d, world %d, commit %d and has %v", c.Generation,
+		c.World, c.Known.Number, numbers)
 }
 
 // keptSaves is the Saves of an agent with the real replicator, pipeline, retention and removal, over a
@@ -132,9 +132,10 @@ func (x *keptSaves) open(node string, job rendezvous.Job) error {
 	defer x.mu.Unlock()
 	x.disk, x.chunks = disk, chunks
 	x.told = &history.Trimmer{Store: x.a.client, Job: x.a.s.job.Name}
-	x.replicator = &replicator.Replicator{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
-		Peers:  keptPeers{x.a},
-		Record: &checkpoint.Record{Store: x.a.client, Job: x.a.s.job.Name, UID: job.UID, Self: node}, Report: x.report}
+	x.replicator = &replicator.Replicator{Store: chunks, Self: node, Replicas: job.Rules.Replicas,
+		Keep: job.Rules.Keep, Peers: keptPeers{x.a},
+		Record: &checkpoint.Record{Store: x.a.client, Job: x.a.s.job.Name, UID: job.UID, Self: node},
+		Report: x.report}
 	x.wg.Go(func() { _ = x.replicator.Run(x.ctx) })
 	return nil
 }
@@ -187,7 +188,8 @@ func (x *keptSaves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	for _, n := range nodes {
 		x.met[n.Incarnation] = true
 	}
-	same := slices.EqualFunc(x.nodes, nodes, func(a, b membership.Node) bool { return a.Same(b.Ref) && a.Rev == b.Rev })
+	same := slices.EqualFunc(x.nodes, nodes,
+		func(a, b membership.Node) bool { return a.Same(b.Ref) && a.Rev == b.Rev })
 	if same && x.head.Number >= head.Number {
 		return
 	}
@@ -352,7 +354,8 @@ func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resu
 		x.mu.Unlock()
 		return event.Resume{}, capture.Scratch(x.chunks, dir)
 	}
-	from, m, err := x.replicator.Prepare(ctx, replicator.Resume{Generation: w.Generation, Number: w.Resume.Number, Manifest: w.Resume.Manifest}, dir)
+	from, m, err := x.replicator.Prepare(ctx,
+		replicator.Resume{Generation: w.Generation, Number: w.Resume.Number, Manifest: w.Resume.Manifest}, dir)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.resume = m
@@ -415,10 +418,12 @@ func (x *keptSaves) HandOver(ctx context.Context) {
 		return
 	}
 	elsewhere, err := x.replicator.Record.Claimants(ctx, head.Number)
-	if err == nil && slices.ContainsFunc(elsewhere, func(h membership.Ref) bool { return h.Node != x.replicator.Self }) {
+	if err == nil &&
+		slices.ContainsFunc(elsewhere, func(h membership.Ref) bool { return h.Node != x.replicator.Self }) {
 		return
 	}
-	_ = x.replicator.Spread(ctx, head.Generation, head.Manifest, 1) // no other node here: it stays on this disk
+	// no other node here: it stays on this disk
+	_ = x.replicator.Spread(ctx, head.Generation, head.Manifest, 1)
 }
 
 // keptPeers is the way from an agent to the disks of the others.

@@ -129,8 +129,8 @@ type simAgent struct {
 }
 
 func newSim(t *testing.T, np string, seed uint64) *sim {
-	s := &sim{t: t, etcd: memory.New(), rng: chance{seed}, hosts: map[string]*simHost{}, empty: map[string]bool{},
-		began: time.Now()}
+	s := &sim{t: t, etcd: memory.New(), rng: chance{seed}, hosts: map[string]*simHost{},
+		empty: map[string]bool{}, began: time.Now()}
 	l := rendezvous.Limits{Exact: true}
 	if _, err := fmt.Sscanf(np, "%d:%d", &l.Min, &l.Max); err == nil {
 		l.Exact = false
@@ -138,14 +138,15 @@ func newSim(t *testing.T, np string, seed uint64) *sim {
 		fmt.Sscan(np, &l.Max)
 		l.Min = l.Max
 	}
-	s.job = rendezvous.Job{Name: "x", Limits: l, Slots: 1, Base: scaling.Base{Batch: 256, LR: 0.1, Nodes: l.Max,
-		Slots: 1},
+	s.job = rendezvous.Job{Name: "x", Limits: l, Slots: 1,
+		Base: scaling.Base{Batch: 256, LR: 0.1, Nodes: l.Max, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second),
 			Grace: rendezvous.Seconds(5 * time.Second), Replicas: 2, Keep: 3, Load: "all"}}
 	s.program, s.all = func(g *simGroup) {}, decided(s.job.Name)
 	s.etcd.Spread()
-	s.etcd.Share(func(key string) bool { return !strings.HasPrefix(key, s.job.Name.Events()) }) // events get a Rev
-	time.Sleep(1234567)                                                                         // what a test does falls on no tick of an agent
+	// events get a Rev
+	s.etcd.Share(func(key string) bool { return !strings.HasPrefix(key, s.job.Name.Events()) })
+	time.Sleep(1234567) // what a test does falls on no tick of an agent
 	return s
 }
 
@@ -199,8 +200,8 @@ func (s *sim) run(a *simAgent) {
 		a.kept = newKeptSaves(a)
 		saves = a.kept
 	}
-	a.loop = newLoop(a.cfg, Deps{Store: skew(a.client, s.ahead[a.name], a.host.jumped), Workers: a, Peers: (*simPeers)(a),
-		Disk: (*simDisk)(a), Saves: saves, Say: func(l action.Line) {
+	a.loop = newLoop(a.cfg, Deps{Store: skew(a.client, s.ahead[a.name], a.host.jumped), Workers: a,
+		Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: saves, Say: func(l action.Line) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.tracef("%s says: %s", a.label(), l.Text)
@@ -431,7 +432,8 @@ func (p *simPeers) Probe(ctx context.Context, ref membership.Ref) membership.Ans
 	return a
 }
 
-func (p *simPeers) Reach(_ context.Context, by membership.Ref, address string) (membership.AnswerKind, error) {
+func (p *simPeers) Reach(
+	_ context.Context, by membership.Ref, address string) (membership.AnswerKind, error) {
 	time.Sleep(p.s.rng.latency(p.name, "reach", by.Address))
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
@@ -583,7 +585,8 @@ func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (event.Resume, 
 				if h.Manifest == r.Manifest && (b == x.a || !b.isDead() && b.frozen == nil) {
 					h.Number = r.Number
 					mine := x.a.host.saved[x.a.node]
-					mine = slices.DeleteFunc(mine, func(o checkpoint.Head) bool { return o.Manifest == h.Manifest })
+					mine = slices.DeleteFunc(mine,
+						func(o checkpoint.Head) bool { return o.Manifest == h.Manifest })
 					x.a.host.saved[x.a.node] = append(mine, h)
 					return event.Resume{}, nil
 				}

@@ -156,12 +156,15 @@ func TestSkewed(t *testing.T) {
 	if r, err := set.Txn(t.Context(), store.Txn{If: same}); err != nil || !r.OK {
 		t.Errorf("its clock was set, and it does not know the value that it wrote: %+v, %v", r, err)
 	}
-	for want, s := range map[string]store.Store{string(noon): ahead, `{"time":"2026-11-21T13:00:00.5Z"}`: right} {
+	for want, s := range map[string]store.Store{
+		string(noon): ahead, `{"time":"2026-11-21T13:00:00.5Z"}`: right,
+	} {
 		r, err := s.Get(t.Context(), "/k", "")
 		if err != nil || !bytes.Equal(r.One().Value, []byte(want)) {
 			t.Errorf("%s, %v; want %s", r.One().Value, err, want)
 		}
-		if seen := <-s.Watch(t.Context(), "/k", "", 1); len(seen.Events) != 1 || string(seen.Events[0].Value) != want {
+		if seen := <-s.Watch(t.Context(), "/k", "", 1); len(seen.Events) != 1 ||
+			string(seen.Events[0].Value) != want {
 			t.Errorf("watched %+v, want %s", seen, want)
 		}
 	}

@@ -43,7 +43,8 @@ func (d *simDisk) Recall(node string) (*rendezvous.Claim, error) {
 	defer d.s.mu.Unlock()
 	if c, ok := d.host.memory[node]; ok {
 		h, err := readonly.New(d.host.kept.chunks).Newest()
-		if saved := d.host.saved[node]; len(saved) > 0 && d.kept == nil { // noted when it was committed, as by the real one
+		// noted when it was committed, as by the real one
+		if saved := d.host.saved[node]; len(saved) > 0 && d.kept == nil {
 			h = saved[len(saved)-1]
 		}
 		if h.Number > c.Known.Number {
@@ -65,7 +66,8 @@ func (d *simDisk) ComeLate(_ string, seen *rendezvous.Snapshot) error {
 
 func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
 
-func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation) (checkpoint.Salvaged, error) {
+func (d *simDisk) Salvage(
+	ctx context.Context, node string, g schema.Generation) (checkpoint.Salvaged, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if d.kept != nil {
@@ -112,7 +114,7 @@ type wiped struct {
 	stop  context.CancelFunc
 	fence map[schema.UID]schema.Generation // as it was when the store was wiped or set back
 	known map[schema.UID]*rendezvous.Job   // jobs that were made
-	older *schema.Generation               // the fence of a store that was set back; nil: the job was made again
+	older *schema.Generation               // the fence of a store that was set back; nil: made again
 	two   bool                             // the job has two histories: numbers of checkpoints were given twice
 
 	setBackAt time.Time // when the store was set back last
@@ -217,9 +219,11 @@ func (s *wiped) wipe() {
 // remove is what `elastic rm` does, as soon as no node is registered any more.
 func (s *wiped) remove() {
 	s.t.Helper()
-	s.until("the leases are gone", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
+	s.until("the leases are gone", 30*time.Second,
+		func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
 	snap := s.snapshot()
-	if err := (txn.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(s.t.Context(), &snap); err != nil {
+	if err := (txn.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(s.t.Context(),
+		&snap); err != nil {
 		s.t.Fatal(err)
 	}
 	s.mu.Lock()
@@ -247,14 +251,16 @@ func (s *wiped) made() {
 	if s.acked[j.UID].Number < snap.Head.Number {
 		s.acked[j.UID] = snap.Head
 	}
-	s.tracef("job %s was made, it succeeds %q, fence %d, head %d", j.UID, j.Succeeds, snap.Fence, snap.Head.Number)
+	s.tracef("job %s was made, it succeeds %q, fence %d, head %d", j.UID, j.Succeeds, snap.Fence,
+		snap.Head.Number)
 	if was == "" {
 		return
 	}
 	if !j.Replaces(s.known[was]) {
 		for _, a := range s.agents {
 			if len(a.host.saved[a.node]) > 0 && a.host.salvaged[a.node] == was && a.reachable() {
-				s.wrongf("the job was made from scratch while %s was here, which has checkpoints of it", a.label())
+				s.wrongf("the job was made from scratch while %s was here, which has checkpoints of it",
+					a.label())
 			}
 		}
 		return
@@ -263,7 +269,8 @@ func (s *wiped) made() {
 		func(a *simAgent) bool { return a.host.memory[a.node].World > 0 && a.reachable() }) {
 		return // the claimants had never heard of a World, and no other agent was there
 	}
-	if acked := s.acked[was]; acked.Number > 0 && !s.two && // both may be made from one job, and have one head
+	// both may be made from one job, and have one head
+	if acked := s.acked[was]; acked.Number > 0 && !s.two &&
 		(snap.Head.Manifest != acked.Manifest || j.Follows(was) && snap.Head.Number <= acked.Number) {
 		s.wrongf("checkpoint %d was acknowledged, and the job goes on from what had the number %d (head %d)",
 			acked.Number, j.Adopted, snap.Head.Number)
@@ -522,11 +529,15 @@ func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
 		full(true)
 		s.start("c")
 		s.until("three are to run", 10*time.Second,
-			func(r rendezvous.Snapshot) bool { return r.World.Phase == rendezvous.Forming && r.World.Count == 3 })
+			func(r rendezvous.Snapshot) bool {
+				return r.World.Phase == rendezvous.Forming && r.World.Count == 3
+			})
 		time.Sleep(5 * time.Second)
 		full(false)
 		s.until("three run", 10*time.Second,
-			func(r rendezvous.Snapshot) bool { return r.World.Phase == rendezvous.Running && r.World.Count == 3 })
+			func(r rendezvous.Snapshot) bool {
+				return r.World.Phase == rendezvous.Running && r.World.Count == 3
+			})
 		if n := strings.Count(s.story(), "no space left on device; trying again"); n != 1 {
 			t.Errorf("it was said %d times\n%s", n, s.story())
 		}

@@ -21,7 +21,8 @@ func TestUnsettledSaveIsReported(t *testing.T) {
 		t.Fatalf("refused: %v", b.refused)
 	}
 	r := b.refused[0]
-	if !errors.Is(r.Err, ErrUnsettled) || r.Path != "step-1" || !strings.Contains(r.Err.Error(), ".elastic-commit") {
+	if !errors.Is(r.Err, ErrUnsettled) || r.Path != "step-1" ||
+		!strings.Contains(r.Err.Error(), ".elastic-commit") {
 		t.Errorf("reported: %+v", r)
 	}
 	b.want(b.look(5*time.Minute), "", "", 0)
@@ -53,7 +54,8 @@ func TestFileThatStaysOpenIsReported(t *testing.T) {
 		must(t, err)
 		b.want(b.look(600*time.Millisecond), "", "", 0)
 	}
-	if len(b.refused) != 1 || b.refused[0].Path != "weights.raw" || !strings.Contains(b.refused[0].Err.Error(), "open for writing") {
+	if len(b.refused) != 1 || b.refused[0].Path != "weights.raw" ||
+		!strings.Contains(b.refused[0].Err.Error(), "open for writing") {
 		t.Errorf("reported: %v", b.refused)
 	}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Workers pause for any time before any calls, save at any distance and are killed anywhere; the agent
-// looks seldom or often, and other generations go on from what was taken. No save is mixed. COUNT sets how many
-// lives are played, SEED the first one.
+// looks seldom or often, and other generations go on from what was taken. No save is mixed. COUNT sets
+// how many lives are played, SEED the first one.
 func TestRandomLives(t *testing.T) {
 	count, first := 1200, 0
 	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil {

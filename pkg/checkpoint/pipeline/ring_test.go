@@ -19,7 +19,8 @@ import (
 func (x *team) saveParts(step int) manifest.Head {
 	x.t.Helper()
 	for i, m := range x.with.Members {
-		x.save(m.Node, step, map[string]string{"shard_" + m.Node: strings.Repeat(fmt.Sprint(step%10), 100*(i+1))})
+		x.save(m.Node, step,
+			map[string]string{"shard_" + m.Node: strings.Repeat(fmt.Sprint(step%10), 100*(i+1))})
 	}
 	return next[replicator.Committed](x.t, x.reports[x.with.Members[0].Node]).Head
 }
@@ -114,7 +115,9 @@ func TestAPartWithTooFewCopies(t *testing.T) {
 		"no copy is taken": func(_ *team, op, node string) error {
 			return fails(op == "offer" && node == "c")
 		},
-		"an older version keeps no parts": func(_ *team, op, node string) error { return fails(op == "hold" && node == "b") },
+		"an older version keeps no parts": func(_ *team, op, node string) error {
+			return fails(op == "hold" && node == "b")
+		},
 		"a holder is replaced meanwhile": func(x *team, op, node string) error {
 			if op == "hold" && node == "c" {
 				x.peers.Hook = nil
@@ -130,7 +133,8 @@ func TestAPartWithTooFewCopies(t *testing.T) {
 				x.peers.Hook = func(op, node string) error { return fail(x, op, node) }
 				head := x.saveParts(10)
 				x.peers.Hook = nil
-				if head.Parts != nil || head.Copies != 2 || !head.HeldBy("a") || !x.peers.Stores["a"].Has(head.Manifest) {
+				if head.Parts != nil || head.Copies != 2 || !head.HeldBy("a") ||
+					!x.peers.Stores["a"].Has(head.Manifest) {
 					t.Errorf("head: %+v", head)
 				}
 			})

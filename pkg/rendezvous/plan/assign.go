@@ -112,7 +112,8 @@ func candidates(s *rendezvous.Snapshot, v verdict.View) []membership.Node {
 func mayTake(s *rendezvous.Snapshot, v verdict.View) func(*membership.Node) bool {
 	fits, out := fit(s, v), keptOut(s, dispensable)
 	may := func(n *membership.Node) bool { return fits(n) && !warming(s, n) && !out(n) }
-	if count(s.Nodes, may) < s.Least() { // a candidate whose workers are not there yet is better than no World
+	// a candidate whose workers are not there yet is better than no World
+	if count(s.Nodes, may) < s.Least() {
 		may = func(n *membership.Node) bool { return fits(n) && !out(n) }
 	}
 	if count(s.Nodes, may) < s.Least() { // better one that was late or lost before than no World

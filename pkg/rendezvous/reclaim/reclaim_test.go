@@ -15,7 +15,8 @@ import (
 
 // saved is a committed checkpoint: its bytes are told by id, its holders by name.
 func saved(n checkpoint.Number, id byte, holders ...string) checkpoint.Head {
-	h := checkpoint.Head{Number: n, Generation: 2, Manifest: checkpoint.Hash{id}, Copies: max(1, len(holders))}
+	h := checkpoint.Head{Number: n, Generation: 2, Manifest: checkpoint.Hash{id},
+		Copies: max(1, len(holders))}
 	for _, x := range holders {
 		h.Holders = append(h.Holders, membership.Ref{Node: x, Incarnation: "1"})
 	}
@@ -37,7 +38,8 @@ func decide(claims []claim, uid schema.UID, wait Wait) Verdict { return Decide(a
 // says makes the claim of a node to job "u" of world g with those members; has are the checkpoints
 // on its disk.
 func says(node string, g schema.Generation, members string, has ...checkpoint.Head) claim {
-	c := claim{Node: node, Looked: true, Lived: true, Job: rendezvous.Job{UID: "u", Time: time.Unix(100, 0), Rules: rendezvous.Rules{Replicas: 2}},
+	c := claim{Node: node, Looked: true, Lived: true,
+		Job:        rendezvous.Job{UID: "u", Time: time.Unix(100, 0), Rules: rendezvous.Rules{Replicas: 2}},
 		Generation: g, World: g, Rank: -1,
 		Members: strings.Fields(members), Heads: has, Wish: rendezvous.Wish{NP: 2, Request: "r"}, WishRev: 7}
 	c.Count, c.Rank = len(c.Members), slices.Index(c.Members, node)
@@ -116,11 +118,13 @@ func TestDecide(t *testing.T) {
 			[]claim{says("a", 2, "a b", one).later(func(c *claim) { c.Newest, c.Sequence = &heard, 7 }),
 				says("b", 2, "a b", one, two).later(func(c *claim) { c.Sequence = 6 })}, ForAll,
 			"remake: fence 2, 3 was 2 on a, and 1, and 2"},
-		{"but not where a World came after it", []claim{says("a", 2, "a b", one).later(func(c *claim) { c.Newest, c.Sequence = &heard, 7 }),
-			says("b", 3, "a b", one, two).later(func(c *claim) { c.Sequence = 6 })}, ForAll,
+		{"but not where a World came after it",
+			[]claim{says("a", 2, "a b", one).later(func(c *claim) { c.Newest, c.Sequence = &heard, 7 }),
+				says("b", 3, "a b", one, two).later(func(c *claim) { c.Sequence = 6 })}, ForAll,
 			"remake: fence 3, 3 was 2 on b, and 1"},
 		{"a node that is still looking at its disk knows of a commit", []claim{says("a", 3, "a b", one),
-			says("b", 3, "a b").knows(two).later(func(c *claim) { c.Looked = false })}, ForEnough, "wait for b with 2"},
+			says("b", 3, "a b").knows(two).later(func(c *claim) { c.Looked = false })}, ForEnough,
+			"wait for b with 2"},
 		{"one of two is not", []claim{says("a", 3, "a b", two)}, ForAll, "wait for b"},
 		{"nor after the limit: fewer than copies", []claim{says("a", 3, "a b", two)}, ForEnough,
 			"remake: fence 3, 3 was 2 on a, without b"},
@@ -128,21 +132,26 @@ func TestDecide(t *testing.T) {
 			[]claim{says("a", 3, "a b", two).again()}, ForEnough, "wait for b"},
 		{"also where an agent lived in an older World", []claim{says("a", 3, "a b", two).again(),
 			says("c", 2, "a b c", two)}, ForEnough, "wait for b"},
-		{"so may a spare", []claim{says("a", 3, "a", two).again().later(func(c *claim) { c.Spares = []string{"s"} })},
+		{"so may a spare",
+			[]claim{says("a", 3, "a", two).again().later(func(c *claim) { c.Spares = []string{"s"} })},
 			ForEnough, "wait for s"},
-		{"two of three are not, and there are two copies", []claim{says("c", 3, "a b c", one)}, ForEnough, "wait for a b"},
+		{"two of three are not, and there are two copies", []claim{says("c", 3, "a b c", one)}, ForEnough,
+			"wait for a b"},
 		{"fewer members than copies are, but with a spare that may have one",
 			[]claim{says("a", 3, "a b", two).later(func(c *claim) { c.Spares = []string{"s"} })}, ForEnough,
 			"wait for b s"},
-		{"the spare is here", []claim{says("a", 3, "a b", two).later(func(c *claim) { c.Spares = []string{"s"} }),
-			says("s", 3, "a b", two).later(func(c *claim) { c.Rank = -1 })}, ForEnough,
+		{"the spare is here",
+			[]claim{says("a", 3, "a b", two).later(func(c *claim) { c.Spares = []string{"s"} }),
+				says("s", 3, "a b", two).later(func(c *claim) { c.Rank = -1 })}, ForEnough,
 			"remake: fence 3, 3 was 2 on a s, without b"},
 		{"one has not looked at its disk yet",
-			[]claim{says("a", 3, "a b", two), says("b", 3, "a b").later(func(c *claim) { c.Looked = false })}, ForAll,
+			[]claim{says("a", 3, "a b", two),
+				says("b", 3, "a b").later(func(c *claim) { c.Looked = false })}, ForAll,
 			"wait for b"},
-		{"one of one is not", []claim{says("s", 3, "a", two).later(func(c *claim) { c.Rank = -1 })}, ForEnough,
-			"wait for a"},
-		{"one copy is asked for", []claim{says("a", 3, "a b", two).later(func(c *claim) { c.Job.Rules.Replicas = 1 })},
+		{"one of one is not",
+			[]claim{says("s", 3, "a", two).later(func(c *claim) { c.Rank = -1 })}, ForEnough, "wait for a"},
+		{"one copy is asked for",
+			[]claim{says("a", 3, "a b", two).later(func(c *claim) { c.Job.Rules.Replicas = 1 })},
 			ForEnough, "wait for b"},
 		{"a commit that only a missing member has",
 			[]claim{says("b", 3, "a b c", two).knows(three), says("c", 3, "a b c")}, ForEnough,
@@ -157,30 +166,37 @@ func TestDecide(t *testing.T) {
 			[]claim{says("a", 3, "a b", one, two).damaged(), says("b", 3, "a b", two)}, ForAll,
 			"remake: fence 3, 3 was 2 on a b, and 1"},
 		{"a save that was not committed is newer",
-			[]claim{says("a", 3, "a b", two).later(func(c *claim) { c.Newest = &captured }), says("b", 3, "a b", two)},
+			[]claim{says("a", 3, "a b", two).later(func(c *claim) { c.Newest = &captured }),
+				says("b", 3, "a b", two)},
 			ForAll,
 			"remake: fence 3, 4 was 3 on a, and 2"},
 		{"but not than what was committed with its number",
 			[]claim{says("b", 3, "a b", two).later(func(c *claim) { c.Newest = &captured }),
 				says("a", 3, "a b", two, three)}, ForAll,
 			"remake: fence 3, 4 was 3 on a, and 2"},
-		{"a holder that is no member may have gone on", []claim{says("a", 3, "a", two)}, ForAll, "wait for b"},
-		{"but not after the limit", []claim{says("a", 3, "a", two)}, ForEnough, "remake: fence 3, 3 was 2 on a"},
-		{"a spare may have gone on", []claim{says("a", 3, "a").later(func(c *claim) { c.Spares = []string{"s"} })},
+		{"a holder that is no member may have gone on", []claim{says("a", 3, "a", two)}, ForAll,
+			"wait for b"},
+		{"but not after the limit", []claim{says("a", 3, "a", two)}, ForEnough,
+			"remake: fence 3, 3 was 2 on a"},
+		{"a spare may have gone on",
+			[]claim{says("a", 3, "a").later(func(c *claim) { c.Spares = []string{"s"} })},
 			ForAll, "wait for s"},
 		{"the newest World counts", []claim{says("a", 3, "a b"), says("b", 4, "b c")}, ForAll, "wait for c"},
-		{"a generation that was only seen", []claim{says("a", 3, "a").later(func(c *claim) { c.Generation = 9 })},
-			ForAll, "remake: fence 9"},
-		{"no node has a checkpoint", []claim{says("a", 3, "a b"), says("b", 3, "a b")}, ForAll, "remake: fence 3"},
+		{"a generation that was only seen",
+			[]claim{says("a", 3, "a").later(func(c *claim) { c.Generation = 9 })}, ForAll, "remake: fence 9"},
+		{"no node has a checkpoint", []claim{says("a", 3, "a b"), says("b", 3, "a b")}, ForAll,
+			"remake: fence 3"},
 		{"no node knows a World", []claim{says("a", 0, "")}, ForAll, "wait for a node that knows more"},
 		{"nor after the limit", []claim{says("a", 0, "")}, ForEnough, "remake: fence 0"},
-		{"a node that came when the job had been made again knows those that did that", []claim{says("c", 0, "", one).later(
-			func(c *claim) { c.Job.Claimants = []string{"a", "b"} })}, ForEnough, "wait for a b"},
+		{"a node that came when the job had been made again knows those that did that",
+			[]claim{says("c", 0, "", one).later(
+				func(c *claim) { c.Job.Claimants = []string{"a", "b"} })}, ForEnough, "wait for a b"},
 		{"all but one of them are enough", []claim{says("c", 0, "", one).later(
 			func(c *claim) { c.Job.Claimants = []string{"a", "b"} }), says("b", 0, "", one)}, ForEnough,
 			"remake: fence 0, 2 was 1 on b c, without a"},
 		{"the job went back, and the node that has that checkpoint did not hear of it",
-			[]claim{says("b", 2, "b c", one, two, three), says("c", 3, "b c", three).knows(saved(4, 2, "a", "b"))}, ForEnough,
+			[]claim{says("b", 2, "b c", one, two, three),
+				says("c", 3, "b c", three).knows(saved(4, 2, "a", "b"))}, ForEnough,
 			"remake: fence 3, 5 was 4 on b, and 1, and 3"},
 		{"and it captured a save since",
 			[]claim{says("b", 2, "b c", one, two, three).later(func(c *claim) { c.Newest = &beyond }),
@@ -189,17 +205,19 @@ func TestDecide(t *testing.T) {
 		{"and cannot read any", []claim{says("b", 2, "b c", one, two, three).damaged(),
 			says("c", 3, "b c", three).knows(saved(4, 2, "b"))}, ForEnough,
 			"remake: fence 3, 5 was 3 on b c, and 1, and 2"},
-		{"a failed job", []claim{says("a", 3, "a", saved(2, 2, "a")).later(func(c *claim) { c.Phase = rendezvous.Failed })}, ForAll,
+		{"a failed job", []claim{says("a", 3, "a", saved(2, 2, "a")).later(
+			func(c *claim) { c.Phase = rendezvous.Failed })}, ForAll,
 			"remake: fence 3, 3 was 2 on a, a new attempt"},
-		{"another job of the name, made later", []claim{says("a", 3, "a"), says("b", 9, "b").of("v").made(200)}, ForAll,
-			"yield to v"},
-		{"another job of the name, made before", []claim{says("a", 3, "a"), says("b", 9, "b").of("v").made(50)}, ForAll,
-			"remake: fence 9"},
+		{"another job of the name, made later",
+			[]claim{says("a", 3, "a"), says("b", 9, "b").of("v").made(200)}, ForAll, "yield to v"},
+		{"another job of the name, made before",
+			[]claim{says("a", 3, "a"), says("b", 9, "b").of("v").made(50)}, ForAll, "remake: fence 9"},
 		{"the job that succeeds it, whatever clocks say",
 			[]claim{says("a", 3, "a"), says("b", 3, "b").of("v", "u").made(50)}, ForAll, "yield to v"},
-		{"and that after that", []claim{says("a", 3, "a"), says("b", 3, "b").of("w", "u", "v").made(50)}, ForAll,
-			"yield to w"},
-		{"a large World", []claim{says("a", 3, large).later(func(c *claim) { c.Members, c.Rank = nil, 5 })}, ForEnough,
+		{"and that after that",
+			[]claim{says("a", 3, "a"), says("b", 3, "b").of("w", "u", "v").made(50)}, ForAll, "yield to w"},
+		{"a large World",
+			[]claim{says("a", 3, large).later(func(c *claim) { c.Members, c.Rank = nil, 5 })}, ForEnough,
 			"wait for node rank 0"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -216,7 +234,8 @@ func TestDecide(t *testing.T) {
 
 // The newest wish that any claim has holds.
 func TestDecideTakesTheNewestWish(t *testing.T) {
-	claims := []claim{says("a", 3, "a b").later(func(c *claim) { c.Wish.NP, c.WishRev = 5, 9 }), says("b", 3, "a b")}
+	claims := []claim{says("a", 3, "a b").later(func(c *claim) { c.Wish.NP, c.WishRev = 5, 9 }),
+		says("b", 3, "a b")}
 	if r := decide(claims, "u", ForAll).Remake; r == nil || r.Wish.NP != 5 {
 		t.Errorf("%+v", r)
 	}
@@ -237,12 +256,14 @@ func TestDecideAfterTwoLosses(t *testing.T) {
 		t.Errorf("with a capture beyond it: %s, want %s", got, want)
 	}
 	claims[0] = says("a", 3, "a", saved(6, 6)).of("v", "u")
-	claims[1] = says("c", 2, "a c", saved(3, 3), saved(7, 7)) // never adopted: it is offered when c has joined
+	// never adopted: it is offered when c has joined
+	claims[1] = says("c", 2, "a c", saved(3, 3), saved(7, 7))
 	if got, want := stepText(decide(claims, "v", ForEnough)), "remake: fence 3, 8 was 6 on a"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	claims[0] = says("a", 3, "a").of("v", "u") // which has none at all
-	if got, want := stepText(decide(claims, "v", ForEnough)), "remake: fence 3, 8 was 7 on c, and 3"; got != want {
+	if got, want := stepText(decide(claims, "v", ForEnough)),
+		"remake: fence 3, 8 was 7 on c, and 3"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -315,17 +336,24 @@ func TestDecideOfParts(t *testing.T) {
 		want   string
 		copies int
 	}{
-		{"every node", []claim{says("a", 3, "a b c", one).found(two, 0, 2), says("b", 3, "a b c", one).found(two, 0, 1),
-			says("c", 3, "a b c").found(two, 1, 2)}, ForAll, "remake: fence 3, 3 was 2 on a b c, and 1", 2},
-		{"one is lost", []claim{says("a", 3, "a b c", one).found(two, 0, 2), says("b", 3, "a b c").found(two, 0, 1)},
+		{"every node",
+			[]claim{says("a", 3, "a b c", one).found(two, 0, 2), says("b", 3, "a b c", one).found(two, 0, 1),
+				says("c", 3, "a b c").found(two, 1, 2)}, ForAll,
+			"remake: fence 3, 3 was 2 on a b c, and 1", 2},
+		{"one is lost",
+			[]claim{says("a", 3, "a b c", one).found(two, 0, 2), says("b", 3, "a b c").found(two, 0, 1)},
 			ForEnough, "remake: fence 3, 3 was 2 on a b, and 1, without c", 1},
-		{"one is late", []claim{says("a", 3, "a b c", one).found(two, 0, 2), says("b", 3, "a b c").found(two, 0, 1)},
+		{"one is late",
+			[]claim{says("a", 3, "a b c", one).found(two, 0, 2), says("b", 3, "a b c").found(two, 0, 1)},
 			ForAll, "wait for c", 0},
-		{"two are away", []claim{says("a", 3, "a b c", one).found(two, 0, 2)}, ForEnough, "wait for b c with 2", 0},
-		{"a part is damaged wherever it is", []claim{says("a", 3, "a b c", one).found(two, 0), says("b", 3, "a b c").found(two, 0, 1),
-			says("c", 3, "a b c").found(two, 1)}, ForAll, "remake: fence 3, 3 was 1 on a", 1},
-		{"one copy is damaged", []claim{says("a", 3, "a b c").found(two, 2), says("b", 3, "a b c").found(two, 0, 1),
-			says("c", 3, "a b c").found(two, 1, 2)}, ForAll, "remake: fence 3, 3 was 2 on a b c", 1},
+		{"two are away", []claim{says("a", 3, "a b c", one).found(two, 0, 2)}, ForEnough,
+			"wait for b c with 2", 0},
+		{"a part is damaged wherever it is",
+			[]claim{says("a", 3, "a b c", one).found(two, 0), says("b", 3, "a b c").found(two, 0, 1),
+				says("c", 3, "a b c").found(two, 1)}, ForAll, "remake: fence 3, 3 was 1 on a", 1},
+		{"one copy is damaged",
+			[]claim{says("a", 3, "a b c").found(two, 2), says("b", 3, "a b c").found(two, 0, 1),
+				says("c", 3, "a b c").found(two, 1, 2)}, ForAll, "remake: fence 3, 3 was 2 on a b c", 1},
 		{"one has all of it", []claim{says("a", 3, "a b c", two), says("b", 3, "a b c").found(two, 0, 1),
 			says("c", 3, "a b c").found(two, 1)}, ForAll, "remake: fence 3, 3 was 2 on a", 1},
 		{"one has heard of the commit", []claim{says("a", 3, "a b c", one).found(two, 0, 2),
