@@ -457,7 +457,9 @@ func TestAPartIsNotSalvaged(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		x.close()
 		dir := capture.Dir{FS: x.dirs["b"]}
-		must(t, capture.TakeInventory(x.peers.Stores["b"], dir))
+		w, err := capture.Watch(dir, stampOf(1), capture.Workers{}, nil)
+		must(t, err)
+		must(t, w.TakeInventory(x.peers.Stores["b"]))
 		x.save("b", 20,
 			map[string]string{"__0_0.distcp": "0", ".metadata": metadataOf("__0_0.distcp __1_0.distcp")})
 		if h, err := CommitLeft(t.Context(), x.replicators["b"],
