@@ -151,6 +151,11 @@ func TestRemakeOverAnOlderStore(t *testing.T) {
 	if _, err := remake(s); !store.Moved(err) {
 		t.Errorf("it was made again over a commit of this moment: %v", err)
 	}
+	s = read()
+	must(r.Reopen(t.Context(), &s, *s.Job))
+	if _, err := remake(s); !store.Moved(err) {
+		t.Errorf("it was made again over an attempt of this moment: %v", err)
+	}
 	j, err := remake(read())
 	must(err)
 	s = read()
