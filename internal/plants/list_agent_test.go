@@ -214,6 +214,12 @@ var agentPlants = []plant{
 		`|| removed || len(news)`, `|| removed && false || len(news)`, machine, "TestStories"},
 	{"buffered events after a gap are applied", machine + "/observe.go",
 		`case o.stale && !e.Asked, m.self.job == nil:`, `case m.self.job == nil:`, machine, "TestStories"},
+	{"a node that joined claims of others is proposed over", machine + "/plan.go",
+		`m.seen.wrongJob || len(m.seen.snap.Claims) > 0`, `m.seen.wrongJob`,
+		machine, "TestNoProposalWhileTheJobIsClaimed"},
+	{"a claimed job is proposed from an older snapshot", machine + "/plan.go",
+		`m.seen.wrongJob || len(m.seen.snap.Claims) > 0`, `len(m.seen.snap.Claims) > 0`,
+		machine, "TestNoProposalWhileTheJobIsClaimed"},
 	{"a lost lease stops the workers", machine + "/apply.go",
 		`	case errors.Is(e.Err, store.ErrLeaseLost):
 		m.peers.LeaseUncertain()`,

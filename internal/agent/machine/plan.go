@@ -112,8 +112,15 @@ func (m *Machine) deputyWaits(turn int, next plan.Step) bool {
 	return false
 }
 
+// claimed reports whether this node has seen claims, or found the store behind: no proposal passes then,
+// and each that is sent takes a number of a generation.
+func (m *Machine) claimed() bool { return m.seen.wrongJob || len(m.seen.snap.Claims) > 0 }
+
 func (m *Machine) take(next plan.Step) {
 	k := &m.keeper
+	if _, propose := next.(plan.Propose); propose && m.claimed() {
+		return // the end of the claims is news
+	}
 	take := action.Take{Seen: m.seen.snap, Me: m.self.node, Step: next,
 		Fall: k.timing.Timing(m.self.node.Node)}
 	if w := m.seen.snap.World; w != nil && w.Previous > 0 {
