@@ -282,11 +282,12 @@ func TestWipedAndOneKnowsNoWorld(t *testing.T) {
 
 // A node is cut from the store while the job is claimed. The others make it again and go on, and the
 // store is set back to the moment that the cut node saw last: it must hear what became of the job before
-// it makes it again from what it read then.
+// it makes it again from what it read then, also where it reaches the store some seconds before them.
 func TestSetBackToClaimsThatACutNodeSaw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "1:2", 1)
-		a := s.trains("a", "b")[0]
+		nodes := s.trains("a", "b")
+		a, b := nodes[0], nodes[1]
 		s.commit()
 		s.wipe()
 		time.Sleep(3 * time.Second)
@@ -300,8 +301,11 @@ func TestSetBackToClaimsThatACutNodeSaw(t *testing.T) {
 		s.commit()
 		g := s.snapshot().World.Generation
 		time.Sleep(20 * time.Second)
+		b.client.Cut(true)
 		s.setBack(old, true)
 		a.client.Cut(false)
+		time.Sleep(3 * time.Second)
+		b.client.Cut(false)
 		s.goesOn(g, 2, 2*time.Minute)
 		s.end()
 	})
