@@ -101,9 +101,7 @@ func (g *group) translate() {
 	how := capture.Exited
 	for x := range g.g.Exits() {
 		process := g.process(x.LocalRank)
-		if x.Signal != "" && process.Name == "" {
-			how = capture.Killed
-		}
+		how = max(how, endOf(x, process))
 		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note,
 			ErrorFile: x.ErrorFile, Output: x.Tail})
 		if x.Aborted {
@@ -130,6 +128,20 @@ func (g *group) translate() {
 	g.stay.Close()
 	g.heard.Wait()
 	close(g.events)
+}
+
+// endOf is how a process ended, for the capture of its saves. Servers end by a signal when they are
+// not needed any more.
+func endOf(x worker.Exit, process rendezvous.Process) capture.WorkerState {
+	switch {
+	case process.Name != "" && (x.Ours || x.Signal != ""), x.Code == 0:
+		return capture.Exited
+	case x.Signal != "":
+		return capture.Killed
+	case event.StatusOfAsked(x.Code):
+		return capture.Exited
+	}
+	return capture.Failed
 }
 
 // process is the process of that local rank where it is no trainer.

@@ -31,6 +31,10 @@ type WorkerExit struct {
 	Hang   bool // it made no progress, and was ended for that
 }
 
+// StatusOfAsked reports whether a worker with this exit code ended because of a SIGTERM, its own or that of
+// another rank.
+func StatusOfAsked(code int) bool { return code == 143 || code == 101 || code == 102 }
+
 // Signal is what the watch over other nodes saw.
 type Signal struct {
 	About      membership.Ref

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -49,7 +50,7 @@ func (g *Group) failuresToReport(f *Facts, out *outbox.Outbox) []rendezvous.Fail
 	if f.Leaving != nil || len(g.Failures) == 0 {
 		return nil
 	}
-	if slices.ContainsFunc(g.Failures, func(x rendezvous.Failure) bool { return !asked(x.Code) }) {
+	if slices.ContainsFunc(g.Failures, func(x rendezvous.Failure) bool { return !event.StatusOfAsked(x.Code) }) {
 		return g.Failures
 	}
 	if at := g.Failures[0].Time.Add(together); f.Now.Before(at) {
@@ -58,10 +59,6 @@ func (g *Group) failuresToReport(f *Facts, out *outbox.Outbox) []rendezvous.Fail
 	}
 	return g.Failures
 }
-
-// asked reports whether a worker with this exit code ended because of a SIGTERM, its own or that of
-// another rank.
-func asked(code int) bool { return code == 143 || code == 101 || code == 102 }
 
 // exitRecord is what the record of this node should say, or nil if there is nothing to say yet.
 func (w *Workers) exitRecord(f *Facts, out *outbox.Outbox) *rendezvous.Exit {

@@ -67,5 +67,5 @@ func (w *writing) of(g schema.Generation) capture.Workers {
 // WorkersStarted notes the processes of the workers of g.
 func (s *Saves) WorkersStarted(g schema.Generation, pids func() []int) { s.writing.started(g, pids) }
 
-// WorkersEnded notes that every worker of g ended, and whether one was killed.
+// WorkersEnded notes that every worker of g ended, and whether one failed or was killed.
 func (s *Saves) WorkersEnded(g schema.Generation, how capture.WorkerState) { s.writing.end(g, how) }

@@ -74,10 +74,10 @@ func (v *evidence) taken(taken map[string]notices.Passes) {
 	}
 }
 
-// passesOf are the passes of a name since the last save. The kernel closes what a worker has open when
-// that dies: it is no pass if nothing was written before.
+// passesOf are the passes of a name since the last save. What a worker has open is closed when that fails or
+// dies: it is no pass if nothing was written before.
 func (v *evidence) passesOf(name string, state WorkerState) notices.Passes {
-	if state == Killed || v.blind != "" {
+	if state == Failed || state == Killed || v.blind != "" {
 		return v.passes[name].WithoutBare()
 	}
 	return v.passes[name]
@@ -149,6 +149,8 @@ func (v *evidence) pending(e *entry, f dirfs.Found, state WorkerState) (why stri
 		return ""
 	case v.closed[f.Path].SameBytes(f.State):
 		return ""
+	case state == Failed:
+		return "its writer failed, and may not have been through with it"
 	case state == Killed:
 		return "the signal that ended its writer may have cut it short"
 	}

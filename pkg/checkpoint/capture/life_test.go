@@ -138,13 +138,16 @@ func (l *life) resume() {
 	l.c = l.watch(from)
 }
 
-// die kills the worker. Every other time, the agent looks before it knows.
+// die kills the worker, or has it fail: what it has open is closed all the same. Every other time, the
+// agent looks before it knows.
 func (l *life) die() {
 	l.w.kill()
 	if l.s.killed.At%4 >= 2 {
 		l.looks(0, false)
 	}
-	l.state = Killed
+	if l.state = Killed; l.s.fails() {
+		l.state = Failed
+	}
 	l.looks(0, true)
 }
 

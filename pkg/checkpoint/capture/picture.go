@@ -58,8 +58,9 @@ func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState)
 			u.Passes, u.First, u.Last = c.evidence.numbers[u.Key].upTo(n)
 		}
 	}
+	u.Proven = c.proven(e) || c.quietShards(e, now)
 	if e.dir {
-		u.Shape, u.Proven = e.shape(), c.proven(e) || c.quietShards(e, now)
+		u.Shape = e.shape()
 	}
 	if !fresh {
 		return u, nil
@@ -112,8 +113,8 @@ func (c *Watcher) several(e *entry) bool {
 	return n > 1
 }
 
-// proven reports whether a directory is complete by a mark or by a rename. A mark of before is
-// none.
+// proven reports whether a file or directory is complete by a rename, or a directory by a mark. A mark
+// of before is none.
 func (c *Watcher) proven(e *entry) bool {
 	if e.named || c.evidence.isRenamed(e, e.name, e.top) {
 		return true

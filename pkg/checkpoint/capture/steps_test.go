@@ -26,15 +26,19 @@ type scenario struct {
 	paused point         // where the worker pauses
 	pause  time.Duration // and how long
 	gap    time.Duration // between two saves
-	killed point         // where it is killed; Step is 0 if it ends by itself
+	killed point         // where it is killed, or fails; Step is 0 if it ends by itself
 	steady bool          // the agent looks after each call, and not only in pauses
 
 	resumed bool // another generation makes the later saves
 }
 
+// fails reports whether the worker fails where others are killed: each call is one for both.
+func (s scenario) fails() bool { return (s.paused.At+s.killed.At)%2 == 1 }
+
 func (s scenario) String() string {
-	return fmt.Sprintf("%s in %q, pause of %s at %v, saves each %s, killed at %v, steady %t, resumed %t",
-		layouts[s.layout].name, s.in, s.pause, s.paused, s.gap, s.killed, s.steady, s.resumed)
+	end := map[bool]string{false: "killed", true: "fails"}[s.fails()]
+	return fmt.Sprintf("%s in %q, pause of %s at %v, saves each %s, %s at %v, steady %t, resumed %t",
+		layouts[s.layout].name, s.in, s.pause, s.paused, s.gap, end, s.killed, s.steady, s.resumed)
 }
 
 // everyLife are all lives of workers that end by themselves: a pause before each call of each save, in
@@ -80,7 +84,7 @@ func undecidable(layout string, step int, pause, gap time.Duration) bool {
 	return layout == numbered && gap == 0 || layout == lateFirst && step >= lateStep && pause > gap
 }
 
-// A worker pauses before any system call of a save for as long as it likes, and is killed at any
+// A worker pauses before any system call of a save for as long as it likes, and is killed or fails at any
 // later one, in all layouts and with names with and without digits. What is taken is exactly one
 // save, and a save that is whole is taken. COUNT sets how many of the lives are played, each with all
 // of its deaths.

@@ -23,7 +23,8 @@ type WorkerState = judge.Workers
 
 const (
 	Running = judge.Running
-	Exited  = judge.Exited // by themselves, without a signal
+	Exited  = judge.Exited // by themselves, and none failed
+	Failed  = judge.Failed // by themselves, and one failed, in the middle of something perhaps
 	Killed  = judge.Killed // by a signal, in the middle of something perhaps
 )
 

@@ -49,8 +49,8 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 		return m.lacksLast(l, wrote)
 	case l.Workers == Exited:
 		return Decision{}
-	case l.Workers == Killed && len(wrote) == 1 && stays == "":
-		return Decision{Guess: true} // one file or directory that its writer was through with
+	case l.through(wrote) && stays == "":
+		return Decision{Guess: true}
 	case len(m.passes) == 0 && !passes[1] && (len(passes) == 1 || finished(wrote)) && !text:
 		return Decision{} // they were all written, and all written again
 	case l.Temporary != "":
@@ -67,6 +67,13 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 		}
 	}
 	return Decision{Guess: true}
+}
+
+// through reports whether the workers that were killed or failed wrote one file or directory, and were
+// through with it. An exception closes a file a moment before its worker ends: where one failed, only a
+// rename or a mark shows that.
+func (l Look) through(wrote []Unit) bool {
+	return len(wrote) == 1 && (l.Workers == Killed || l.Workers == Failed && wrote[0].Proven)
 }
 
 // stays is a unit of the checkpoint that the workers began from which was not written again, while no
@@ -95,7 +102,7 @@ const (
 // quiet is how long a save of which nothing was in a save before must not change, if its newest
 // file is of that time. Workers that were killed write nothing more.
 func (m *Memory) quiet(l Look, newest time.Time) time.Duration {
-	if l.Workers == Killed || len(m.passes) > 0 { // the rest of the first save
+	if l.Workers != Running || len(m.passes) > 0 { // the rest of the first save
 		return FirstQuiet
 	}
 	return min(max(FirstQuiet, newest.Sub(l.Began)/quietShare), maxQuiet)

@@ -60,12 +60,13 @@ func (u Unit) Obsolete(wrote []Unit) bool {
 	})
 }
 
-// Workers is what became of those that write.
+// Workers is what became of those that write: the worst of them.
 type Workers int
 
 const (
 	Running Workers = iota
-	Exited          // by themselves, without a signal
+	Exited          // by themselves, and none said by its status that it failed
+	Failed          // by themselves, and one said so: an exception closes what is being written
 	Killed          // by a signal
 )
 
