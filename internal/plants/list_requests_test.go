@@ -128,6 +128,8 @@ var requestPlants = []plant{
 	{"section 10: a store that was set back counts as current", rendezvous + "/behind.go",
 		`return s.Fence < c.Generation || s.Head.Number < c.Known.Number ||`, `return`,
 		runtime, "TestSetBackWhileAllWereDead"},
+	{"section 10: a store that was set back by less than a commit counts as current", rendezvous + "/behind.go",
+		`s.Cluster == c.Cluster && s.Rev < c.StoreRev`, `false`, rendezvous, "TestAhead"},
 	{"section 10: agents that are alive do not notice a store that is set back", machine + "/observe.go",
 		`o.behind = o.behind || m.isBehind(&e)`, `o.behind = false`, runtime, "TestSetBackStore"},
 	{"section 10: a node that read nothing does not join the claimants", machine + "/observe.go",

@@ -97,29 +97,33 @@ func (s *wiped) replace(a *simAgent) {
 	s.until("the next generation runs", 30*time.Second, s.running(w.Generation+1, w.Count))
 }
 
-// All agents are ended while the store is set back. What they remember is above what the store
-// shows.
+// All agents are ended while the store is set back, or replaced by one that has the older copy. What
+// they remember is above what the store shows.
 func TestSetBackWhileAllWereDead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "2", 1)
-		nodes := s.trains("a", "b")
-		a, b := nodes[0], nodes[1]
-		s.commit()
-		old := s.etcd.Backup()
-		s.replace(b)
-		s.commit()
-		for _, x := range s.agents {
-			x.kill()
-		}
-		s.setBack(old, true)
-		s.start(a.name)
-		time.Sleep(5 * time.Second)
-		s.start("c") // it was never in the job
-		time.Sleep(5 * time.Second)
-		s.start(b.name)
-		s.goesOn(2, 2, 3*time.Minute)
-		s.end()
-	})
+	for name, same := range map[string]bool{"the same store": true, "another store": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newWiped(t, "2", 1)
+				nodes := s.trains("a", "b")
+				a, b := nodes[0], nodes[1]
+				s.commit()
+				old := s.etcd.Backup()
+				s.replace(b)
+				s.commit()
+				for _, x := range s.agents {
+					x.kill()
+				}
+				s.setBack(old, same)
+				s.start(a.name)
+				time.Sleep(5 * time.Second)
+				s.start("c") // it was never in the job
+				time.Sleep(5 * time.Second)
+				s.start(b.name)
+				s.goesOn(2, 2, 3*time.Minute)
+				s.end()
+			})
+		})
+	}
 }
 
 // A node that missed everything since the copy was made takes part when another one finds the store
