@@ -165,3 +165,21 @@ func TestNumberedShards(t *testing.T) {
 	b.write("state.4.raw", "x")
 	b.want(b.look(3*time.Second), "state.4.raw", "state.4.raw", unknown)
 }
+
+// Parts with pauses between them look like saves that count up, until the first of them is written again.
+// The last part, which came with the next save, is of the save before, and the next one waits for its own.
+func TestNumberedPartsWithPauses(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"rank_0.raw", "rank_1.raw"} {
+		b.write(name, "1")
+		b.want(b.look(3*time.Second), name, name, unknown)
+	}
+	b.write("rank_2.raw", "1")
+	for range 3 {
+		b.write("rank_0.raw", "2")
+		b.write("rank_1.raw", "2")
+		b.want(b.look(time.Minute), "", "", 0)
+		b.write("rank_2.raw", "2")
+		b.want(b.look(300*time.Millisecond), "rank_0.raw rank_1.raw rank_2.raw", "", unknown)
+	}
+}

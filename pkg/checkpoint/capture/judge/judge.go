@@ -168,6 +168,7 @@ func (m *Memory) Uncount(family string, names []string) {
 	for _, name := range names {
 		m.passes[name] = 1
 	}
+	m.unsure = true
 }
 
 // Clone is a Memory that learns on its own.
