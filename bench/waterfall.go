@@ -14,7 +14,7 @@ type waterfall [7]float64
 var stageNames = [7]string{"sign", "decided", "proposed", "stopped", "barrier", "started", "all started"}
 
 // went is the waterfall of the event e, for what happened at `at` and was over at `last`. nil: none
-// was told.
+// was reported.
 func (e event) went(at, last time.Time) *waterfall {
 	f := e.Waterfall
 	if f == nil || f.Started == nil {

@@ -393,7 +393,7 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// The recipe of the README runs by itself, saves where it is told, and loads all that it saved.
+// The recipe of the README runs by itself, saves where its variables say, and loads all that it saved.
 func TestRecipe(t *testing.T) {
 	_, recipe, _ := strings.Cut(read(t, "README.md"), "```python\n")
 	recipe, _, ok := strings.Cut(recipe, "```")
@@ -426,7 +426,7 @@ if not os.environ.get("ELASTIC_RESUME_FROM"): model["w"], optimizer["m"] = 1, 2
 	}
 }
 
-// What a worker is told: everything that can be.
+// What a worker is given: everything that can be.
 func TestEnvironment(t *testing.T) {
 	step := int64(1)
 	in := launch.Inputs{Job: "x", Generation: 2, Node: "a", Nodes: 1, Workers: 2, WorldSize: 2,
@@ -436,22 +436,22 @@ func TestEnvironment(t *testing.T) {
 		LRScale:    1,
 		MasterHost: "h", MasterPort: 1, PaddlePort: 2, Endpoints: []string{"h:3", "h:4"}}
 	ref := read(t, "docs/REFERENCE.md")
-	told := launch.Environ(in)[0]
+	given := launch.Environ(in)[0]
 	for _, f := range sources(t, "internal/worker") {
 		for _, s := range literals(f) {
 			if strings.HasPrefix(s, "ELASTIC_") {
-				told = append(told, s+"=")
+				given = append(given, s+"=")
 			}
 		}
 	}
-	for _, kv := range told {
+	for _, kv := range given {
 		name, _, _ := strings.Cut(kv, "=")
 		if !names(ref, name) {
-			t.Errorf("%s is told to workers, and is not in REFERENCE.md", name)
+			t.Errorf("%s is given to workers, and is not in REFERENCE.md", name)
 		}
 	}
-	if len(told) < 40 {
-		t.Errorf("only %d variables: %v", len(told), told)
+	if len(given) < 40 {
+		t.Errorf("only %d variables: %v", len(given), given)
 	}
 }
 

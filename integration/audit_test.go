@@ -139,11 +139,11 @@ func (l *audit) apply(events []*clientv3.Event) {
 			l.ready(p[1], schema.Generation(g))
 		}
 		if schema.Rest(l.job.Events(), e.Key) != nil {
-			told, err := history.Decode(e)
+			reported, err := history.Decode(e)
 			if err != nil {
 				l.breach("%v", err)
 			}
-			l.past = append(l.past, told...)
+			l.past = append(l.past, reported...)
 		}
 	}
 	if e := at[l.job.World()]; e != nil {

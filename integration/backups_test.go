@@ -78,7 +78,7 @@ for step in range(1, 9):
 	all := p.events("x")
 	refused := kinds(all, "checkpoint_refused")
 	if n := len(kinds(all, "checkpoint_committed")); n == 0 || len(refused) == 0 || len(refused) > 2 {
-		t.Errorf("%d saves were committed, %d refusals told", n, len(refused))
+		t.Errorf("%d saves were committed, %d refusals reported", n, len(refused))
 	}
 	for _, want := range []string{"was not taken (no-space)", "make room on the disk of"} {
 		if !strings.Contains(a.stderr(), want) {
@@ -89,7 +89,7 @@ for step in range(1, 9):
 }
 
 // The disks of all nodes are put back to a backup that is older than all that the server's record
-// names: that is told as lost, and nothing begins from scratch.
+// names: that is reported as lost, and nothing begins from scratch.
 func TestRecordIsNewerThanTheDisks(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

@@ -120,7 +120,7 @@ func TestAPlannedChangeLosesNoStep(t *testing.T) {
 	from := steps(a, b)
 	ends := stopped.FindAllStringSubmatch(p.logs("log-a")+p.logs("log-b"), -1)
 	if len(ends) < g-1 {
-		t.Fatalf("%d of %d generations told after which step they stopped", len(ends), g-1)
+		t.Fatalf("%d of %d generations reported after which step they stopped", len(ends), g-1)
 	}
 	began := map[int]bool{}
 	for gen := range from {

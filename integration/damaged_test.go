@@ -59,7 +59,7 @@ func (p *sandbox) damage(node, dir string) {
 }
 
 // What goes bad on the disk of a holder while no node needs it is found, fetched from the other
-// holder, and told.
+// holder, and reported.
 func TestDamageIsMended(t *testing.T) {
 	t.Parallel()
 	p, _, _ := damagedNodes(t, "1s")

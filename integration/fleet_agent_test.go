@@ -30,19 +30,19 @@ type fleetAgent struct {
 	tally *memory.Tally // what it asks of a store in memory
 
 	// guarded by fleet.mu
-	hello   action.Hello
-	watched []membership.Ref
-	told    map[membership.Incarnation]bool
-	signals chan event.Signal
-	starts  int
-	newest  schema.Generation // that it started workers of
-	at      time.Time         // when it did
+	hello    action.Hello
+	watched  []membership.Ref
+	reported map[membership.Incarnation]bool
+	signals  chan event.Signal
+	starts   int
+	newest   schema.Generation // that it started workers of
+	at       time.Time         // when it did
 }
 
 func newFleetAgent(h *fleet, name string) *fleetAgent {
 	b := &fleetAgent{h: h, name: name, tally: &memory.Tally{}, dead: make(chan struct{}),
 		quit:    make(chan os.Signal, 2),
-		signals: make(chan event.Signal, 1<<8), told: map[membership.Incarnation]bool{}}
+		signals: make(chan event.Signal, 1<<8), reported: map[membership.Incarnation]bool{}}
 	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- os.Interrupt; b.quit <- os.Interrupt })
 	return b
 }
@@ -145,7 +145,7 @@ func (n network) Watch(refs []membership.Ref) {
 	n.h.mu.Lock()
 	defer n.h.mu.Unlock()
 	n.watched = refs
-	clear(n.told) // what holds is told again
+	clear(n.reported) // what holds is reported again
 	n.notice()
 }
 
@@ -155,8 +155,8 @@ func (n network) notice() {
 		return
 	}
 	for _, r := range n.watched {
-		if a := n.answer(r); a.Kind == membership.Refused && !n.told[r.Incarnation] {
-			n.told[r.Incarnation] = true
+		if a := n.answer(r); a.Kind == membership.Refused && !n.reported[r.Incarnation] {
+			n.reported[r.Incarnation] = true
 			n.signals <- event.Signal{About: r, Sign: membership.ConnectionClosed, Answer: a}
 		}
 	}

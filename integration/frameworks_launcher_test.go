@@ -28,7 +28,7 @@ var (
 )
 
 // The command lines of Paddle's documents for parameter servers and heter workers, with Paddle's own
-// launcher of version 2.6.2 and with `elastic run`: each process is told what that launcher tells it,
+// launcher of version 2.6.2 and with `elastic run`: each process is given what that launcher gives it,
 // in logs of the same names, and the same is said.
 func TestFrameworksLauncher(t *testing.T) {
 	python := filepath.Join(os.Getenv("FRAMEWORKS"), "ps", "bin", "python")
@@ -63,7 +63,7 @@ func TestFrameworksLauncher(t *testing.T) {
 			t.Fatalf("%s: %v, %v", name, logs, err)
 		}
 		for _, log := range logs {
-			p.toldAlike(name, filepath.Base(log), strings.Join(line, " "))
+			p.givenAlike(name, filepath.Base(log), strings.Join(line, " "))
 		}
 		want, got := sentences(theirs), sentences(ours)
 		if !slices.Equal(want, got) {
@@ -72,9 +72,9 @@ func TestFrameworksLauncher(t *testing.T) {
 	}
 }
 
-// toldAlike compares what a process of both launchers was told. Ports that the line does not name
+// givenAlike compares what a process of both launchers was given. Ports that the line does not name
 // are any; the directory of gloo is each launcher's own.
-func (p *sandbox) toldAlike(name, log, line string) {
+func (p *sandbox) givenAlike(name, log, line string) {
 	p.t.Helper()
 	known := func(v string) string {
 		return anyPort.ReplaceAllStringFunc(v, func(port string) string {
@@ -84,7 +84,7 @@ func (p *sandbox) toldAlike(name, log, line string) {
 			return "PORT"
 		})
 	}
-	theirs, ours := p.told("theirs-"+name, log), p.told("ours-"+name, log)
+	theirs, ours := p.given("theirs-"+name, log), p.given("ours-"+name, log)
 	for _, key := range slices.Sorted(maps.Keys(theirs)) {
 		if key != "args" && !ofPaddle.MatchString(key) || key == "PADDLE_GLOO_FS_PATH" {
 			continue

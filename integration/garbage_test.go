@@ -262,8 +262,8 @@ func (v *vandal) asks(key, damage string, args ...string) {
 	if len(args) > 1 {
 		about = "/elastic/v1/" + args[len(args)-1] + "/"
 	}
-	told := strings.Contains(r.stderr, "[E-JOB-UNREADABLE]") && strings.HasPrefix(key, about)
-	if r.status != 0 && !told && !strings.Contains(r.stderr, "[E-JOB-LIVE]") {
+	reported := strings.Contains(r.stderr, "[E-JOB-UNREADABLE]") && strings.HasPrefix(key, about)
+	if r.status != 0 && !reported && !strings.Contains(r.stderr, "[E-JOB-LIVE]") {
 		v.t.Errorf("%q is %s: elastic %s ended with %d: %q", key, damage, strings.Join(args, " "), r.status,
 			r.stderr)
 	}

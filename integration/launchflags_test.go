@@ -47,7 +47,7 @@ func TestVirtualLocalRankAndFilters(t *testing.T) {
 	p.ends(p.run("--gpus=2,3", "--virtual-local-rank", "--duplicate-stdout-filters=PADDLE_TRAINER_ID,WORLD",
 		"train.py"), 0)
 	for card := range 2 {
-		p.holds(fmt.Sprintf("worker %d", card), p.told("log", fmt.Sprintf("workerlog.%d", card)),
+		p.holds(fmt.Sprintf("worker %d", card), p.given("log", fmt.Sprintf("workerlog.%d", card)),
 			map[string]string{
 				"LOCAL_RANK": "0", "RANK": fmt.Sprint(card), "CUDA_VISIBLE_DEVICES": fmt.Sprint(2 + card),
 				"FLAGS_selected_gpus": "0"})

@@ -86,7 +86,7 @@ func TestEarlyFinisherRestartsNoWorker(t *testing.T) {
 	p.says(late, "job x is done")
 	p.oneStart(2, 1)
 	if all := p.events("x"); len(kinds(all, "job_done")) != 1 || len(kinds(all, "job_finishing")) != 1 {
-		t.Error("the end was told otherwise than once")
+		t.Error("the end was not reported once")
 	}
 	p.refused(1, "E-JOB-ENDED", "stop", "x")
 	p.refused(1, "E-JOB-ENDED", "scale", "x", "3")

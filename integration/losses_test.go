@@ -105,7 +105,7 @@ func TestEachStepOfTrainHasTheSameLoss(t *testing.T) {
 	sameLosses(t, made, trainSteps(still), 1e-9)
 }
 
-// trainSteps are the steps that `train` told.
+// trainSteps are the steps that `train` reported.
 func trainSteps(p *sandbox) (all []madeStep) {
 	p.t.Helper()
 	b, err := os.ReadFile(p.path("losses.jsonl"))

@@ -175,7 +175,7 @@ func TestEventsAndStatus(t *testing.T) {
 	follow := p.start(filepath.Join(bin, "elastic"), "events", "-f", "-o", "json", "x")
 	b := node("b")
 	p.running("x", 1, 2)
-	until(t, "the progress is told", func() error {
+	until(t, "the progress is reported", func() error {
 		st := p.object("status", "x")
 		checkSchema(t, st)
 		if st["progress"] == nil || st["plan"] == nil {

@@ -14,8 +14,8 @@ import (
 // pace is how long a server works on each request; it works on one after the other.
 type pace struct {
 	read, write, renew time.Duration
-	change             time.Duration // told to one watch
-	kilobyte           time.Duration // written, read or told
+	change             time.Duration // sent to one watch
+	kilobyte           time.Duration // written, read or sent
 	way                time.Duration // of a request and its answer, beside the work
 	sync               time.Duration // of the disk, beside the work
 }
@@ -100,13 +100,13 @@ type paced struct {
 func (s paced) Get(ctx context.Context, key, end string) (store.Read, error) {
 	began := time.Now()
 	r, err := s.Store.Get(ctx, key, end)
-	return s.told(ctx, began, r, err)
+	return s.sent(ctx, began, r, err)
 }
 
 func (s paced) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
 	began := time.Now()
 	r, err := s.Store.GetRanges(ctx, ranges...)
-	return s.told(ctx, began, r, err)
+	return s.sent(ctx, began, r, err)
 }
 
 // requestLimit is how long a client of etcd waits for an answer.
@@ -114,8 +114,8 @@ const requestLimit = 2 * time.Second
 
 var errLate = errors.New("no answer in time")
 
-// told has r arrive when the server has sent it.
-func (s paced) told(ctx context.Context, began time.Time, r store.Read,
+// sent has r arrive when the server has sent it.
+func (s paced) sent(ctx context.Context, began time.Time, r store.Read,
 	err error) (store.Read, error) {
 	if err != nil {
 		return r, err
@@ -152,18 +152,18 @@ func (s paced) Watch(ctx context.Context, key, end string, from int64) <-chan st
 		defer close(out)
 		for n := range in {
 			due := time.After(max(rest, s.cost(n)))
-			for told := false; !told; {
+			for sent := false; !sent; {
 				select {
 				case more, ok := <-in:
-					if told = !ok; ok {
+					if sent = !ok; ok {
 						s.cost(more)
 						n = store.Change{Rev: more.Rev, Events: append(n.Events, more.Events...),
 							Err: more.Err}
 					}
 				case <-due:
-					told = true
+					sent = true
 				case <-ctx.Done():
-					told = true
+					sent = true
 				}
 			}
 			select {
@@ -175,7 +175,7 @@ func (s paced) Watch(ctx context.Context, key, end string, from int64) <-chan st
 	return out
 }
 
-// cost is how long it takes until the server has told n.
+// cost is how long it takes until the server has sent n.
 func (s paced) cost(n store.Change) time.Duration {
 	bytes := 0
 	for _, e := range n.Events {

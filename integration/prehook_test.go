@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A node that fails its pre-hook leaves, before it joins or before a generation starts, and is told
+// A node that fails its pre-hook leaves, before it joins or before a generation starts, and the user is given
 // why. The others go on, and no restart is spent.
 func TestPreHookDecidesWhetherANodeRuns(t *testing.T) {
 	for name, hook := range map[string]string{

@@ -42,7 +42,7 @@ func TestRange(t *testing.T) {
 	}
 	for _, x := range []*proc{b, c} {
 		if strings.Contains(x.stderr(), "is met") {
-			t.Errorf("a node that is wanted was told that it is not:\n%s", x.stderr())
+			t.Errorf("a node that is wanted got the line that it is not:\n%s", x.stderr())
 		}
 	}
 

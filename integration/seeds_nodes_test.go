@@ -57,7 +57,7 @@ func TestPaddleLinesOfSeveralMachines(t *testing.T) {
 	}
 }
 
-// sawCards compares what the workers of node i of two were told; without cards they have all four.
+// sawCards compares what the workers of node i of two were given; without cards they have all four.
 func (p *sandbox) sawCards(i int, cards []string) {
 	p.t.Helper()
 	n, visible := len(cards), strings.Join(cards, ",")
@@ -66,7 +66,7 @@ func (p *sandbox) sawCards(i int, cards []string) {
 	}
 	for card := range n {
 		p.holds(fmt.Sprintf("card %d of node %d", card, i),
-			p.told(fmt.Sprintf("log%d", i), fmt.Sprintf("workerlog.%d", card)), map[string]string{
+			p.given(fmt.Sprintf("log%d", i), fmt.Sprintf("workerlog.%d", card)), map[string]string{
 				"PADDLE_TRAINER_ID": fmt.Sprint(i*n + card), "PADDLE_TRAINERS_NUM": fmt.Sprint(2 * n),
 				"PADDLE_RANK_IN_NODE": fmt.Sprint(card),
 				"FLAGS_selected_gpus": fmt.Sprint(card), "CUDA_VISIBLE_DEVICES": visible,

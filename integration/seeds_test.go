@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// trainer is a script that shows what it was told and ends.
+// trainer is a script that shows what it was given and ends.
 const trainer = `import os, sys
 keys = ["PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_CURRENT_ENDPOINT", "PADDLE_TRAINER_ENDPOINTS", "PADDLE_RANK_IN_NODE",
         "PADDLE_DISTRI_BACKEND", "PADDLE_TRAINERS", "FLAGS_selected_gpus", "CUDA_VISIBLE_DEVICES", "RANK", "LOCAL_RANK", "NODE_RANK"]
@@ -43,8 +43,8 @@ func (p *sandbox) trainers(names ...string) {
 	}
 }
 
-// told is what the last start of a worker printed, from its log.
-func (p *sandbox) told(log ...string) map[string]string {
+// given is what the last start of a worker printed, from its log.
+func (p *sandbox) given(log ...string) map[string]string {
 	p.t.Helper()
 	vars := map[string]string{}
 	for line := range strings.Lines(content(p.path(log...))) {
@@ -92,7 +92,7 @@ func TestPaddleOnOneMachine(t *testing.T) {
 			p.ends(x, 0)
 			n := len(c.cards)
 			for i := range c.cards {
-				seen := p.told("log", fmt.Sprintf("workerlog.%d", i))
+				seen := p.given("log", fmt.Sprintf("workerlog.%d", i))
 				p.holds(fmt.Sprintf("worker %d", i), seen, map[string]string{
 					"PADDLE_TRAINER_ID": fmt.Sprint(i), "PADDLE_TRAINERS_NUM": fmt.Sprint(n),
 					"PADDLE_RANK_IN_NODE": fmt.Sprint(i),
@@ -175,7 +175,7 @@ func TestPaddleOnTwoMachines(t *testing.T) {
 		p.ends(second, 0)
 		for i, log := range []string{"first", "second"} {
 			for card := range 2 {
-				p.holds(log, p.told(log, fmt.Sprintf("workerlog.%d", card)), map[string]string{
+				p.holds(log, p.given(log, fmt.Sprintf("workerlog.%d", card)), map[string]string{
 					"PADDLE_TRAINER_ID": fmt.Sprint(2*i + card), "PADDLE_TRAINERS_NUM": "4",
 					"NODE_RANK":                fmt.Sprint(i),
 					"PADDLE_TRAINERS":          "127.0.0.3,127.0.0.2",

@@ -92,7 +92,7 @@ func TestServersOfTheQuickStart(t *testing.T) {
 			"FLAGS_selected_xpus": "0", "CUDA_VISIBLE_DEVICES": "0", "XPU_VISIBLE_DEVICES": "0"},
 		"workerlog.1": {"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": "1", "CUDA_VISIBLE_DEVICES": "1"},
 	} {
-		seen := p.told("log", log)
+		seen := p.given("log", log)
 		p.holds(log, seen, common)
 		p.holds(log, seen, own)
 		if _, has := seen["PADDLE_TRAINER_ID"]; has && log == "serverlog.0" {
@@ -167,11 +167,11 @@ func TestServersOnTwoMachines(t *testing.T) {
 					"PADDLE_TRAINERS_NUM":      "4", "POD_IP": hosts[i], "PADDLE_GLOO_HTTP_ENDPOINT": first +
 						":" + q[5],
 					"args": "['train.py', '--batch_size=64']"}
-				p.holds(log, p.told(log, "serverlog.0"), common)
-				p.holds(log, p.told(log, "serverlog.0"),
+				p.holds(log, p.given(log, "serverlog.0"), common)
+				p.holds(log, p.given(log, "serverlog.0"),
 					map[string]string{"TRAINING_ROLE": "PSERVER", "PADDLE_PORT": q[0]})
 				for k := range 2 {
-					p.holds(log, p.told(log, fmt.Sprintf("workerlog.%d", k)),
+					p.holds(log, p.given(log, fmt.Sprintf("workerlog.%d", k)),
 						map[string]string{"TRAINING_ROLE": "TRAINER",
 							"PADDLE_TRAINER_ID": fmt.Sprint(2*i + k), "PADDLE_PORT": q[1+k]})
 				}
@@ -183,7 +183,7 @@ func TestServersOnTwoMachines(t *testing.T) {
 				if i == 1 {
 					previous, next = at(0, 3), ""
 				}
-				p.holds(log, p.told(log, "heterlog.0"),
+				p.holds(log, p.given(log, "heterlog.0"),
 					map[string]string{"TRAINING_ROLE": "HETER_TRAINER", "PADDLE_PORT": q[3],
 						"STAGE_ID": fmt.Sprint(2 + i), "STAGE_NUM": "3",
 						"PADDLE_STAGE_TRAINERS_NUM":                  "[4, 1, 1]",
@@ -204,11 +204,11 @@ func TestHeterWorkersOnOneMachine(t *testing.T) {
 	x := p.run("--server_num=2", "--trainer_num=2", "--heter_worker_num=1;2", "--coordinator_num=1",
 		"--heter_devices=cpu;gpu;cpu", "train.py")
 	p.ends(x, 0)
-	p.holds("heter worker", p.told("log", "heterlog.2"),
+	p.holds("heter worker", p.given("log", "heterlog.2"),
 		map[string]string{"STAGE_ID": "3", "HETER_DEVICE_TYPE": "cpu",
 			"PADDLE_STAGE_TRAINERS_NUM": "[2, 1, 2]"})
-	p.holds("second server", p.told("log", "serverlog.1"), map[string]string{"TRAINING_ROLE": "PSERVER"})
-	p.holds("coordinator", p.told("log", "coordinatorlog.0"),
+	p.holds("second server", p.given("log", "serverlog.1"), map[string]string{"TRAINING_ROLE": "PSERVER"})
+	p.holds("coordinator", p.given("log", "coordinatorlog.0"),
 		map[string]string{"TRAINING_ROLE": "COORDINATOR", "PADDLE_COORDINATOR_NUM": "1"})
 	p.says(x, "all heter_worker are killed")
 }
@@ -230,10 +230,10 @@ func TestTrainerAndServerKilled(t *testing.T) {
 	if now := content(p.path("pid-0")); now != other {
 		t.Errorf("the other trainer is process %s now, and was %s", now, other)
 	}
-	if told := p.told("log", "workerlog.1"); told["ELASTIC_RESTARTED"] != "1" ||
-		told["ELASTIC_GENERATION"] != "1" {
-		t.Errorf("the trainer is told ELASTIC_RESTARTED=%q in generation %q", told["ELASTIC_RESTARTED"],
-			told["ELASTIC_GENERATION"])
+	if given := p.given("log", "workerlog.1"); given["ELASTIC_RESTARTED"] != "1" ||
+		given["ELASTIC_GENERATION"] != "1" {
+		t.Errorf("the trainer is given ELASTIC_RESTARTED=%q in generation %q", given["ELASTIC_RESTARTED"],
+			given["ELASTIC_GENERATION"])
 	}
 	signalPID(t, p.pidIn("pid-server", ""), syscall.SIGKILL)
 	p.says(x, "server 0 on")
@@ -266,22 +266,22 @@ func TestServersStay(t *testing.T) {
 	st := p.after("x", 0, 2)
 	lead := st.World[0].Node
 	server := p.pidIn("pid-server", "")
-	at := p.told("log-"+lead, "serverlog.0")["PADDLE_PORT"]
+	at := p.given("log-"+lead, "serverlog.0")["PADDLE_PORT"]
 	stays := func(size int) {
 		t.Helper()
 		st = p.after("x", st.Generation, size)
 		generation := st.Generation
 		until(t, "the trainers of the new size", func() error {
-			told := p.told("log-"+lead, "workerlog.0")
-			if told["ELASTIC_GENERATION"] != fmt.Sprint(generation) ||
-				told["PADDLE_TRAINERS_NUM"] != fmt.Sprint(size) {
-				return fmt.Errorf("%s of generation %s", told["PADDLE_TRAINERS_NUM"],
-					told["ELASTIC_GENERATION"])
+			given := p.given("log-"+lead, "workerlog.0")
+			if given["ELASTIC_GENERATION"] != fmt.Sprint(generation) ||
+				given["PADDLE_TRAINERS_NUM"] != fmt.Sprint(size) {
+				return fmt.Errorf("%s of generation %s", given["PADDLE_TRAINERS_NUM"],
+					given["ELASTIC_GENERATION"])
 			}
-			if !strings.HasSuffix(told["PADDLE_PSERVERS_IP_PORT_LIST"], ":"+at) ||
-				told["ELASTIC_RESTARTED"] != "1" {
-				t.Errorf("a trainer is told %q, ELASTIC_RESTARTED=%q", told["PADDLE_PSERVERS_IP_PORT_LIST"],
-					told["ELASTIC_RESTARTED"])
+			if !strings.HasSuffix(given["PADDLE_PSERVERS_IP_PORT_LIST"], ":"+at) ||
+				given["ELASTIC_RESTARTED"] != "1" {
+				t.Errorf("a trainer is given %q, ELASTIC_RESTARTED=%q", given["PADDLE_PSERVERS_IP_PORT_LIST"],
+					given["ELASTIC_RESTARTED"])
 			}
 			return nil
 		})
@@ -352,10 +352,10 @@ func TestServerComesBackAtItsAddress(t *testing.T) {
 	starts(0, 2)
 	starts(1, 2)
 	for i := range hosts {
-		told := p.told(fmt.Sprintf("log%d", i), "workerlog.0")
-		if told["PADDLE_PSERVERS_IP_PORT_LIST"] != servers || told["ELASTIC_RESTARTED"] != "" {
-			t.Errorf("trainer %d is told %q, ELASTIC_RESTARTED=%q", i, told["PADDLE_PSERVERS_IP_PORT_LIST"],
-				told["ELASTIC_RESTARTED"])
+		given := p.given(fmt.Sprintf("log%d", i), "workerlog.0")
+		if given["PADDLE_PSERVERS_IP_PORT_LIST"] != servers || given["ELASTIC_RESTARTED"] != "" {
+			t.Errorf("trainer %d is given %q, ELASTIC_RESTARTED=%q", i, given["PADDLE_PSERVERS_IP_PORT_LIST"],
+				given["ELASTIC_RESTARTED"])
 		}
 	}
 	if err := os.Remove(p.path("hold")); err != nil {
@@ -450,7 +450,7 @@ func TestRPC(t *testing.T) {
 	x := p.run("--run_mode=rpc", "--nproc_per_node=2", "sh", "-c", "env")
 	p.ends(x, 0)
 	for rank := range 2 {
-		p.holds("rpc", p.told("log", fmt.Sprintf("workerlog.%d", rank)), map[string]string{
+		p.holds("rpc", p.given("log", fmt.Sprintf("workerlog.%d", rank)), map[string]string{
 			"PADDLE_MASTER_ENDPOINT": `^127\.0\.0\.1:\d+$`, "PADDLE_WORKER_ENDPOINT": `^127\.0\.0\.1:\d+$`,
 			"PADDLE_TRAINER_ID": fmt.Sprint(rank), "PADDLE_TRAINERS_NUM": "2"})
 	}

@@ -53,11 +53,11 @@ func TestAWrapperOfAnOldWorldIsRefused(t *testing.T) {
 func TestShardedStateIsReportedAndNotKept(t *testing.T) {
 	t.Parallel()
 	s := newMistaken(t, "zero", "a", "b", "c")
-	s.toldAndNotKept("ZeroRedundancyOptimizer")
+	s.reportedAndNotKept("ZeroRedundancyOptimizer")
 }
 
-// toldAndNotKept has a node of three lost, and expects that each process says once what spreads its state.
-func (s *stayers) toldAndNotKept(kind string) {
+// reportedAndNotKept has a node of three lost, and expects that each process says once what spreads its state.
+func (s *stayers) reportedAndNotKept(kind string) {
 	t := s.t
 	t.Helper()
 	g := s.trains(0, "a", "b", "c")
@@ -73,7 +73,7 @@ func (s *stayers) toldAndNotKept(kind string) {
 	}
 }
 
-// A state that cannot be copied is told with one sentence when a node comes.
+// A state that cannot be copied is reported with one sentence when a node comes.
 func TestAStateThatCannotBeCopied(t *testing.T) {
 	t.Parallel()
 	s := newMistaken(t, "uncopied", "a", "b")
@@ -82,7 +82,7 @@ func TestAStateThatCannotBeCopied(t *testing.T) {
 	s.said("the state cannot be given to the ranks that have none")
 }
 
-// A rank raises an error of its own while another node dies: the error is told, or the next world
+// A rank raises an error of its own while another node dies: the error is reported, or the next world
 // trains on.
 func TestAnErrorOfTheScriptWhileANodeDies(t *testing.T) {
 	t.Parallel()
@@ -108,7 +108,7 @@ func TestAStepThatCatchesExceptionsIsLeft(t *testing.T) {
 	}
 }
 
-// A step that catches BaseException is told so, and its worker is started again.
+// A step that catches BaseException is named in a notice, and its worker is started again.
 func TestAStepThatCatchesEveryErrorIsReported(t *testing.T) {
 	t.Parallel()
 	s := newMistaken(t, "everything", "a", "b", "c")
@@ -134,7 +134,7 @@ func TestAHelperOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// A group of new_group that outlives its world is told, and its worker is started again.
+// A group of new_group that outlives its world is reported, and its worker is started again.
 func TestAGroupOfAnOldWorldIsReported(t *testing.T) {
 	t.Parallel()
 	s := newMistaken(t, "group", "a", "b")

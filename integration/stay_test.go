@@ -84,7 +84,7 @@ func (s *stayers) trains(g int, nodes ...string) int {
 // ended is the line that a worker of the script writes at its end; torch may write more after it.
 var ended = regexp.MustCompile(`(?m)^through: .*$`)
 
-// step is the one that the newest world told last.
+// step is the one that the newest world reported last.
 func (s *stayers) step() (step float64) {
 	s.t.Helper()
 	until(s.t, "the newest world tells a step", func() error {
@@ -157,10 +157,10 @@ func (s *stayers) fault(g int, node string, still bool, others ...string) int {
 	<-s.nodes[node].done
 	if !still {
 		g = s.trains(g, others...)
-		s.took.add("killed -> lost", s.told("node_lost", node).Sub(began))
+		s.took.add("killed -> lost", s.reported("node_lost", node).Sub(began))
 		s.passes("killed", began, g, others...)
 	} else {
-		s.passes("decided", s.told("node_lost", node), g, others...)
+		s.passes("decided", s.reported("node_lost", node), g, others...)
 	}
 	return g
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// times are what changes of a world took, by their kind. They are told and not judged.
+// times are what changes of a world took, by their kind. They are reported and not judged.
 type times map[string][]time.Duration
 
 func (t times) add(kind string, d time.Duration) { t[kind] = append(t[kind], d) }
@@ -84,8 +84,8 @@ func (s *stayers) last(nodes ...string) (at time.Time) {
 	return at
 }
 
-// told is the time of the newest event of that kind about a node.
-func (s *stayers) told(kind, node string) (at time.Time) {
+// reported is the time of the newest event of that kind about a node.
+func (s *stayers) reported(kind, node string) (at time.Time) {
 	for _, e := range s.events("x") {
 		if e.Kind == kind && e.Node != nil && *e.Node == node {
 			at, _ = time.Parse(time.RFC3339Nano, e.Time)

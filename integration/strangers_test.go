@@ -37,7 +37,7 @@ var hidden = map[string]struct {
 	"refusal": {[]string{"REJECT", "--reject-with", "tcp-reset"}, "agent gone"},
 }
 
-// A node that announces an address which leads nowhere is told of by name, with what to do about
+// A node that announces an address which leads nowhere is reported by name, with what to do about
 // it. It costs the others one generation, not one after the other, and comes in when its address is
 // right.
 func TestUnreachableMachine(t *testing.T) {

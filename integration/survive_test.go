@@ -396,13 +396,13 @@ func (p *sandbox) noStepTwice() {
 	}
 	slices.Sort(ends)
 	slices.Sort(begins)
-	begins = slices.Compact(begins) // told by each worker, or by one
+	begins = slices.Compact(begins) // reported by each worker, or by one
 	if len(ends) == 0 || len(begins) == 0 || !slices.Equal(ends[:len(ends)-1], begins) {
 		p.t.Errorf("generations ended after the steps %v, and began with %v", ends, begins)
 	}
 }
 
-// Nodes that have one checkpoint directory are told so, and rank 0's node alone captures from it
+// Nodes that have one checkpoint directory get a notice, and rank 0's node alone captures from it
 // and puts back into it: one that comes anew fetches nothing, and finds what to resume from.
 func TestSharedCheckpointDirectory(t *testing.T) {
 	t.Parallel()

@@ -152,7 +152,7 @@ func numbers(words *regexp.Regexp, nodes []*proc) []int {
 }
 
 // While the server stands still nothing can be committed. What the workers save when their node is
-// told to go is committed all the same: by the node, when it comes back, or by the one that has the
+// asked to go is committed all the same: by the node, when it comes back, or by the one that has the
 // copy, before it goes on.
 func TestLeaveWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()

@@ -229,7 +229,7 @@ var may = map[string][]string{
 	// The Python helper as files: it knows nothing of Go.
 	"python": {},
 
-	// A program like any user's: it must work with what every worker is told.
+	// A program like any user's: it must work with what every worker is given.
 	"cmd/train": {},
 
 	// It speaks to Kubernetes and knows sizes, no records.
@@ -377,7 +377,7 @@ func TestPrograms(t *testing.T) {
 			"go.etcd.io/raft":        "elastic is no member of a cluster",
 		},
 		"cmd/train": {
-			"go.etcd.io/": "the example knows what every worker is told and nothing of etcd",
+			"go.etcd.io/": "the example knows what every worker is given and nothing of etcd",
 			module:        "the example is a program like any user's",
 		},
 	}

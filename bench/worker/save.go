@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/bench/copies"
 )
 
-// Save is a worker that makes steps, and whose rank 0 saves when told to.
+// Save is a worker that makes steps, and whose rank 0 saves when asked to.
 func Save() error {
 	dir := os.Getenv("BENCH_DIR")
 	size, err := strconv.ParseInt(os.Getenv("BENCH_SIZE"), 10, 64)

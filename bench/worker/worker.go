@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ErrCrash is the end of a worker that was told to crash: exit code 3.
-var ErrCrash = errors.New("crashed, as it was told to")
+// ErrCrash is the end of a worker that was asked to crash: exit code 3.
+var ErrCrash = errors.New("crashed, as it was asked to")
 
 // begun writes down that this worker started.
 func begun() error {
@@ -24,7 +24,7 @@ func begun() error {
 	return errors.Join(err, f.Close())
 }
 
-// Work is what the workers do: note their start, wait, and crash once when told to. It returns only
+// Work is what the workers do: note their start, wait, and crash once when asked to. It returns only
 // with an error.
 func Work() error {
 	dir := os.Getenv("BENCH_DIR")

@@ -57,7 +57,7 @@ func save(dir string, s *state) error {
 	return nil
 }
 
-// mark is what elastic is told of a save: it stands in the manifest of the checkpoint.
+// mark is the statement that a save is complete: it stands in the manifest of the checkpoint.
 func (s *state) mark() map[string]any {
 	m := map[string]any{"step": s.Step, "samples": s.Samples}
 	if n := int64(s.Dataset); n > 0 {

@@ -272,7 +272,7 @@ func TestResumeFrom(t *testing.T) {
 	}
 	args := []string{"--samples=1010", "--steps=12"}
 
-	t.Run("the one that is told, not the newest", func(t *testing.T) {
+	t.Run("the one that is given, not the newest", func(t *testing.T) {
 		envs := environ(t, fixed(60), 2, 2, t.TempDir())
 		for r := range envs {
 			envs[r] = set(envs[r], savePath(dir, 8))
@@ -290,7 +290,7 @@ func TestResumeFrom(t *testing.T) {
 			t.Error(out)
 		}
 	})
-	t.Run("the newest of any rank, if none is told", func(t *testing.T) {
+	t.Run("the newest of any rank, if none is given", func(t *testing.T) {
 		envs := environ(t, fixed(60), 2, 3, t.TempDir())
 		envs[2] = append([]string{"ELASTIC_CHECKPOINT_DIR=" + dir}, envs[2]...)
 		if out := mustComplete(t, envs, args...); !strings.Contains(out, "from step 10 (600 samples)") {

@@ -175,7 +175,7 @@ func (c *cluster) same(ids []string) func() error {
 	}
 }
 
-// step is the newest that was told.
+// step is the newest that was reported.
 func (s status) step() int {
 	if s.Progress == nil {
 		return 0

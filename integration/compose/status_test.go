@@ -34,7 +34,7 @@ func (s status) String() string {
 	for _, n := range s.Nodes {
 		nodes = append(nodes, n.Node+" "+n.State)
 	}
-	step := "no step told"
+	step := "no step reported"
 	if s.Progress != nil {
 		step = fmt.Sprint("step ", s.Progress.Step)
 	}
@@ -131,7 +131,7 @@ func (c *cluster) running(g, n int) status {
 	})
 }
 
-// trains waits until generation g told a later step than this.
+// trains waits until generation g reported a later step than this.
 func (c *cluster) trains(g, step int) status {
 	c.t.Helper()
 	return c.reaches(fmt.Sprintf("generation %d training beyond step %d", g, step), func(s status) error {

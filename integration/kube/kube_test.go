@@ -167,7 +167,7 @@ func (l *lab) exactBothWays() {
 	l.asUndisturbed("exact")
 }
 
-// oneLabelTwice: the first StatefulSet is kept equal with the job, and the other is told.
+// oneLabelTwice: the first StatefulSet is kept equal with the job, and the other is reported.
 func (l *lab) oneLabelTwice() {
 	l.must("create", "-f", "lab/same-label.yaml")
 	l.saidOf("trainer-too",

@@ -42,17 +42,17 @@ func readLosses(t *testing.T, file string) map[int][]float64 {
 	}
 	found := map[int][]float64{}
 	for line := range bytes.Lines(text) {
-		var told struct {
+		var reported struct {
 			Step int
 			Loss float64
 		}
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break // it is being written
 		}
-		if err := json.Unmarshal(line, &told); err != nil {
+		if err := json.Unmarshal(line, &reported); err != nil {
 			t.Fatalf("%s: %q: %v", file, line, err)
 		}
-		found[told.Step] = append(found[told.Step], told.Loss)
+		found[reported.Step] = append(found[reported.Step], reported.Loss)
 	}
 	return found
 }

@@ -1,4 +1,4 @@
-# Leaves what a launcher told this worker, and says a line on each stream.
+# Leaves what a launcher gave this worker, and prints a line on each stream.
 import json
 import os
 import sys

@@ -30,7 +30,7 @@ type Edge struct {
 const farSlower = 4
 
 // Slow names the nodes all of whose transfers are far slower than those of the others. A node needs
-// two of its own, so that it can be told from its neighbour, and one of others to be compared with.
+// two of its own, to distinguish it from its neighbour, and one of others to be compared with.
 func Slow(edges []Edge) (names []string, usual float64) {
 	edges = slices.DeleteFunc(slices.Clone(edges), func(e Edge) bool { return e.Err != "" })
 	of := map[string][]float64{}

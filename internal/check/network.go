@@ -15,7 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Network is what the checks between nodes are told.
+// Network is what the checks between nodes are given.
 type Network struct {
 	Nodes
 	Secret   []byte // of the job: a stranger without it cannot use what a check opens

@@ -99,7 +99,7 @@ func TestSpellingsAgree(t *testing.T) {
 
 // What a worker is given must not come back as a setting, but the job.
 func TestSettingsAreNoWorkerNames(t *testing.T) {
-	told := []string{"ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE",
+	given := []string{"ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE",
 		"ELASTIC_GENERATION", "ELASTIC_GLOBAL_BATCH_SIZE",
 		"ELASTIC_GRAD_ACCUM_STEPS", "ELASTIC_LOCAL_RANK", "ELASTIC_LOSS_WEIGHT", "ELASTIC_LR",
 		"ELASTIC_LR_SCALE",
@@ -110,12 +110,12 @@ func TestSettingsAreNoWorkerNames(t *testing.T) {
 		"RANK",
 		"WORLD_SIZE"}
 	for _, c := range commands() {
-		if c.Name == "check" { // the pre-hook: it is told what a worker is told
+		if c.Name == "check" { // the pre-hook: it is given what a worker is given
 			continue
 		}
 		for _, f := range c.Flags {
 			for _, e := range f.Env {
-				if slices.Contains(told, e) {
+				if slices.Contains(given, e) {
 					t.Errorf("elastic %s reads %s", c.Name, e)
 				}
 			}

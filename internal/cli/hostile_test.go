@@ -53,7 +53,7 @@ func FuzzCommandLine(f *testing.F) {
 	})
 }
 
-// FuzzEnvironment runs a command with any values of the variables that it reads. Bad ones are told
+// FuzzEnvironment runs a command with any values of the variables that it reads. Bad ones are reported
 // as bad flags are.
 func FuzzEnvironment(f *testing.F) {
 	f.Add("ELASTIC_NP", "2:1", "PET_NNODES", "x")

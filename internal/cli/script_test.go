@@ -383,11 +383,11 @@ func (s *stage) launch(ts *testscript.TestScript, sign string, argv []string) *r
 	matched := make(chan struct{})
 	go func() {
 		defer close(r.ended)
-		told := false
+		reported := false
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			fmt.Fprintln(&r.text, lines.Text())
-			if !told && want.MatchString(lines.Text()) {
-				told = true
+			if !reported && want.MatchString(lines.Text()) {
+				reported = true
 				close(matched)
 			}
 		}

@@ -157,7 +157,7 @@ func TestClientAddressServesNoPages(t *testing.T) {
 	}
 }
 
-// jobSeries counts how often each series of a job is told by members that have one leader all the
+// jobSeries counts how often each series of a job is reported by members that have one leader all the
 // while.
 func jobSeries(t *testing.T, members []*Member) map[string]int {
 	for {
@@ -248,7 +248,7 @@ func TestQuorum(t *testing.T) {
 		t.Errorf("put after the cure: %v", err)
 	}
 
-	// Each series of a job is told once: by the leader.
+	// Each series of a job is reported once: by the leader.
 	if _, err := c.Put(ctx, schema.Job("x").Job(), record0(``)); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestQuorum(t *testing.T) {
 	}
 	for name, n := range series {
 		if n != 1 {
-			t.Errorf("%s is told %d times", name, n)
+			t.Errorf("%s is reported %d times", name, n)
 		}
 	}
 

@@ -183,7 +183,7 @@ func (m *Member) stop() {
 	m.client.Close()
 }
 
-// URLs returns the addresses that clients are told.
+// URLs returns the addresses that are announced to clients.
 func (m *Member) URLs() []string {
 	var urls []string
 	for _, u := range m.cfg.AdvertiseClients {

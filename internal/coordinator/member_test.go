@@ -211,7 +211,7 @@ func TestBusyPort(t *testing.T) {
 	}
 }
 
-// A disk without space is told as one, and not as data or settings that etcd refuses.
+// A disk without space is reported as one, and not as data or settings that etcd refuses.
 func TestFullDiskHasItsFix(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT} {
 		cause := &fs.PathError{Op: "write", Path: "/data/member/wal", Err: errno}
@@ -318,7 +318,7 @@ func TestDefaults(t *testing.T) {
 	}
 	if got := c.AdvertiseClients[0].String(); c.Dir != dir || got != "unix://"+dir+"/clients.sock" ||
 		c.ListenPeers != nil {
-		t.Errorf("data in %s, clients are told %s, peers %v", c.Dir, got, c.ListenPeers)
+		t.Errorf("data in %s, clients are given %s, peers %v", c.Dir, got, c.ListenPeers)
 	}
 	c, err = (Config{Insecure: true, ListenClients: []url.URL{{Scheme: "http", Host: "0.0.0.0:2379"}}}).
 		complete()
@@ -326,7 +326,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u := c.AdvertiseClients[0]; unspecified(u.Hostname()) || u.Port() != "2379" {
-		t.Errorf("clients are told %s", &u)
+		t.Errorf("clients are given %s", &u)
 	}
 }
 

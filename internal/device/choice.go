@@ -103,7 +103,7 @@ func (c Choice) Fits(workers int) bool {
 	return len(c.Devices) >= workers && len(c.Devices)%workers == 0
 }
 
-// Environ is what each of this node's workers is told about its devices, NAME=VALUE, by local rank.
+// Environ is what each of this node's workers is given about its devices, NAME=VALUE, by local rank.
 func (c Choice) Environ(b Binding, workers int) [][]string {
 	envs := make([][]string, workers)
 	for local := range envs {

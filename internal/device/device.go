@@ -1,8 +1,8 @@
 // Package device finds the accelerators of this machine and gives each worker its own.
 //
 // It reads what the kernel and the vendors' tools show and decides nothing else: Find lists the
-// devices that this process may use, Set.Choose takes some of them, Choice.Environ says what each
-// worker is told, Choice.CPUs binds workers to the processors near their devices, and Claim tells
+// devices that this process may use, Set.Choose takes some of them, Choice.Environ has the variables
+// of each worker, Choice.CPUs binds workers to the processors near their devices, and Claim tells
 // two agents of one machine that they would use the same ones.
 package device
 

@@ -75,9 +75,9 @@ func inKernel(ranks []Standstill) (int, string) {
 func lowestStep(ranks []Standstill) (int, string) {
 	steps := map[int]int64{}
 	for i, r := range ranks {
-		var told struct{ Step *int64 }
-		if json.Unmarshal([]byte(r.Progress), &told) == nil && told.Step != nil {
-			steps[i] = *told.Step
+		var reported struct{ Step *int64 }
+		if json.Unmarshal([]byte(r.Progress), &reported) == nil && reported.Step != nil {
+			steps[i] = *reported.Step
 		}
 	}
 	least, most := -1, -1

@@ -99,7 +99,7 @@ func TestFindBehindOfOne(t *testing.T) {
 }
 
 // What workers call their functions and collectives may be of any length and have any characters;
-// what is told of the rank that is behind fits into a record.
+// what is reported of the rank that is behind fits into a record.
 func TestBehindIsBounded(t *testing.T) {
 	long := strings.Repeat("long\nname ", 100_000)
 	stack := "  File \"t.py\", line 8 in " + strings.Repeat("n", 1_000_000) + "\n"

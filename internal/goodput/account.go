@@ -145,7 +145,8 @@ func (a *account) closes(at time.Time, step *int64, last *LastProgress) {
 	}
 }
 
-// breaksOff notes when the last step of a generation ended, as the next one told that has its state.
+// breaksOff notes when the last step of a generation ended, as reported by the next one that has its
+// state.
 func (a *account) breaksOff(last time.Time) {
 	for i := len(a.lives) - 2; i >= 0; i-- {
 		if l := &a.lives[i]; !l.began.IsZero() && !last.Before(l.began) {
@@ -213,7 +214,7 @@ const (
 	quietLeast = 30 * time.Second
 )
 
-// hung is for how long the workers told nothing any more.
+// hung is for how long the workers reported nothing any more.
 func (l *life) hung() float64 {
 	since, limit := l.began, time.Duration(0)
 	if l.last != nil {

@@ -14,7 +14,7 @@ func clock(second float64) string {
 	return noon.Add(time.Duration(second * float64(time.Second))).Format(history.TimeFormat)
 }
 
-// What the time of a job was good for that hung, told nothing, or ended.
+// What the time of a job was good for that hung, reported nothing, or ended.
 func TestWhatTimeWasGoodFor(t *testing.T) {
 	begin := []history.Event{at(0, history.JobCreated, 0, nil),
 		at(5, history.WorldProposed, 1, history.Fields{"world_size": 2., "resume_step": 0.}),

@@ -16,8 +16,8 @@ const (
 	Kept      Bucket = "kept"      // steps that count
 	Redone    Bucket = "redone"    // steps that were lost and made again
 	Untold    Bucket = "untold"    // workers ran, of a job that tells no steps
-	NoSteps   Bucket = "no_steps"  // workers ran, and had not ended a first step yet, where that is told
-	Hung      Bucket = "hung"      // workers ran, and told nothing any more
+	NoSteps   Bucket = "no_steps"  // workers ran, and had not ended a first step yet, where that is reported
+	Hung      Bucket = "hung"      // workers ran, and reported nothing any more
 	Detection Bucket = "detection" // from the first sign of a loss to the decision
 	Barrier   Bucket = "barrier"   // from the proposal of a world to its start
 	Saving    Bucket = "saving"    // a planned change: the last save
@@ -44,7 +44,7 @@ type Generation struct {
 	Generation int64   `json:"generation"`
 	WorldSize  int64   `json:"world_size"`
 	From       *int64  `json:"from_step"` // null: it is not known
-	To         *int64  `json:"to_step"`   // the last that was told
+	To         *int64  `json:"to_step"`   // the last that was reported
 	Lost       int64   `json:"lost_steps"`
 	Seconds    float64 `json:"seconds"` // that its workers ran
 }

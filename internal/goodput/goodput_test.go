@@ -66,12 +66,12 @@ func TestAccount(t *testing.T) {
 // end of the step before it ends the time that counts, also where a world between never ran.
 func TestAStepThatIsBrokenOff(t *testing.T) {
 	began := func(before float64) []history.Event {
-		told := func(first float64) history.Fields {
+		reported := func(first float64) history.Fields {
 			return history.Fields{"last_step": 200., "last_told": clock(30), "first_step_at": clock(first)}
 		}
-		end := told(11)
+		end := reported(11)
 		end["step_before_at"] = clock(before)
-		one := told(1)
+		one := reported(1)
 		one["world_size"], one["resume_step"], one["last_step"], one["last_told"] = 2., 0., 100., clock(9)
 		return []history.Event{
 			at(0, history.JobCreated, 0, nil),

@@ -123,7 +123,7 @@ func (g *Group) Leave(ctx context.Context) (held *int64, err error) {
 }
 
 // Await returns when each worker has said that it waits for its first World. Workers that begin in
-// no generation say so without being told to leave one.
+// no generation say so without being asked to leave one.
 func (g *Group) Await(ctx context.Context) error {
 	for {
 		moved := g.Moved()

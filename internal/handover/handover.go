@@ -1,7 +1,7 @@
 // Package handover is how an agent speaks with workers that can stay: on a unix socket that only
 // its user can open.
 //
-// A worker says that it can stay. When its world changes it is told to leave its generation,
+// A worker says that it can stay. When its world changes it is asked to leave its generation,
 // answers when it has, and is handed the World of the next one. A worker that never connects is
 // ended and started again, as ever. The package also holds the store in which the workers of one
 // generation find each other.

@@ -113,7 +113,7 @@ func TestWorldsAreHandedOver(t *testing.T) {
 	a, b := dial(t, s, control(3, 0)), dial(t, s, control(3, 1))
 	a.say(`{"can_stay":true}`)
 	if _, err := g.Leave(t.Context()); !errors.Is(err, ErrCannotStay) {
-		t.Fatalf("one of two said that it can stay, and both are told to leave: %v", err)
+		t.Fatalf("one of two said that it can stay, and both are asked to leave: %v", err)
 	}
 	b.say(`{"can_stay":true}`)
 	until(t, g, "both can stay", g.CanStay)

@@ -23,7 +23,7 @@ type Evidence struct {
 	Rank      int    `json:"rank"`
 	PID       int    `json:"pid"`
 	State     string `json:"state"` // of its main thread: R, S, D, T…
-	WChan     string `json:"wchan"` // where it sleeps in the kernel; "" or 0: it cannot be told
+	WChan     string `json:"wchan"` // where it sleeps in the kernel; "" or 0: unknown
 	Syscall   string `json:"syscall"`
 	Kernel    string `json:"kernel"`   // its stack there, where we may read it
 	Threads   string `json:"threads"`  // a line for each: number, name, state, where it sleeps
@@ -59,7 +59,7 @@ const (
 	flightName = "flight."  // of torch: flight.RANK.pipe is a pipe, flight.RANK its answer
 )
 
-// variables are what a worker with a run directory is told. Two spellings of one thing are of older
+// variables are those of a worker with a run directory. Two spellings of one thing are of older
 // and newer torch.
 func variables(dir string) [][]string {
 	return [][]string{
@@ -117,7 +117,7 @@ func Inspect(ctx context.Context, pid int, dir string) Evidence {
 // pipe.
 func ask(ctx context.Context, pipe, answer string, most int64) []byte {
 	old := readFile(answer, most)
-	_ = os.Remove(answer) // a new one is told from an old one by that
+	_ = os.Remove(answer) // so that a new one is no old one
 	f, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return old

@@ -103,8 +103,8 @@ func onLocalDisk(dir string) bool {
 	return true
 }
 
-// DiskBytes is how much all disks of this machine have read and written; 0 where that cannot be
-// told.
+// DiskBytes is how much all disks of this machine have read and written; 0 where that is
+// unknown.
 func DiskBytes() (bytes int64) {
 	text, err := os.ReadFile("/proc/diskstats")
 	if err != nil {
@@ -134,7 +134,7 @@ func namesIn(dir string) []string {
 	return names
 }
 
-// ioOf is what a process read and wrote; 0 where that cannot be told.
+// ioOf is what a process read and wrote; 0 where that is unknown.
 func ioOf(pid int) (bytes int64) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/io")
 	if err != nil {

@@ -51,8 +51,8 @@ func Handlers(current func() *Watch) map[string]http.Handler {
 	}
 }
 
-// Tell adds what a worker with a run directory must be told to be asked what it does. What the user
-// set stays.
+// Tell adds the variables without which a worker with a run directory cannot be asked what it does.
+// Those that the user set stay.
 func Tell(env []string, dir string) []string {
 	for _, together := range variables(dir) {
 		set := slices.ContainsFunc(together, func(kv string) bool {

@@ -19,7 +19,7 @@ import (
 // Workers are the workers of one generation on this node.
 type Workers interface {
 	Pulses() []Pulse // by local rank
-	Ending() bool    // they were asked or told to end
+	Ending() bool    // they were asked or made to end
 	Done() <-chan struct{}
 	// Inspect gathers evidence of all workers. It then holds those that print their stack only as
 	// they end, so that none of them sees another one end.

@@ -209,7 +209,7 @@ func TestSyncBothWays(t *testing.T) {
 	}
 }
 
-// A range follows its pods by itself, so neither side is changed; what is outside of it is told
+// A range follows its pods by itself, so neither side is changed; what is outside of it is reported
 // once.
 func TestSyncWarnsOutsideOfTheRange(t *testing.T) {
 	s, api := serve(t)
@@ -260,7 +260,7 @@ func TestSyncSaysWhatAPersonHasToMend(t *testing.T) {
 	}
 }
 
-// A job whose ConfigMap the API server would refuse is told once and left alone; the others are
+// A job whose ConfigMap the API server would refuse is reported once and left alone; the others are
 // not.
 func TestJobsThatCannotNameAConfigMap(t *testing.T) {
 	for _, name := range []string{"My", "a_b", "a..b", "a-", "a.-b"} {
@@ -274,7 +274,7 @@ func TestJobsThatCannotNameAConfigMap(t *testing.T) {
 			want := "a: elastic.dev/job=" + name + ` is not kept equal: "elastic-` + name +
 				`" cannot name a ConfigMap`
 			if lines := said(); len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
-				t.Errorf("told %q, want one line that begins with %q", lines, want)
+				t.Errorf("reported %q, want one line that begins with %q", lines, want)
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -45,7 +45,7 @@ func (a Arguments) String() string {
 	return b.String()
 }
 
-// shown are the variables of a trainer in Paddle's table, in its order; those that are not told are
+// shown are the variables of a trainer in Paddle's table, in its order; those that are not given are
 // left out.
 var shown = []string{"PADDLE_TRAINER_ENDPOINTS", "FLAGS_selected_gpus", "FLAGS_selected_xpus",
 	"FLAGS_selected_npus", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_CURRENT_ENDPOINT"}
@@ -78,7 +78,7 @@ func Announce(in Inputs, logs string, now time.Time) string {
 
 func stamped(now time.Time) string { return now.Format("2006-01-02 15:04:05,000") }
 
-// table shows the named variables that are told, in the order of the names.
+// table shows the named variables that are given, in the order of the names.
 func table(b *strings.Builder, names []string, values map[string]string) {
 	const left, right = 40, 45
 	border := strings.Repeat("=", left+2+right)

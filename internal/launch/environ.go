@@ -1,4 +1,4 @@
-// Package launch is what a worker is told: its environment, the file of its
+// Package launch is what a worker is given: its environment, the file of its
 // program, and the ports that its generation uses.
 package launch
 
@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// maxList is the length of the longest list of endpoints that is told. The
+// maxList is the length of the longest list of endpoints that is given. The
 // kernel refuses a variable of more than 128 KiB, and frameworks that read the
 // list cannot use one that long anyway.
 const maxList = 48_000
@@ -38,13 +38,13 @@ type Inputs struct {
 	RunDir        string  // <state>/<host>/nodes/<node>/jobs/<job>/run
 
 	Plan    *scaling.Plan // nil: neither batch nor rate was given
-	LRScale float64       // told with or without Plan
+	LRScale float64       // given with or without Plan
 
 	MasterHost string
 	MasterPort int
 	PaddlePort int // second port of the master; 0: none
 
-	// Endpoints are host:port of every worker by rank; nil: too many to be told.
+	// Endpoints are host:port of every worker by rank; nil: too many to be given.
 	// Own are those of this node's workers; nil: taken from Endpoints.
 	Endpoints, Own []string
 
@@ -64,18 +64,18 @@ type Inputs struct {
 	DeviceIDs        []string     // that the trainers of Team take in turn
 	Devices          [][]string   // NAME=VALUE of each worker's devices, by local rank; nil: none has one
 	VirtualLocalRank bool         // LOCAL_RANK is 0 for all workers, which see one device each
-	LogDir           string       // absolute; "": not told
+	LogDir           string       // absolute; "": not given
 
 	Inherited []string // what the workers' environment is built upon
 	// Mark is put into the environment of every worker, so that leftovers of a
-	// killed agent can be told from other processes.
+	// killed agent can be distinguished from other processes.
 	MarkName, MarkValue string
 }
 
 // Resume is the checkpoint that a generation starts from.
 type Resume struct {
 	From          string
-	Step, Samples *int64 // nil: nothing told them
+	Step, Samples *int64 // nil: not in the save
 }
 
 // DrainFile is the file that asks the workers of a generation to save and stop.
@@ -108,7 +108,7 @@ func Environ(in Inputs) [][]string {
 	return envs
 }
 
-// Given is what each worker is told beyond what it inherits, by local rank.
+// Given is what each worker is given beyond what it inherits, by local rank.
 func Given(in Inputs) [][]string {
 	set := map[string]bool{}
 	for _, kv := range in.Inherited {

@@ -82,7 +82,7 @@ func TestRanksAcrossWorkers(t *testing.T) {
 }
 
 // A worker launched under torchrun, Paddle's launcher or another job of ours
-// must not see what those told.
+// must not see what those reported.
 func TestInherited(t *testing.T) {
 	in := example(t)
 	given := launch.Environ(in)[0]

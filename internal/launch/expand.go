@@ -14,7 +14,7 @@ var ErrPlaceholder = errors.New("placeholder")
 
 var placeholder = regexp.MustCompile(`\{[a-z][a-z_]*\}`)
 
-// CheckPlaceholders refuses arguments that name something no worker is ever told.
+// CheckPlaceholders refuses arguments that name something no worker is ever given.
 func CheckPlaceholders(args []string) error {
 	for _, a := range args {
 		for _, p := range placeholder.FindAllString(a, -1) {

@@ -25,7 +25,7 @@ func TestExpand(t *testing.T) {
 		t.Error("the arguments themselves changed")
 	}
 	if _, err := launch.Expand([]string{"{lr_scale}"}, env); !errors.Is(err, launch.ErrPlaceholder) {
-		t.Errorf("a value that the worker is not told: %v", err)
+		t.Errorf("a value that the worker is not given: %v", err)
 	}
 }
 

@@ -17,7 +17,7 @@ type Record struct {
 func backupFile(rank int) string { return fmt.Sprintf("backup_env.%d.json", rank) }
 
 // Records are the files of one start, as Paddle's tools and Paddle itself read them: the endpoints
-// of all workers, and what each worker of this node was told. backup_env.R.json has the lists that
+// of all workers, and what each worker of this node was given. backup_env.R.json has the lists that
 // are too long for an environment; Paddle reads them there.
 func Records(in Inputs) ([]Record, error) {
 	var all []Record

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Role is what the workers of a job are told beside the words of this project. A role names its
+// Role is what the workers of a job are given beside the words of this project. A role names its
 // variables as data, so that another one is another value and no other way through this package.
 type Role struct {
 	Name string // ROLE_NAME; "": default
@@ -30,7 +30,7 @@ func RPC(name string) Role {
 	}}
 }
 
-// ParameterServers is the role of a process of Inputs.Team: what it is told depends on its task.
+// ParameterServers is the role of a process of Inputs.Team: what it is given depends on its task.
 func ParameterServers() Role {
 	return Role{Name: "default", vars: func(in *Inputs, e *env, local int) { in.task(e, local) }}
 }

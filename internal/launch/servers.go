@@ -14,7 +14,7 @@ import (
 var trainingRole = map[roles.Role]string{roles.Server: "PSERVER", roles.Trainer: "TRAINER",
 	roles.Heter: "HETER_TRAINER", roles.Coordinator: "COORDINATOR"}
 
-// lists are the variables in which every process is told the endpoints of a role.
+// lists are the variables in which every process is given the endpoints of a role.
 var lists = []struct {
 	name string
 	role roles.Role
@@ -74,7 +74,7 @@ func (in *Inputs) taskDevice(e *env, t roles.Task) {
 	e.set("XPU_VISIBLE_DEVICES", id)
 }
 
-// stage is what the stages of a heterogeneous job are told of each other. Servers know the heter
+// stage is what the stages of a heterogeneous job are given of each other. Servers know the heter
 // workers alone.
 func (in *Inputs) stage(e *env, t roles.Task) {
 	team := in.Team

@@ -24,7 +24,7 @@ func taskInputs(t *testing.T, s *roles.Spec, size roles.Size, rank int, ports ..
 		CheckpointDir: "/ckpt", RunDir: "/run", LRScale: 1, Role: launch.ParameterServers()}
 }
 
-// paddles are the variables that a worker is told, without those of this project.
+// paddles are the variables that a worker is given, without those of this project.
 func paddles(env []string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		return strings.HasPrefix(kv, "ELASTIC_") || strings.HasPrefix(kv, "PYTHON") ||

@@ -101,7 +101,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ErrCut: the answer of a node ended before its end was told.
+// ErrCut: the answer of a node ended before its end came.
 var ErrCut = errors.New("the node did not answer to the end")
 
 // Fetch reads the logs of another node. to leads to its listener.

@@ -297,7 +297,7 @@ func (g *group) continueTeam(e *ensemble.Ensemble, in launch.Inputs, s action.St
 	return e.Continue(c)
 }
 
-// environs is what the workers of a node are told in another generation, by local rank.
+// environs is what the workers of a node are given in another generation, by local rank.
 func environs(in launch.Inputs) (all []map[string]string) {
 	for _, given := range launch.Given(in) {
 		env := map[string]string{}

@@ -9,7 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// watchHangs watches the workers of a world, if it is asked for, and returns where a hang is told.
+// watchHangs watches the workers of a world, if it is asked for, and returns where a hang is
+// reported.
 func (w *workers) watchHangs(world rendezvous.World, g processes,
 	over <-chan struct{}) <-chan rendezvous.Failure {
 	found := make(chan rendezvous.Failure, 1)

@@ -48,7 +48,7 @@ const (
 	RPC        Mode = "rpc" // they call each other; logs have their ranks
 )
 
-// role is what the trainers of a job without servers are told.
+// role is what the trainers of a job without servers are given.
 func (l *Launcher) role() launch.Role {
 	if l.Mode == RPC {
 		return launch.RPC(l.Role)
@@ -92,7 +92,7 @@ func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 	}
 	if world.Resume != nil {
 		in.Resume = &launch.Resume{From: s.Resume.From, Step: s.Resume.Step, Samples: s.Resume.Samples}
-		if s.Resume.From == "" { // it was not brought here; all ranks are told the same step
+		if s.Resume.From == "" { // it was not brought here; all ranks are given the same step
 			in.Resume.Step, in.Resume.Samples = world.Resume.Step, world.Resume.Samples
 		}
 	}
@@ -143,7 +143,7 @@ func (w *workers) launched(in launch.Inputs) (worker.Spec, error) {
 	return spec, err
 }
 
-// record leaves what the workers of a start are told where Paddle's tools look for it, and
+// record leaves what the workers of a start are given where Paddle's tools look for it, and
 // announces the first start. Files that cannot be written are a notice: the workers have it all in
 // their environment.
 func (w *workers) record(in launch.Inputs) {
@@ -246,7 +246,7 @@ func (w *workers) readied(in launch.Inputs) (worker.Spec, error) {
 	if err != nil {
 		return spec, refused{err, 125}
 	}
-	if !in.Waits { // what they are told of a world comes when they are in one
+	if !in.Waits { // what they are given of a world comes when they are in one
 		w.record(in)
 	}
 	return spec, nil

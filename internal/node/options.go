@@ -29,7 +29,7 @@ type Options struct {
 	OtherProgram bool   // it may run another program than the nodes of the job that are here
 	Node         string // --node, else POD_NAME, else the host name without domain
 	NodeGiven    bool   // by --node: no other will do
-	Place        int    // one more than the rank that this node was told to have; 0: any
+	Place        int    // one more than the rank that this node was given; 0: any
 	Host         string // the address that other nodes dial: 127.0.0.1 with the local server
 	// Reaches is the address of this machine that reaches the server now, "" if none does: Host was
 	// found so, and may change. nil: it was given.
@@ -41,7 +41,7 @@ type Options struct {
 	Args    []string // without the program
 	// ProgressRegex finds the progress of rank 0's worker in its log; nil: it tells it itself.
 	ProgressRegex *regexp.Regexp
-	Expand        bool     // placeholders in Args stand for what a worker is told
+	Expand        bool     // placeholders in Args stand for what a worker is given
 	Dir           string   // its working directory
 	Environ       []string // what its environment is built upon
 	PortsLo       int      // --worker-ports; 0, 0: any outside the kernel's ephemeral range

@@ -34,7 +34,7 @@ func TestTheLastLinesAreWritten(t *testing.T) {
 	}
 }
 
-// What is told names nodes and repeats last words of workers on other machines: none of it commands
+// What is reported names nodes and repeats last words of workers on other machines: none of it commands
 // the terminal.
 func TestControlCharactersOfOthersAreEscaped(t *testing.T) {
 	var b strings.Builder

@@ -75,7 +75,7 @@ var processPlants = []plant{
 		pipeline, "TestPrepareMendsEveryDamage"},
 	{"what a disk fails to read is not fetched", chunkstore + "/layout/layout.go",
 		`io.ErrUnexpectedEOF, syscall.EIO,`, `io.ErrUnexpectedEOF,`, pipeline, "TestPrepareMendsEveryDamage"},
-	{"a failing disk is told with each save", pipeline + "/overtaken.go",
+	{"a failing disk is reported with each save", pipeline + "/overtaken.go",
 		`capture.NoSpace, capture.Disk,`, `capture.NoSpace,`, pipeline, "TestDiskThatRefuses"},
 	{"a directory that may not be opened counts as a failed sync", checkpoint + "/dirfs/disk.go",
 		`ErrNoSpace, fs.ErrPermission,`, `ErrNoSpace,`,

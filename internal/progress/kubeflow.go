@@ -26,8 +26,8 @@ const (
 )
 
 // Kubeflow tells Kubeflow's trainer how far training is, where it gave its pods an address for
-// that. One goroutine posts. What it is told meanwhile replaces what waits, and an error costs that
-// report alone.
+// that. One goroutine posts. A report that comes meanwhile replaces the one that waits, and an
+// error costs that report alone.
 type Kubeflow struct {
 	url, ca, token string // the last two are files; they are replaced while we run
 	notice         func(string)

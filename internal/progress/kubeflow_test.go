@@ -20,7 +20,7 @@ type trainer struct {
 	*Kubeflow
 	bodies  chan string   // of the requests, as they arrive
 	answers chan int      // the status of each; a request waits for its own
-	notices chan string   // what the user is told
+	notices chan string   // messages to the user
 	tokens  chan string   // Authorization of each request
 	stop    func()        // ends the agent
 	ended   chan struct{} // the agent has ended
@@ -93,7 +93,7 @@ func TestProgressReachesTheTrainer(t *testing.T) {
 }
 
 // A trainer that does not answer holds up neither the steps nor the end of the agent; only the
-// newest is told after it.
+// newest is reported after it.
 func TestTrainerThatDoesNotAnswer(t *testing.T) {
 	k := newTrainer(t)
 	k.Tell(atStep(1))
@@ -103,10 +103,10 @@ func TestTrainerThatDoesNotAnswer(t *testing.T) {
 	}
 	k.answers <- 503
 	if text := <-k.notices; !strings.Contains(text, "503") {
-		t.Errorf("told %q", text)
+		t.Errorf("reported %q", text)
 	}
 	if got := <-k.bodies; !strings.Contains(got, `"1001"`) {
-		t.Errorf("after it %s is told", got)
+		t.Errorf("after it %s is reported", got)
 	}
 	k.answers <- 503
 	k.Tell(atStep(2000))

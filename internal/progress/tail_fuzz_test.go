@@ -7,7 +7,7 @@ import (
 )
 
 // FuzzProgress reads any line that a worker may write as its progress, as JSON and with an
-// expression for its log. What is taken can be told: it has a form in JSON.
+// expression for its log. What is taken can be reported: it has a form in JSON.
 func FuzzProgress(f *testing.F) {
 	for _, l := range []string{`{"step":7,"loss":0.5,"samples":70}`, `{"loss":NaN}`,
 		`{"loss":"-Infinity","step":-1}`, "step 10 loss nan",

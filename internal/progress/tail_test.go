@@ -123,7 +123,7 @@ func TestLossesThatAreNotNumbers(t *testing.T) {
 	}
 }
 
-// How much is left is known from the total of samples, or of steps where no samples are told.
+// How much is left is known from the total of samples, or of steps where no samples are reported.
 func TestWhatIsLeft(t *testing.T) {
 	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	second := func(n float64) *rendezvous.Seconds { return new(rendezvous.Seconds(n * float64(time.Second))) }

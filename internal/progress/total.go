@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// total is how much the whole training is, as a worker told it; nil: it did not.
+// total is how much the whole training is, as a worker reported it; nil: it did not.
 type total struct{ steps, samples *int64 }
 
 func (t *total) take(l line) {

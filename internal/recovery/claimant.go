@@ -67,7 +67,7 @@ type claimant struct {
 	lapsed   chan store.Lease
 	wrote    *rendezvous.Claim // as it is in the store
 	reported string            // of the nodes that are waited for
-	unread   string            // the format of what was told of the disk
+	unread   string            // the format of what was reported of the disk
 }
 
 // Reclaim returns the job that the store holds when the claim is over: one that succeeds c's,

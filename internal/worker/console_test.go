@@ -80,7 +80,7 @@ func TestOneStreamOnTheConsole(t *testing.T) {
 	}
 }
 
-// A console that takes nothing: worker and log go on, and the gap is told when
+// A console that takes nothing: worker and log go on, and the gap is reported when
 // it is over.
 func TestBlockedConsole(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestBlockedConsole(t *testing.T) {
 		t.Errorf("log has %d bytes", len(log))
 	}
 	if said := w.all(); len(said) > 0 {
-		t.Errorf("told too early: %q", said)
+		t.Errorf("reported too early: %q", said)
 	}
 	shown := make(chan []byte)
 	go func() {

@@ -7,7 +7,7 @@
 // binary with a hidden argument, in a session of its own, and the guardian
 // starts the workers:
 //
-//   - it is started ahead, and waits to be told (Prepare): its own start would be
+//   - it is started ahead, and waits for its order (Prepare): its own start would be
 //     the longest part of a start;
 //   - the guardian is a child subreaper, so whatever a worker forks, daemons
 //     included, stays below it. "No child left" (ECHILD) is the proof that the

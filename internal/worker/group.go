@@ -90,7 +90,7 @@ type Group struct {
 	held    []atomic.Bool // by local rank: it is stopped, and will be ended for its stack
 
 	sending sync.Mutex   // orders
-	ending  atomic.Bool  // workers were asked or told to end
+	ending  atomic.Bool  // workers were asked or made to end
 	heard   atomic.Int64 // when the guardian last said something, since began
 	up      chan error   // the outcome of the start
 	asked   chan error   // answers to Ask
@@ -128,7 +128,7 @@ func (s Spec) check() error {
 	return nil
 }
 
-// Prepared is a guardian that waits to be told what to start: its own start is the longest part of
+// Prepared is a guardian that waits for what to start: its own start is the longest part of
 // a group's, and is over here. Start or Close ends it; with the agent it ends by itself.
 type Prepared struct{ g *Group }
 

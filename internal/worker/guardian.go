@@ -153,7 +153,7 @@ func (g *guardian) run(childEnded <-chan os.Signal, orders <-chan order) {
 		case g.stopping && (g.through() || !time.Now().Before(g.deadline)):
 			g.killing = true
 			continue
-		case g.stopping: // the end of a grandchild is told to its parent, not to us
+		case g.stopping: // its parent learns of the end of a grandchild, and we do not
 			timer = time.After(min(time.Until(g.deadline), 50*time.Millisecond))
 		}
 		select {

@@ -13,7 +13,7 @@ import (
 	"github.com/elasticd/elastic/internal/worker/output"
 )
 
-// launch starts the guardian and the pumps of so many workers. What it is to do is told later;
+// launch starts the guardian and the pumps of so many workers. Its order comes later;
 // streams are theirs, for the order.
 func (g *Group) launch(workers int) (err error) {
 	var theirs []*os.File // handed to the guardian, not kept
@@ -133,7 +133,7 @@ func (g *Group) shareConsole() {
 	}
 }
 
-// order is what the guardian is told to start.
+// order is what the guardian has to start.
 func (g *Group) order(s Spec) *startOrder {
 	start := &startOrder{Dir: s.Dir, Drain: s.DrainFile(), Mark: g.mark, Lead: s.Lead, TTY: g.terminal,
 		Cgroup: string(g.cgroup), Streams: g.streams}

@@ -425,7 +425,7 @@ func TestLogsFollowNoLinks(t *testing.T) {
 				t.Error("the file that was linked to was made")
 			}
 			if all := said.all(); len(all) == 0 || !strings.Contains(all[0], "workers go on") {
-				t.Errorf("it was not told: %q", all)
+				t.Errorf("it was not reported: %q", all)
 			}
 			if read(t, filepath.Join(dir, "endpoints.log")) != "10.0.0.1:1\n" {
 				t.Error("endpoints.log was not written")

@@ -19,7 +19,7 @@ func prepare(t *testing.T, s Spec, workers int) *Prepared {
 	return p
 }
 
-// A guardian that stood by starts what it is told when it is told, and the log has the line of that
+// A guardian that stood by starts what it is given when it is given, and the log has the line of that
 // start.
 func TestPreparedStarts(t *testing.T) {
 	t.Parallel()

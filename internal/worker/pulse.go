@@ -40,5 +40,5 @@ func (g *Group) Pulses() []hang.Pulse {
 	return pulses
 }
 
-// Ending reports whether the workers were asked or told to end.
+// Ending reports whether the workers were asked or made to end.
 func (g *Group) Ending() bool { return g.ending.Load() }

@@ -40,7 +40,7 @@ type warmOrder struct {
 }
 
 // Warm has the processes of the workers of s started, which wait until Start. s is the best that
-// is known of what Start will be told: a process that does not fit it is ended then, and another
+// is known of what Start will be given: a process that does not fit it is ended then, and another
 // one started.
 func (p *Prepared) Warm(s Spec, w Warming) error {
 	g := p.g

@@ -58,7 +58,7 @@ func waitForWorld(how string) []string {
 	return strings.Split(strings.TrimSuffix(string(variables), "\x00"), "\x00")
 }
 
-// warmed is a group of n workers that may wait for their World; value is what they are told.
+// warmed is a group of n workers that may wait for their World; value is what they are given.
 func warmed(t *testing.T, n int, value string) Spec {
 	t.Helper()
 	exe, err := os.Executable()

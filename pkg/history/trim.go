@@ -48,7 +48,7 @@ type Trimmer struct {
 	written int
 }
 
-// Wrote counts n transactions that told of something, and trims when it is time. An error means
+// Wrote counts n transactions that wrote an event, and trims when it is time. An error means
 // that the next trim has more to delete.
 func (t *Trimmer) Wrote(ctx context.Context, n int) error {
 	t.mu.Lock()

@@ -28,7 +28,7 @@ type Leased struct {
 }
 
 // Keep renews l every third of its TTL until ctx ends or the store says that it is gone.
-// report is told the outcome of every renewal: nil, store.ErrLeaseLost (the last call), or an
+// report gets the outcome of every renewal: nil, store.ErrLeaseLost (the last call), or an
 // error that says nothing about the lease. sent is when the renewal was *sent*: validity
 // counts from there.
 func Keep(ctx context.Context, s store.Store, l Leased, report func(sent time.Time, err error)) {

@@ -51,7 +51,7 @@ type Node struct {
 	Machine string `json:"machine"`           // boot id: copies of a checkpoint must differ in it
 	Slots   int    `json:"slots"`             // workers on this node
 	Program string `json:"program,omitempty"` // digest of the program and arguments that it runs
-	// one more than the rank that it was told to have; 0: any
+	// one more than the rank that it was given; 0: any
 	Place          int               `json:"place,omitempty"`
 	LastGeneration schema.Generation `json:"seen"`  // highest generation that the node ever saw
 	Since          time.Time         `json:"since"` // for people

@@ -247,7 +247,7 @@ func (r *watchRun) collect(ctx context.Context, c *contact) {
 	}
 }
 
-// hear brings the lines of a contact in line with what one of them told.
+// hear brings the lines of a contact in line with what one of them showed.
 func (r *watchRun) hear(ctx context.Context, h lineEvent, now time.Time) {
 	c := h.on.to
 	r.collect(ctx, c)

@@ -24,7 +24,7 @@ func TestAbandoned(t *testing.T) {
 		"all left":     {aJob(1).here("a").world(rendezvous.Running, "a").gone("a"), later, true},
 		"the last left now": {aJob(1).here("a").world(rendezvous.Running, "a").lost("a", "agent-gone").
 			heard(later), later, false},
-		"progress is told": {aJob(1).world(rendezvous.Running, "a").progress(later, time.Second),
+		"progress is reported": {aJob(1).world(rendezvous.Running, "a").progress(later, time.Second),
 			later.Add(time.Second), false},
 		"asked a moment ago": {aJob(1).with(func(s *jobSnapshot) { s.Wish.Time = later }),
 			later.Add(time.Second), false},
@@ -44,7 +44,7 @@ func (s *jobSnapshot) heard(at time.Time) *jobSnapshot {
 	return s
 }
 
-// progress is told at that time, and usually so often.
+// progress is reported at that time, and usually so often.
 func (s *jobSnapshot) progress(at time.Time, every time.Duration) *jobSnapshot {
 	s.Progress = &rendezvous.Progress{Step: new(int64(7)), Time: at}
 	if every > 0 {
@@ -53,8 +53,8 @@ func (s *jobSnapshot) progress(at time.Time, every time.Duration) *jobSnapshot {
 	return s
 }
 
-// Progress is stale when a running world has told none for ten usual intervals, and half a minute
-// at least; of a world that told none yet, since it runs.
+// Progress is stale when a running world has reported none for ten usual intervals, and half a minute
+// at least; of a world that reported none yet, since it runs.
 func TestStaleProgress(t *testing.T) {
 	ran := func() *jobSnapshot { return aJob(1).here("a").world(rendezvous.Running, "a") }
 	for name, c := range map[string]struct {

@@ -19,8 +19,8 @@ type Failure struct {
 	Process     Process                `json:"process,omitzero"` // that failed, where it is no trainer
 	Code        int                    `json:"code"`
 	Signal      string                 `json:"signal,omitempty"`
-	Step        *int64                 `json:"step,omitempty"` // the last that it told
-	// the last loss that it told is not a finite number
+	Step        *int64                 `json:"step,omitempty"` // the last that it reported
+	// the last loss that it reported is not a finite number
 	NaN  bool `json:"nan,omitempty"`
 	Hang bool `json:"hang,omitempty"` // it made no progress, and was ended for that
 	// why, in one line: the exception, or its last words

@@ -21,7 +21,7 @@ func victim(rank int) rendezvous.Failure {
 		Message: "Connection closed by peer"}
 }
 
-// Whatever the order in which one real failure and its victims are told, the real one is the cause.
+// Whatever the order in which one real failure and its victims are reported, the real one is the cause.
 func TestOneCauseInAnyOrder(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -34,7 +34,7 @@ func TestOneCauseInAnyOrder(t *testing.T) {
 		}
 		rng.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
 		record := all[0]
-		for _, f := range append(all[1:], all...) { // what is told twice changes nothing
+		for _, f := range append(all[1:], all...) { // what is reported twice changes nothing
 			record, _ = record.With(f)
 		}
 		if record.Rank != 3 || record.Code != 3 || record.Victim || len(record.Others) != 7 {

@@ -54,7 +54,7 @@ func followed(t *testing.T, scope follow.Scope, listed func(w *storedJob)) *read
 	return r
 }
 
-// until reads what is told until it is what the store shows, and says how long that took.
+// until reads what is sent until it is what the store shows, and says how long that took.
 func (r *reader) until(what string, limit time.Duration, ok func(follow.Update) bool) time.Duration {
 	r.t.Helper()
 	begun := time.Now()
@@ -63,7 +63,7 @@ func (r *reader) until(what string, limit time.Duration, ok func(follow.Update) 
 		select {
 		case s, open := <-r.seen:
 			if !open {
-				r.t.Fatalf("%s: nothing is told any more", what)
+				r.t.Fatalf("%s: nothing is sent any more", what)
 			}
 			if s.Err == nil && s.Cluster == r.last.Cluster && s.Rev < r.last.Rev {
 				r.t.Fatalf("%s: revision %d after %d", what, s.Rev, r.last.Rev)
@@ -75,7 +75,7 @@ func (r *reader) until(what string, limit time.Duration, ok func(follow.Update) 
 				return time.Since(begun)
 			}
 		case <-late:
-			r.t.Fatalf("%s: not told in %s; the last was revision %d of %d: %+v", what, limit, r.last.Rev,
+			r.t.Fatalf("%s: not sent in %s; the last was revision %d of %d: %+v", what, limit, r.last.Rev,
 				r.c.Rev(), r.last.Err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestFollowMissesNothing(t *testing.T) {
 			t.Errorf("it took %s, and it was there to be seen", took)
 		}
 	}
-	in("a-change-is-told-at-once", func(t *testing.T) {
+	in("a-change-is-sent-at-once", func(t *testing.T) {
 		r := followed(t, follow.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
@@ -110,7 +110,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		r.w.join("c")
 		at(t, r.until("c", time.Minute, nodesAre("a", "b", "c")), 0)
 		if !r.last.Begun.IsZero() {
-			t.Error("what a watch told is no read of now")
+			t.Error("what a watch sent is no read of now")
 		}
 		r.w.expire("a")
 		at(t, r.until("a is gone", time.Minute, nodesAre("b", "c")), 0)
@@ -189,11 +189,11 @@ func TestFollowMissesNothing(t *testing.T) {
 			r.w.put(r.w.Job.Progress(), schema.Encode(rendezvous.Progress{Step: new(int64(i))}))
 			synctest.Wait()
 		}
-		told := 0
+		sent := 0
 		r.until("the last of a hundred", time.Minute,
-			func(s follow.Update) bool { told++; return s.Progress != nil && *s.Progress.Step == 99 })
-		if told > 2 {
-			t.Errorf("it was told %d times: the latest wins", told)
+			func(s follow.Update) bool { sent++; return s.Progress != nil && *s.Progress.Step == 99 })
+		if sent > 2 {
+			t.Errorf("it was sent %d times: the latest wins", sent)
 		}
 		if r.last.Begun.IsZero() {
 			t.Error("the read that was replaced before it was taken is part of what replaced it")
@@ -221,7 +221,7 @@ func TestFollowMissesNothing(t *testing.T) {
 	})
 }
 
-// Whatever happens on the way, half a minute after it is over the reader has been told what the
+// Whatever happens on the way, half a minute after it is over the reader has been sent what the
 // store shows.
 func TestFollowOverFaults(t *testing.T) {
 	for seed := range uint64(50) {
@@ -322,7 +322,7 @@ func TestFollowReadsMembersAgain(t *testing.T) {
 			}
 		}
 		if took := time.Since(begun); !hid || took > time.Second {
-			t.Errorf("the world was told after %s (hidden: %v)", took, hid)
+			t.Errorf("the world was sent after %s (hidden: %v)", took, hid)
 		}
 	})
 }

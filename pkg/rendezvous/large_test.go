@@ -230,20 +230,20 @@ func TestManyAreLostAtOnce(t *testing.T) {
 			if s.World.Generation > 4 {
 				t.Errorf("it took %d generations", s.World.Generation)
 			}
-			told := map[string]int{}
+			reported := map[string]int{}
 			for _, e := range s.Events {
 				if e.Kind == history.NodeLost {
-					told[e.Node]++
+					reported[e.Node]++
 				}
 			}
 			for n := range dead {
-				if told[n] != 1 {
-					t.Errorf("that %s was lost is told %d times", n, told[n])
+				if reported[n] != 1 {
+					t.Errorf("that %s was lost is reported %d times", n, reported[n])
 				}
 			}
-			if len(told) != len(dead) || s.World.Ledger.Lost != len(dead) {
-				t.Errorf("%d are told lost, the books say %d, and it were %d", len(told), s.World.Ledger.Lost,
-					len(dead))
+			if len(reported) != len(dead) || s.World.Ledger.Lost != len(dead) {
+				t.Errorf("%d are reported lost, the books say %d, and it were %d", len(reported),
+					s.World.Ledger.Lost, len(dead))
 			}
 			return
 		default:

@@ -185,8 +185,9 @@ func TestLedger(t *testing.T) {
 		{"a commit of an earlier generation is not", running(rendezvous.Ledger{NoProgress: 4, Head: 2},
 			failure("b", 101, time.Second), commit(2, "a", "b")), "failed 93 (elastic)" + nothing,
 			rendezvous.Ledger{NoProgress: 5, Ran: 1, Head: 2}},
-		{"a told step is progress", running(rendezvous.Ledger{NoProgress: 4}, failure("b", 101, time.Second),
-			func(x *situation) { x.Progress = &rendezvous.Progress{Step: new(int64(12))} }),
+		{"a reported step is progress",
+			running(rendezvous.Ledger{NoProgress: 4}, failure("b", 101, time.Second),
+				func(x *situation) { x.Progress = &rendezvous.Progress{Step: new(int64(12))} }),
 			"propose 3 (asked): a b" +
 				nothing, rendezvous.Ledger{Ran: 1}},
 		{"ten seconds of running are progress",
@@ -217,13 +218,13 @@ func TestLedger(t *testing.T) {
 				savingFor(rendezvous.CauseDrain), savedBy("b"), wentAway("a"),
 				func(x *situation) { x.m.RunningSince, x.World.Master = time.Time{}, &rendezvous.Master{} }),
 			"propose 2 (drain): c b; without a", rendezvous.Ledger{Ran: 1}},
-		{"a failure was told just before: it is not forgotten",
+		{"a failure was reported just before: it is not forgotten",
 			given(aJob(2).here("b", "c").world(rendezvous.Waiting, "a", "b"),
 				savingFor(rendezvous.CauseDrain), savedBy("b"), wentAway("a"),
 				failure("b", 7, time.Minute), ledger(rendezvous.Ledger{Ran: 1})),
 			"propose 2 (worker-failed): c b; without a" + spent,
 			rendezvous.Ledger{Used: 1, Charged: 1, Ran: 2}},
-		{"a failure was told just before, and it was one too many",
+		{"a failure was reported just before, and it was one too many",
 			given(aJob(2).here("b", "c").world(rendezvous.Waiting, "a", "b"),
 				savingFor(rendezvous.CauseDrain), savedBy("b"), wentAway("a"),
 				failure("b", 7, time.Minute), ledger(rendezvous.Ledger{Used: 3, Ran: 1})),
@@ -360,7 +361,7 @@ func TestMarks(t *testing.T) {
 	see(15, given(aRange(2, 4).here("a", "b", "c").world(rendezvous.Running, "a", "b"), doubted("a"),
 		failure("a", 1, 0)))
 	check("a node has been suspected since", m.SuspectSince, 14)
-	check("the failure was told", m.FailedAt, 14)
+	check("the failure was reported", m.FailedAt, 14)
 	see(16, given(aRange(2, 4).here("a", "b").world(rendezvous.Waiting, "a", "b"),
 		holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)))
 	check("no node is suspected", m.SuspectSince, -1)

@@ -17,7 +17,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// A spare that is killed is no cause of anything. That it is lost is told all the same, unless it
+// A spare that is killed is no cause of anything. That it is lost is reported all the same, unless it
 // left, or is back.
 func TestMissingNodesAreReported(t *testing.T) {
 	with := func(nodes ...string) *situation {
@@ -39,7 +39,7 @@ func TestMissingNodesAreReported(t *testing.T) {
 	}{
 		{"a spare", with("a", "b", "c"), gone(), 0,
 			[]string{"nothing for 5s", "nothing for 1s", "tell; lost c", "tell; lost c"}},
-		{"it was told", with("a", "b", "c"),
+		{"it was reported", with("a", "b", "c"),
 			gone(func(x *situation) { x.Missed = map[incarnation]bool{ref("c").Incarnation: true} }), 0,
 			[]string{"nothing", "nothing", "nothing", "nothing"}},
 		{"it left", with("a", "b", "c"), gone(wentAway("c")), 0,
@@ -52,7 +52,7 @@ func TestMissingNodesAreReported(t *testing.T) {
 				"hold (nodes-missing); lost c", "hold (nodes-missing); lost c"}},
 		{"another generation began since", with("a", "b", "c"), gone(generation(2)), 0,
 			[]string{"nothing for 5s", "nothing for 1s", "tell; lost c", "tell; lost c"}},
-		{"two of them, and one is told already", with("a", "b", "c", "d", "e"),
+		{"two of them, and one is reported already", with("a", "b", "c", "d", "e"),
 			gone(func(x *situation) { x.Missed = map[incarnation]bool{ref("d").Incarnation: true} }), 0,
 			[]string{"nothing for 5s", "nothing for 1s", "tell; lost c e", "tell; lost c e"}},
 		{"before the first world", given(aJob(3).here("a", "b")), given(aJob(3).here("b")), 0,
@@ -101,24 +101,24 @@ func TestReportedLossesAreRead(t *testing.T) {
 		defer cancel()
 		found := follow.Reader{Store: w.Store, Job: w.Job, Node: "b"}.Follow(ctx, follow.ScopeAll)
 		if s := <-found; len(s.Missed) > 0 || len(s.Events) > 0 {
-			t.Fatalf("before: told %v, %d events", s.Missed, len(s.Events))
+			t.Fatalf("before: reported %v, %d events", s.Missed, len(s.Events))
 		}
 		w.must(tells(w)())
 		if s, ok := <-found; !ok || !s.Missed[w.nodes["c"].Incarnation] {
 			t.Fatal("a node that follows does not see it")
 		}
 		s := w.see()
-		var told []history.Event
+		var reported []history.Event
 		for _, e := range s.Events {
 			if e.Kind == history.NodeLost {
-				told = append(told, e)
+				reported = append(reported, e)
 			}
 		}
-		if len(told) != 1 || told[0].Node != "c" || told[0].Generation != 1 ||
-			told[0].Text != "c was lost (lease expired)" || !s.Missed[w.nodes["c"].Incarnation] {
-			t.Errorf("%+v, told %v", told, s.Missed)
+		if len(reported) != 1 || reported[0].Node != "c" || reported[0].Generation != 1 ||
+			reported[0].Text != "c was lost (lease expired)" || !s.Missed[w.nodes["c"].Incarnation] {
+			t.Errorf("%+v, reported %v", reported, s.Missed)
 		}
-		if nodes := status.Explain(s, told[0].Time).Nodes; nodes[len(nodes)-1].Node != "c" ||
+		if nodes := status.Explain(s, reported[0].Time).Nodes; nodes[len(nodes)-1].Node != "c" ||
 			nodes[len(nodes)-1].State != status.NodeLost {
 			t.Errorf("status lists %+v", nodes)
 		}
@@ -140,7 +140,7 @@ func TestDepartureIsRemembered(t *testing.T) {
 	}
 }
 
-// Why a node is told lost is what it was dropped for, with the time since the first sign.
+// Why a node is reported lost is what it was dropped for, with the time since the first sign.
 func TestReasonsOfALoss(t *testing.T) {
 	late := func(facts ...fact) *situation {
 		return given(aJob(2).here("a", "b", "c").world(rendezvous.Forming, "a", "b"),

@@ -118,7 +118,7 @@ func anyMoment(t *rapid.T) *situation {
 	}
 	if yes("failure", 2) {
 		failure(members[0], rapid.SampledFrom([]int{1, 101}).Draw(t, "code"),
-			rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "told"))(x)
+			rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "reported"))(x)
 		restartsUsed(rapid.IntRange(0, 3).Draw(t, "used"))(x)
 	}
 	if yes("commit", 5) {
@@ -154,7 +154,7 @@ func anyMoment(t *rapid.T) *situation {
 			Draw(t, "charged"))
 	}
 	x.World.Ledger.Lost = rapid.IntRange(0, 2).Draw(t, "lost before")
-	if yes("some were told of", 2) {
+	if yes("some were reported", 2) {
 		x.World.ReportedLost = []incarnation{ref(members[0]).Incarnation}
 	}
 	if yes("seen", 1) && len(x.Nodes) > 0 {
@@ -538,12 +538,12 @@ func TestLossesAreCountedWhereTheyAreReported(t *testing.T) {
 			before = x.World.Ledger.Lost
 		}
 		if got := books(step).Lost; got != before+len(lost) {
-			t.Fatalf("%d were told lost in all, and the books say %d", before+len(lost), got)
+			t.Fatalf("%d were reported lost in all, and the books say %d", before+len(lost), got)
 		}
 		seen := map[incarnation]bool{}
 		for _, l := range lost {
 			if seen[l.Incarnation] || slices.Contains(x.World.ReportedLost, l.Incarnation) {
-				t.Fatalf("%s is told lost twice", l.Node)
+				t.Fatalf("%s is reported lost twice", l.Node)
 			}
 			seen[l.Incarnation] = true
 		}
@@ -658,15 +658,15 @@ func TestNothingRunsBeforeTheBarrier(t *testing.T) {
 			lost := false
 			view := x.view()
 			for _, m := range w.Members {
-				e, told := x.Exits[m.Node]
-				told = told && e.Incarnation == m.Incarnation && e.Ended()
+				e, reported := x.Exits[m.Node]
+				reported = reported && e.Incarnation == m.Incarnation && e.Ended()
 				seen := view.Find(m)
-				lost = lost || seen.State == verdict.Gone && seen.Reason != "left" && !told
+				lost = lost || seen.State == verdict.Gone && seen.Reason != "left" && !reported
 			}
 			for _, m := range w.Members {
-				e, told := x.Exits[m.Node]
-				told = told && e.Incarnation == m.Incarnation && e.Ended()
-				if view.Find(m).State != verdict.Gone && !told && !lost {
+				e, reported := x.Exits[m.Node]
+				reported = reported && e.Incarnation == m.Incarnation && e.Ended()
+				if view.Find(m).State != verdict.Gone && !reported && !lost {
 					t.Fatalf("%s has not saved", m.Node)
 				}
 			}

@@ -107,13 +107,13 @@ type Progress struct {
 	Loss             *float64          `json:"loss"`
 	Samples          *int64            `json:"samples"`
 	SamplesPerSecond *float64          `json:"samples_per_second"`
-	// share of the whole training, 0 to 1; nil: its end is not told
+	// share of the whole training, 0 to 1; nil: its end is not known
 	Done     *float64 `json:"done,omitempty"`
 	Left     *Seconds `json:"left,omitempty"`     // until the end, at the rate of now; nil: not known
 	Interval *Seconds `json:"interval,omitempty"` // usual time between two lines; nil: not known yet
-	// First is when the first step of the generation ended; nil: not told.
+	// First is when the first step of the generation ended; nil: not reported.
 	First *time.Time `json:"first,omitempty"`
-	// Before is when the step before that ended, in an older generation; nil: not told.
+	// Before is when the step before that ended, in an older generation; nil: not reported.
 	Before *time.Time `json:"before,omitempty"`
 	Time   time.Time  `json:"time"` // of the newest line
 }

@@ -96,7 +96,7 @@ func TestRestore(t *testing.T) {
 	}
 	last := now.Events[len(now.Events)-1]
 	if last.Kind != history.Committed || last.Fields["number"] != 3. || last.Fields["restored"] != 1. {
-		t.Errorf("told as %+v", last)
+		t.Errorf("reported as %+v", last)
 	}
 	for _, seen := range []checkpoint.Head{late, now.Head} {
 		if _, err := p.record.Commit(t.Context(),

@@ -192,7 +192,7 @@ func savedBy(nodes ...string) fact {
 	}
 }
 
-// failure: a worker ended with code, and that long ago it was told.
+// failure: a worker ended with code, and that long ago it was reported.
 func failure(node string, code int, ago time.Duration) fact {
 	return func(x *situation) {
 		x.Failure = &rendezvous.Failure{Node: node, Incarnation: ref(node).Incarnation,

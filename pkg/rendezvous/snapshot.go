@@ -326,7 +326,7 @@ func DecodeWorld(e *store.Entry) (*World, error) {
 }
 
 // MissedEvent is how the ids of events begin that tell of lost nodes that were no members: the
-// incarnation follows. So the event is its own record that it was told.
+// incarnation follows. So the event is its own record that it was reported.
 const MissedEvent = "missed-"
 
 func DescribeHead(h *checkpoint.Head) string {

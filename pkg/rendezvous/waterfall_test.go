@@ -15,7 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// A start is told of while its generation is the newest, and status shows the newest World's and no
+// A start is reported while its generation is the newest, and status shows the newest World's and no
 // other's.
 func TestWaterfallOfTheNewestWorld(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b")
@@ -45,7 +45,7 @@ func TestWaterfallOfTheNewestWorld(t *testing.T) {
 
 	w.propose("a", "b")
 	if err := w.PublishTiming(t.Context(), &first, fall); !store.Moved(err) {
-		t.Errorf("a start of generation 1 told under generation 2: %v", err)
+		t.Errorf("a start of generation 1 reported under generation 2: %v", err)
 	}
 	if f := shown(); f != nil {
 		t.Errorf("generation 2 has the waterfall of generation 1: %s", f)

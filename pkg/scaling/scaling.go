@@ -88,7 +88,7 @@ func (b Base) Validate() error {
 	return planError("unknown scaling %q: %s", b.Policy, Policies)
 }
 
-// LRScale is the factor on the rate at a world: what a job is told that has
+// LRScale is the factor on the rate at a world: what a job is given that has
 // neither batch nor rate, and so no Plan. The base must be valid.
 func (b Base) LRScale(world int) float64 {
 	ratio := float64(world) / float64(b.world())

@@ -31,7 +31,7 @@ func TestMemo(t *testing.T) {
 	}
 }
 
-// A record of a newer version is one, whatever it says; what is none of any version is told apart.
+// A record of a newer version is one, whatever it says; what is none of any version is distinguished.
 func TestDecode(t *testing.T) {
 	for value, want := range map[string]error{
 		`{"format":1,"record":7}`:           nil,

@@ -1,6 +1,6 @@
 """The agent of this node, on its private socket ($ELASTIC_AGENT_SOCKET).
 
-A worker says that it can stay in its process when the world changes. It is told to leave a
+A worker says that it can stay in its process when the world changes. It is asked to leave a
 generation, answers when it takes part in no collective of it any more, and is handed the World of
 the next one. Without an agent, or with one that refuses, nothing of this happens: the worker is
 ended and started again, as any other.
@@ -40,7 +40,7 @@ class Agent:
         self._lock = threading.Lock()  # guards what follows
         self._asking: Set[socket.socket] = set()  # that a request of the generation at hand uses
         self._idle: List[socket.socket] = []
-        self._told = 0  # the newest generation that this worker was told to leave
+        self._told = 0  # the newest generation that this worker was asked to leave
         self.generation = generation
         self.leaving = threading.Event()
         self.gone = threading.Event()
@@ -95,7 +95,7 @@ class Agent:
     # The store of the generation.
 
     def ask(self, op: str, keys: List[str], **more: Any) -> Dict[str, Any]:
-        """One request to the store. It is given up when this worker is told to leave."""
+        """One request to the store. It is given up when this worker is asked to leave."""
         connection = self._take()
         try:
             request = dict(more, op=op, keys=keys, generation=self.generation)
@@ -110,7 +110,7 @@ class Agent:
         return reply
 
     def _failed(self, why: Any) -> Exception:
-        """The store of a generation that is over fails a moment before this worker is told to leave."""
+        """The store of a generation that is over fails a moment before this worker is asked to leave."""
         return Left("the generation is over") if self.leaving.is_set() else StoreError(f"elastic store: {why}")
 
     def set(self, key: str, value: bytes) -> None:
@@ -185,7 +185,7 @@ class Agent:
         self.gone.set()
 
     def _leave(self, generation: int) -> None:
-        """Be told to leave a generation. It may be one whose world next_world has not returned yet."""
+        """Take the request to leave a generation. It may be one whose world next_world has not returned yet."""
         with self._lock:
             self._told = generation
             self.leaving.set()

@@ -1,4 +1,4 @@
-"""What this process does, told to the launcher when the job makes no progress.
+"""What this process does, reported to the launcher when the job makes no progress.
 
 With --hang-timeout the launcher names a file in ELASTIC_EVIDENCE. A thread waits there for a
 question, and answers with the stacks of all threads and with what torch's flight recorder has.
@@ -14,7 +14,7 @@ import threading
 from typing import Optional
 
 LARGEST = 2 << 20
-"""Bytes of a dump of the flight recorder; a larger one is not told."""
+"""Bytes of a dump of the flight recorder; a larger one is not sent."""
 
 
 def listen(base: Optional[str] = None) -> bool:
@@ -40,7 +40,7 @@ def _serve(base: str, pipe: int) -> None:
             with open(base + ".new", "wb") as file:
                 faulthandler.dump_traceback(file, all_threads=True)
             os.replace(base + ".new", base + ".stacks")
-        except Exception:  # what cannot be told is left out
+        except Exception:  # what cannot be found out is left out
             pass
 
 

@@ -1,4 +1,4 @@
-"""Progress, told to the launcher without ever holding up a step.
+"""Progress, reported to the launcher without ever holding up a step.
 
 A step leaves its figures in a slot and goes on. A thread of the helper appends the newest
 ones to $ELASTIC_PROGRESS_FILE. What the thread cannot write is lost, and nothing else is.

@@ -97,7 +97,7 @@ class Training:
         gc.freeze()  # what is there now stays, and to look through it would be the longest part of a change
         self._agent.can_stay(True)
         try:
-            if os.environ.pop("ELASTIC_WAITS", ""):  # what it was told until here is of a world that it might be in
+            if os.environ.pop("ELASTIC_WAITS", ""):  # its variables until here are of a world that it might be in
                 self._agent.left(None)
                 w = self._next()
             return self._worlds(w)

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Start is what a generation's workers are told.
+// Start is what the workers of a generation are given.
 type Start struct {
 	World     rendezvous.World
 	Rank      int // of this node
@@ -37,7 +37,7 @@ type Hello struct {
 	Suspects    []membership.Ref // that it suspects now
 }
 
-// Line is one thing that the user is told on stderr.
+// Line is one message to the user on stderr.
 type Line struct {
 	Text  string
 	Raw   bool // printed without the "elastic: " in front
@@ -50,7 +50,7 @@ type Halt int
 
 const (
 	NoHalt     Halt = iota
-	HaltPaused      // told to leave its generation, and to stay for the next one
+	HaltPaused      // asked to leave its generation, and to stay for the next one
 	HaltAsked       // asked to save and end
 	HaltEnded       // SIGTERM, and SIGKILL after ShortGrace
 	HaltKilled      // SIGKILL

@@ -12,7 +12,7 @@ import (
 )
 
 // AnswerSuspicions says in the store that this node lives where another one finds it silent. So a
-// cut between two nodes is told from the end of one: docs/PROTOCOL.md, section 4.
+// cut between two nodes is distinguished from the end of one: docs/PROTOCOL.md, section 4.
 func (d *Detection) AnswerSuspicions(f *Facts, out *outbox.Outbox) {
 	if !f.Registered {
 		return

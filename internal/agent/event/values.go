@@ -24,8 +24,8 @@ type WorkerExit struct {
 	Ours      bool               // it was asked or signalled by us: never a failure
 	Message   string             // why, in one line
 	Detail    string             // the traceback, or the end of its output
-	Step      *int64             // the last that it told; nil: none
-	// the last loss that it told is not a number, and the job does not ignore that
+	Step      *int64             // the last that it reported; nil: none
+	// the last loss that it reported is not a number, and the job does not ignore that
 	NaN    bool
 	Victim bool // its connection to another worker broke: another failure is the cause
 	Hang   bool // it made no progress, and was ended for that
@@ -42,7 +42,7 @@ type Signal struct {
 	Answer     membership.Answer
 	Silent     time.Duration
 	Never      bool              // it never answered
-	Generation schema.Generation // the largest that any peer told of
+	Generation schema.Generation // the largest that any peer announced
 }
 
 // Leaving is why this node goes.

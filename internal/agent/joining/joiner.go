@@ -18,7 +18,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Config is what this node was told about its job and its place there.
+// Config is what this node was given about its job and its place there.
 type Config struct {
 	Job   rendezvous.Job  // as this agent would make it: Name, Limits, Slots, Base, Rules, Made
 	Given map[string]bool // which settings of the job the user gave: "np", "nproc-per-node", …
@@ -27,7 +27,7 @@ type Config struct {
 	OtherProgram bool   // this node may run another program than the nodes that are here
 	Node         string // name that is wanted
 	NodeGiven    bool   // by --node: no other will do
-	Place        int    // one more than the rank that this node was told to have; 0: any
+	Place        int    // one more than the rank that this node was given; 0: any
 	Machine      string // boot id
 	Warm         bool   // workers may start before a world has this node
 

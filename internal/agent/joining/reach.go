@@ -70,7 +70,7 @@ func (j *Joiner) warn(text string) {
 	}
 }
 
-// placeTaken is why this node cannot have the rank that it was told: another one has it. That one
+// placeTaken is why this node cannot have the rank that it was given: another one has it. That one
 // may be this node's earlier life under another name, and goes with its lease.
 func (j *Joiner) placeTaken(nodes []membership.Node) error {
 	for _, n := range nodes {

@@ -13,7 +13,7 @@ import (
 )
 
 // asksAll reports whether this node must know all others before it joins: to find out which node
-// has the rank that it was told, or whether other nodes run its program, which is not the job's.
+// has the rank that it was given, or whether other nodes run its program, which is not the job's.
 func (j *Joiner) asksAll(s *rendezvous.Snapshot) bool {
 	return j.Place > 0 || s.Job.Origin.Differs(j.Job.Origin.Digest())
 }

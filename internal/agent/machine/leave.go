@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// statusTimeout is the exit status of a node that waited for a world as long as it was told to.
+// statusTimeout is the exit status of a node that waited for a world as long as --wait-timeout.
 const statusTimeout = 124
 
 // leaveOutside ends an agent that is not registered. One that is about to register announces its
@@ -41,7 +41,7 @@ func (m *Machine) leaving() {
 	}
 	away := !m.seen.awaySince.IsZero()
 	if away && (m.leave.Now || m.awayFor(action.Patience)) {
-		m.drop() // the store cannot be told: its lease tells it
+		m.drop() // the store does not answer: the end of its lease shows it
 		m.workers.Forget()
 		m.over = &event.Result{Status: m.leave.Status, Err: m.leave.Err}
 		return

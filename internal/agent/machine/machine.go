@@ -102,7 +102,7 @@ type observation struct {
 	awaitsJob         bool  // it is outside, and waits until the job is made again
 	addressUnverified bool  // the store was away: this node may have another address since
 
-	// A peer told of a generation that is newer than world, and no read since has shown what became
+	// A peer announced a generation that is newer than world, and no read since has shown what became
 	// of it.
 	peerGeneration   schema.Generation
 	peerGenerationAt time.Time

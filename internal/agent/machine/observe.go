@@ -187,7 +187,7 @@ func (m *Machine) storeAnswered() {
 	o.awaySince = time.Time{}
 }
 
-// checkPeerGeneration asks the store what became of a generation that a peer told of. A read that
+// checkPeerGeneration asks the store what became of a generation that a peer announced. A read that
 // began since then is the answer, also when it shows nothing newer: the store may have been set
 // back.
 func (m *Machine) checkPeerGeneration() {

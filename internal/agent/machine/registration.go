@@ -24,8 +24,8 @@ func (m *Machine) verifyAddress() {
 }
 
 // keepRegistration puts a lost registration back: only if the newest world lists this incarnation
-// as a member, and does not tell its loss. Otherwise the incarnation is over, and what was told of
-// it stays true.
+// as a member, and does not report its loss. Otherwise the incarnation is over, and what was reported
+// of it stays true.
 func (m *Machine) keepRegistration() {
 	if !m.self.joined || m.self.unkeyed.IsZero() {
 		return
@@ -86,7 +86,7 @@ func (m *Machine) departFromWorld() {
 	}
 }
 
-// stoppedAlone reports whether its workers ended for a newer generation that a peer told of, and
+// stoppedAlone reports whether its workers ended for a newer generation that a peer announced, and
 // the store, now that it answers, has none. The others go on with a new incarnation of this node.
 func (m *Machine) stoppedAlone() bool {
 	g, w := m.workers.Group, m.seen.world

@@ -13,7 +13,7 @@ import (
 var rewrite = flag.Bool("rewrite", false,
 	"write what happens into the stories; commit it only if you understand the difference")
 
-// TestStories replays testdata/*.txt: one agent, told what it learns event by event, and what it
+// TestStories replays testdata/*.txt: one agent, which learns event by event, and what it
 // then does. A block is a few lines that say what happens, "----", and the transcript, up to an
 // empty line:
 //
@@ -21,7 +21,7 @@ var rewrite = flag.Bool("rewrite", false,
 //	say  what its user reads
 //	am   the state that it is in, in the words of docs/PROTOCOL.md, section 5
 //
-// The lines before "----" are told in teller_test.go.
+// The lines before "----" are read in teller_test.go.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -56,7 +56,7 @@ type teller struct {
 	job   rendezvous.Job
 	rev   int64
 	gone  bool // it has quit
-	moved bool // a has not been told of the store yet
+	moved bool // a has not heard of the store yet
 	quick bool // the request that ends was answered in no time
 	kept  map[string]rendezvous.Snapshot
 	wait  map[string]action.Action // by slot
@@ -73,7 +73,7 @@ func newTeller() *teller {
 	return w
 }
 
-// transcript is what was done since it was asked last, and the state. What the store shows is told
+// transcript is what was done since it was asked last, and the state. What the store shows is reported
 // first.
 func (w *teller) transcript() string {
 	if w.moved {
@@ -453,7 +453,7 @@ func (w *teller) shows(f []string) error {
 				s.Node == f[2]
 		})
 	default:
-		return fmt.Errorf("nothing is told of %q", verb)
+		return fmt.Errorf("%q is not known", verb)
 	}
 	return nil
 }

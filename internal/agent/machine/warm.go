@@ -30,7 +30,7 @@ func (m *Machine) warmUp() {
 func (m *Machine) withThisNode(w *rendezvous.World) rendezvous.World {
 	like := *w
 	like.Members, like.Count = append(slices.Clone(w.Members), m.self.node.Ref), w.Count+1
-	// nil: batch and rate are not told
+	// nil: batch and rate are not known
 	like.Plan, _ = plan.Batch(&rendezvous.Snapshot{Job: m.self.job}, like.Count)
 	return like
 }

@@ -95,7 +95,7 @@ func (n *Notices) tellMissing(f *Facts) {
 			return
 		}
 		if f.Listed && n.waiting < w.Rev {
-			return // the wait itself is told first
+			return // the wait itself is reported first
 		}
 	}
 	present, wished, missing := plan.Shortage(f.Snapshot, f.View)

@@ -1,5 +1,5 @@
-// Package notice decides which lines the user is told, in the forms of docs/REFERENCE.md. Each fact
-// is told once.
+// Package notice decides which lines the user gets, in the forms of docs/REFERENCE.md. Each fact
+// is reported once.
 package notice
 
 import (
@@ -18,7 +18,7 @@ import (
 // Facts are what the machine of a node knows now.
 type Facts struct {
 	Now  time.Time
-	Hint string // how to bring more nodes, told once while some are missing
+	Hint string // how to bring more nodes, printed once while some are missing
 	Logs string // directory of the logs of this node's workers
 	Node membership.Node
 	Job  *rendezvous.Job
@@ -60,7 +60,7 @@ type Workers struct {
 	Dead    bool // no process of them is left
 }
 
-// Notices remembers what the user was told.
+// Notices remembers what was printed for the user.
 type Notices struct {
 	queued []string
 	lines  []action.Line
@@ -80,7 +80,7 @@ type Notices struct {
 	leaving    bool
 }
 
-// Queue has text told as soon as the store is believed.
+// Queue has text printed as soon as the store is believed.
 func (n *Notices) Queue(text ...string) { n.queued = append(n.queued, text...) }
 
 // JobRemade forgets what refers to revisions of a store that was lost.
@@ -149,7 +149,7 @@ func (n *Notices) tellWorld(f *Facts) {
 func (n *Notices) tellForming(f *Facts, w *rendezvous.World) {
 	before := n.forming > 0 || n.running > 0 || n.waiting > 0 || n.spare // a node that comes needs no cause
 	n.forming = w.Generation
-	if f.Listed && before && w.CauseText != "" && w.CauseText != n.why { // no Hold told it
+	if f.Listed && before && w.CauseText != "" && w.CauseText != n.why { // no Hold reported it
 		n.say("%s", w.CauseText)
 	}
 	n.why = ""

@@ -19,7 +19,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Config is what this node was told: about joining its job, and what follows.
+// Config is what this node was given: about joining its job, and what follows.
 type Config struct {
 	joining.Config
 	WaitTimeout time.Duration // 0: none
@@ -40,7 +40,7 @@ type Deps struct {
 	Peers   Peers
 	Disk    Disk
 	Saves   Saves
-	Say     func(action.Line) // what the user is told, in order
+	Say     func(action.Line) // messages to the user, in order
 }
 
 // Workers starts and stops the process groups of this node.

@@ -129,7 +129,7 @@ func (l *loop) pauseWorkers(ctx context.Context, g schema.Generation) {
 }
 
 // haltWorkers ends a group; a harder way overtakes a softer one that is under way. That nothing is
-// left is told by the group itself.
+// left is reported by the group itself.
 func (l *loop) haltWorkers(ctx context.Context, a action.HaltWorkers) {
 	started := l.group
 	// Not bound to the agent's end: nothing of the job outlives it.

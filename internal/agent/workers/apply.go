@@ -116,7 +116,7 @@ func (w *Workers) applyExit(e event.Exited, f *Facts) {
 	}
 }
 
-// failure is the end of a worker here as the others are told it.
+// failure is the end of a worker here as it is reported to the others.
 func (g *Group) failure(x event.WorkerExit, f *Facts) rendezvous.Failure {
 	rank := 0
 	if x.Process.Name == "" {

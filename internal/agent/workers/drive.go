@@ -103,7 +103,7 @@ func (g *Group) futile(f *Facts) bool {
 	return !f.Joined || f.generation() > g.World.Generation
 }
 
-// pressed reports whether this node does not wait for the last save: it was told twice to go, or
+// pressed reports whether this node does not wait for the last save: it was asked twice to go, or
 // the store, without which nothing can be saved, is away for longer than its patience.
 func (g *Group) pressed(f *Facts) bool {
 	if f.Leaving == nil || f.Leaving.Now {

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// ReportEnd tells how workers here ended. A failure is told under the world and not under the
+// ReportEnd reports how workers here ended. A failure is reported under the world and not under the
 // fence: once the world waits, a worker that ends is a victim of the stop.
 func (w *Workers) ReportEnd(f *Facts, out *outbox.Outbox) {
 	if !f.member() || f.Stale {
@@ -42,7 +42,7 @@ func (w *Workers) ReportEnd(f *Facts, out *outbox.Outbox) {
 // both.
 const together = time.Second
 
-// failuresToReport are the failures of g that the others are to be told. A node that goes tells
+// failuresToReport are the failures of g to be reported to the others. A node that goes tells
 // none: its planned Hold has all save, and a failure would begin a new generation that fences these
 // saves off. Nor does it at once where a SIGTERM ended every worker: agents may be signalled as
 // well.

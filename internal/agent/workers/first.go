@@ -21,7 +21,7 @@ const WarmLimit = 5 * time.Minute
 const askAgain = 10 * time.Second
 
 // StartFirst starts workers that wait for their first World, once in a generation. Until then they
-// are told that they are in like, which is the newest world with this node as one more.
+// are given like as their world, which is the newest world with this node as one more.
 func (w *Workers) StartFirst(like rendezvous.World, f *Facts, out *outbox.Outbox) {
 	if g := w.Group; g != nil && (!g.Dead || g.Started || f.Now.Before(g.haltedAt.Add(askAgain))) {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Workers that said that they can stay are told to leave their generation instead of being ended.
+// Workers that said that they can stay are asked to leave their generation instead of being ended.
 // They wait in their processes, with the state of training in memory, until they are handed the
 // World of the next one.
 

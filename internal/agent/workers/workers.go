@@ -1,6 +1,6 @@
 // Package workers is the part of an agent that decides about the workers of its node: when a
 // generation is prepared, when its workers start, stay for the next one and end, when their
-// captures end, and what the others are told of how they ended.
+// captures end, and how their end is reported to the others.
 package workers
 
 import (
@@ -27,7 +27,7 @@ type Facts struct {
 	// Dropped: a world listed this incarnation, and the newest one does not.
 	Dropped bool
 	Stale   bool // this process stood still, and has not read since
-	// Overtaken is a generation that a peer told of while the store could not be asked about it;
+	// Overtaken is a generation that a peer announced while the store could not be asked about it;
 	// 0: none.
 	Overtaken schema.Generation
 

@@ -1,6 +1,6 @@
 package command
 
-// Unused are flags of other launchers whose work is done here without being told.
+// Unused are flags of other launchers whose work is done here without them.
 func Unused() []Flag {
 	return []Flag{
 		{Name: "rdzv-backend"}, {Name: "rdzv-conf"},

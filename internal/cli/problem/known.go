@@ -15,7 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
-// Known is the one table from errors of other packages to what the user is told.
+// Known is the one table from errors of other packages to those for the user.
 func Known(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -40,7 +40,8 @@ func Known(err error) *Error {
 		return fromNameTaken(e)
 	}
 	if e, ok := errors.AsType[*refusal.DirTaken](err); ok {
-		return New(CkptDir, "%v", e).Of(err).Because("saves of two jobs in one directory cannot be told apart").
+		return New(CkptDir, "%v",
+			e).Of(err).Because("saves of two jobs in one directory cannot be told apart").
 			Cure("another --checkpoint-dir; to go on from what job %s saved: elastic ckpt get %[1]s DIR", e.Job)
 	}
 	if e, ok := errors.AsType[*refusal.NotWithin](err); ok {
@@ -138,7 +139,7 @@ func fromOtherProgram(d *refusal.OtherProgram) *Error {
 		Detail("flag", "program").Detail("job", d.Ran).Detail("yours", d.Yours).Detail("node", d.Node)
 }
 
-// row is an error of another package and what the user is told for it.
+// row is an error of another package and the error that the user gets for it.
 type row struct {
 	is   error
 	make func() *Error

@@ -24,7 +24,7 @@ type words struct {
 	quiet    bool
 
 	mu    sync.Mutex
-	after string // guarded by mu; "" once it was told
+	after string // guarded by mu; "" once it was printed
 }
 
 // close tells what was to come after a first line that never came.

@@ -14,7 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
-// A user who forgot https:// is told so, and not that the server is something else.
+// A user who forgot https:// gets that as the reason, and not that the server is something else.
 func TestTLSIsNamed(t *testing.T) {
 	e := problem.Known(fmt.Errorf("host:2379: %w: %w", etcd.ErrWantsTLS, errors.New("EOF")))
 	if e.Code != problem.ServerWrong || !strings.Contains(e.Message, "TLS") ||
@@ -23,7 +23,7 @@ func TestTLSIsNamed(t *testing.T) {
 	}
 }
 
-// That the local server was started is told after the first line of a run, or alone if there is
+// That the local server was started is reported after the first line of a run, or alone if there is
 // none.
 func TestWhatComesAfterTheFirstLine(t *testing.T) {
 	for name, c := range map[string]struct {

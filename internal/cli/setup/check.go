@@ -72,7 +72,7 @@ func checkAction(ctx context.Context, c *command.Call) error {
 	return tellFindings(c, all)
 }
 
-// checkFlags reads what the checks between nodes are told.
+// checkFlags reads what the checks between nodes are given.
 func checkFlags(c *command.Call) (*check.Network, error) {
 	n := &check.Network{}
 	var err error

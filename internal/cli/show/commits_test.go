@@ -89,7 +89,7 @@ func TestFoldCommits(t *testing.T) {
 			p.add(1, history.Refused, nil)
 			p.commit(1, 2, 2)
 		}, []string{"checkpoint_committed 1", "checkpoint_refused <nil>", "checkpoint_committed 2"}},
-		"steps that are not told": {func(p *played) {
+		"steps that are not reported": {func(p *played) {
 			p.add(1, history.Committed, fields{"number": 1, "step": nil, "copies": 1})
 			p.add(1, history.Committed, fields{"number": 2, "step": nil, "copies": 1})
 		}, []string{"checkpoints 1 to 2 committed since 23:50:00: 1 copy each"}},

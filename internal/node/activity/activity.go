@@ -23,12 +23,12 @@ type Activity struct {
 
 	mu    sync.Mutex
 	since time.Time // something moves since
-	wrote time.Time // and was last told; zero: it was not
+	wrote time.Time // and was last reported; zero: it was not
 	now   rendezvous.Activity
 	news  chan struct{}
 }
 
-// New begins to tell at key. What an earlier agent of this node told is removed.
+// New begins to report at key. Reports of an earlier agent of this node are removed.
 func New(effects *scope.Scope, store store.Store, key string) *Activity {
 	d := &Activity{store: store, key: key, news: make(chan struct{}, 1)}
 	d.tell() // nothing: what an earlier agent was at when it ended it is not at any more
@@ -36,7 +36,7 @@ func New(effects *scope.Scope, store store.Store, key string) *Activity {
 	return d
 }
 
-// Moving is told how far bytes are; it never waits.
+// Moving reports how far bytes are; it never waits.
 func (d *Activity) Moving(what string, done, total int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,8 +51,8 @@ func (d *Activity) Moving(what string, done, total int64) {
 	}
 }
 
-// Unreadable tells that checkpoint number cannot be had here, until nothing is told; false: it was
-// told already.
+// Unreadable reports that checkpoint number cannot be had here, until another report; false: it was
+// reported already.
 func (d *Activity) Unreadable(number int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +60,7 @@ func (d *Activity) Unreadable(number int64) bool {
 	if again && time.Since(d.wrote) < every {
 		return false
 	}
-	// Told again now and then: it says that every node that is here *now* was asked.
+	// Reported again now and then: it says that every node that is here *now* was asked.
 	d.wrote = time.Now()
 	d.now = rendezvous.Activity{Kind: "unreadable", Done: number, Time: d.wrote}
 	d.tell()

@@ -27,7 +27,7 @@ const (
 	RunDir    = "run"
 )
 
-// Dirs are directories of a node's job that workers are told.
+// Dirs are directories of a node's job that workers are given.
 type Dirs struct{ Work, Run, Helper string }
 
 // DirsOf are those of a node below the state directory of this host.

@@ -61,7 +61,7 @@ type bench struct {
 
 // trainerScript notes its starts, fails as often as the file fail has it, and waits for the file
 // go.
-const trainerScript = `echo $$ >> t$i; n=$(wc -l < t$i); echo "$ELASTIC_RESTARTED" >> told$i
+const trainerScript = `echo $$ >> t$i; n=$(wc -l < t$i); echo "$ELASTIC_RESTARTED" >> given$i
 [ -e fail$i ] && [ $n -le $(cat fail$i) ] && exit 7
 while [ ! -e go ]; do sleep 0.02; done; exit 0`
 
@@ -210,11 +210,11 @@ func TestATrainerAlone(t *testing.T) {
 	if now := b.read("t0"); !slices.Equal(now, first) {
 		t.Errorf("the other trainer ran as %v, and was %v", now, first)
 	}
-	if told := b.read("told1"); !slices.Equal(told, []string{"1"}) {
-		t.Errorf("the trainer was told ELASTIC_RESTARTED=%v", told)
+	if given := b.read("given1"); !slices.Equal(given, []string{"1"}) {
+		t.Errorf("the trainer was given ELASTIC_RESTARTED=%v", given)
 	}
-	if told := b.read("told0"); len(told) > 0 {
-		t.Errorf("the other trainer was told ELASTIC_RESTARTED=%v", told)
+	if given := b.read("given0"); len(given) > 0 {
+		t.Errorf("the other trainer was given ELASTIC_RESTARTED=%v", given)
 	}
 }
 

@@ -36,7 +36,7 @@ type Peers struct {
 	secret  []byte
 	client  *peer.Client
 	watcher *membership.Watcher
-	larger  schema.Generation // than the agent's own: it has not been told yet
+	larger  schema.Generation // than the agent's own, which has not got it yet
 }
 
 // New returns the peers of a node. What they do ends with effects.
@@ -98,8 +98,8 @@ func (p *Peers) tell(ctx context.Context, s event.Signal) {
 	}
 }
 
-// heard comes from connections, which must not wait, and say it once: the agent is told when it
-// listens, of the largest.
+// heard comes from connections, which must not wait, and say it once: the agent gets the
+// largest when it listens.
 func (p *Peers) heard(g schema.Generation) {
 	p.mu.Lock()
 	p.larger = max(p.larger, g)

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// A connection says once that there is a newer generation. The agent is told, however busy it is in
+// A connection says once that there is a newer generation. The agent hears of it, however busy it is in
 // that moment.
 func TestANewerGenerationIsReportedWhenTheAgentListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestANewerGenerationIsReportedWhenTheAgentListens(t *testing.T) {
 			case s := <-p.Signals():
 				most = max(most, s.Generation)
 			case <-limit:
-				t.Fatalf("it was told of generation %d, want 4", most)
+				t.Fatalf("it heard of generation %d, want 4", most)
 			}
 		}
 		effects.End()

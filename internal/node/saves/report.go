@@ -14,7 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// report is told by the replicator what happens.
+// report is called by the replicator with what happens.
 func (s *Saves) report(e replicator.Event) {
 	switch e := e.(type) {
 	case replicator.Committed:

@@ -78,9 +78,9 @@ type Saves struct {
 	resume     *checkpoint.Manifest // what the newest Prepare put back
 	spread     context.CancelFunc
 	leads      bool                // the captures of this node are those that commit
-	alone      bool                // the newest commit has no second copy, and the user was told so
-	sharing    bool                // the user was told that nodes share the checkpoint directory
-	loadsAll   replicator.LoadsAll // what the user was told last of --load=own
+	alone      bool                // the newest commit has no second copy, and the user was notified
+	sharing    bool                // the user was notified that nodes share the checkpoint directory
+	loadsAll   replicator.LoadsAll // what was last reported to the user of --load=own
 }
 
 // capturing is the captures of one generation.

@@ -41,7 +41,7 @@ func (w *writing) end(g schema.Generation, how capture.WorkerState) {
 	w.state = how
 }
 
-// of is what a capture of generation g is told.
+// of is what a capture of generation g is given.
 func (w *writing) of(g schema.Generation) capture.Workers {
 	return capture.Workers{
 		State: func() capture.WorkerState {

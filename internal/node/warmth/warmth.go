@@ -28,7 +28,7 @@ type Count struct {
 }
 
 // New makes one that writes to a key. standBy counts the processes that wait for the next start.
-// Nothing is told before Run.
+// Nothing is reported before Run.
 func New(store store.Store, key string, standBy func() (n int, bytes int64)) *Count {
 	return &Count{store: store, key: key, standBy: standBy, news: make(chan struct{}, 1)}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// What waits on a node is told when it is other than before, and what an earlier agent told is removed.
+// What waits on a node is reported when it is other than before, and what an earlier agent reported is removed.
 func TestWarmWorkersAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -31,7 +31,7 @@ func TestWarmWorkersAreReported(t *testing.T) {
 		})
 		var effects sync.WaitGroup
 		effects.Go(func() { c.Run(ctx) })
-		waits := func(w rendezvous.WarmWorkers, told rendezvous.WarmWorkers) {
+		waits := func(w rendezvous.WarmWorkers, reported rendezvous.WarmWorkers) {
 			t.Helper()
 			mu.Lock()
 			now = w
@@ -46,8 +46,8 @@ func TestWarmWorkersAreReported(t *testing.T) {
 			if len(all.Entries) > 0 {
 				got, _ = schema.Decode[rendezvous.WarmWorkers](&all.Entries[0])
 			}
-			if got != told {
-				t.Errorf("%+v wait, and %+v is told", w, got)
+			if got != reported {
+				t.Errorf("%+v wait, and %+v is reported", w, got)
 			}
 		}
 		none := rendezvous.WarmWorkers{}

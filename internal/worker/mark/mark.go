@@ -100,7 +100,7 @@ func Until(ctx context.Context, round func() error) error {
 // Census is one look at all living processes but this one.
 type Census struct {
 	Ours   []proc.Process // roots and their descendants
-	unsure []proc.Process // of which the mark cannot be told yet
+	unsure []proc.Process // of which the mark is not known yet
 	marks  map[int]string // by pid
 }
 
@@ -136,7 +136,7 @@ func Look(root func(p proc.Process, mark string) bool) (Census, error) {
 	return c, nil
 }
 
-// Left is nil if there is nothing. The processes of which it could not be told count until
+// Left is nil if there is nothing. The processes of which it could not be known count until
 // HangLimit has passed.
 func (c Census) Left(waited time.Duration) error {
 	left := c.Ours

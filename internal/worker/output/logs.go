@@ -40,8 +40,8 @@ type Options struct {
 	// filtered_stdout.log or filtered_stderr.log, too.
 	CopyOut, CopyErr []string
 
-	// Notice is told, in a sentence, what the user should know: bytes that
-	// could not be written or shown. It may block. nil: not told.
+	// Notice gets, as a sentence, what the user should know: bytes that
+	// could not be written or shown. It may block. nil: not reported.
 	Notice func(string)
 }
 

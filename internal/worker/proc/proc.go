@@ -139,7 +139,7 @@ func Below(all []Process, root func(Process) bool) []Process {
 }
 
 // Environ returns what name is in the environment that p was started with; ""
-// if it is not there or not for us to read. It cannot be told (sure is false)
+// if it is not there or not for us to read. It is not known (sure is false)
 // in the middle of exec, where the kernel shows an empty one, and in the middle
 // of exit, where it shows none while files and ports are still held.
 func (p Process) Environ(name string) (value string, sure bool) {

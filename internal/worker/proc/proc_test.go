@@ -89,7 +89,7 @@ func TestEnviron(t *testing.T) {
 		for ; !sure; got, sure = p.Environ("B") { // exec is under way
 			select {
 			case <-t.Context().Done():
-				t.Fatal("it is never told")
+				t.Fatal("it is never known")
 			case <-time.After(5 * time.Millisecond):
 			}
 		}

@@ -46,7 +46,7 @@ func (c *Watcher) decide(
 	return p, nil, err
 }
 
-// unit is what the judge is told of an entry. all are the fresh ones.
+// unit is what the judge is given of an entry. all are the fresh ones.
 func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState) (judge.Unit, error) {
 	fresh := slices.Contains(all, e)
 	p := c.evidence.passesOf(e.name, state)
@@ -153,7 +153,7 @@ func (c *Watcher) temporary(found *listing) string {
 	return ""
 }
 
-// marked decides where saves are told by a mark: nothing else is one. A file without a mark is in it
+// marked decides where saves have a mark: nothing else is one. A file without a mark is in it
 // if it was written before that: a later one may be of the next save.
 func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d judge.Decision) {
 	lastMark := int64(0)

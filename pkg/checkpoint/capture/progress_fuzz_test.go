@@ -25,9 +25,9 @@ func FuzzProgress(f *testing.F) {
 			if e.name != name || len(e.files) == 0 {
 				t.Errorf("%q: %+v", name, e)
 			}
-			told, err := progressOf(tree, e)
+			reported, err := progressOf(tree, e)
 			must(t, err)
-			told.cursor()
+			reported.cursor()
 		}
 	})
 }

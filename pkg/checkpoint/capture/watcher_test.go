@@ -361,9 +361,9 @@ func TestStepNames(t *testing.T) {
 		"model": "null", "mystep5": "null",
 		"step-99999999999999999999": "null",
 	} {
-		told, err := progressOf(nil, &entry{name: name})
+		reported, err := progressOf(nil, &entry{name: name})
 		must(t, err)
-		if got, _ := json.Marshal(told.Step); string(got) != want {
+		if got, _ := json.Marshal(reported.Step); string(got) != want {
 			t.Errorf("%s: step %s, want %s", name, got, want)
 		}
 	}

@@ -115,7 +115,7 @@ func TestLaterDraftReplacesTheOneBefore(t *testing.T) {
 	select {
 	case <-d.s.Incoming():
 	default:
-		t.Error("a save that comes in was not told")
+		t.Error("a save that comes in was not reported")
 	}
 }
 
@@ -174,7 +174,7 @@ func TestPutFollowed(t *testing.T) {
 		}
 		defer c.Close()
 		if n, err := io.Copy(io.Discard, c); err != nil || n != size {
-			t.Errorf("chunk of %d bytes, told %d: %v", n, size, err)
+			t.Errorf("chunk of %d bytes, reported %d: %v", n, size, err)
 		}
 		followed <- h
 	}

@@ -49,7 +49,7 @@ func TestNamesThatDifferInCase(t *testing.T) {
 		before := memfs.Contents(t, blind)
 		err := restoreTo(t, s, h, folding{blind})
 		if !errors.Is(err, restore.ErrOneName) || !strings.Contains(err.Error(), names[0][:1]) {
-			t.Errorf("restore where case is not told: %v", err)
+			t.Errorf("restore where case does not count: %v", err)
 		}
 		if d := cmp.Diff(before, memfs.Contents(t, blind)); d != "" {
 			t.Errorf("it was changed: %s", d)

@@ -121,7 +121,7 @@ const (
 	// faster: for writes of half a megabyte or more ext4 looks for large pages,
 	// and finding them takes three times as long as filling small ones.
 	pieceSize = 128 << 10
-	// earlySize is after how many bytes the disk is told to begin: the sync at
+	// earlySize is after how many bytes the disk is asked to begin: the sync at
 	// the end then waits for little.
 	earlySize = manifest.ChunkSize
 	// directSize is how much goes past the page cache at once. Less is slower: each piece waits for

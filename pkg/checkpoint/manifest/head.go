@@ -18,7 +18,7 @@ type Head struct {
 	Number     Number            `json:"number"`
 	Generation schema.Generation `json:"generation"` // of the workers that wrote the bytes
 	Manifest   Hash              `json:"manifest"`
-	Step       *int64            `json:"step"`    // null: nothing told it
+	Step       *int64            `json:"step"`    // null: not in the save
 	Samples    *int64            `json:"samples"` // likewise
 	Bytes      int64             `json:"bytes"`
 	// at Commit, of all or of a part; held/ lists the nodes that hold all of it now

@@ -96,7 +96,7 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 		left  map[string]string
 		taken bool
 	}{
-		{"told by a mark", stampOf(1), marked, true},
+		{"with a mark", stampOf(1), marked, true},
 		{"no mark where there was one", stampOf(1), map[string]string{"step-2/model.raw": "2"}, false},
 		{"by an older generation: this node never heard of the newest", stampOf(0), marked, false},
 		{"by that generation of a job that the store had before", other, marked, false},

@@ -108,7 +108,7 @@ func TestScrubMendsEveryDamage(t *testing.T) {
 						t.Errorf("%+v", e)
 					}
 					if len(r.c) > 0 {
-						t.Errorf("told again: %+v", <-r.c)
+						t.Errorf("reported again: %+v", <-r.c)
 					}
 					must(t, reopen(t, c.disks["a"], names(true)).Verify(t.Context(), head.Manifest))
 				})
@@ -137,7 +137,7 @@ func TestScrubWaitsForAHolder(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		if len(r.c) > 0 {
-			t.Errorf("told again: %+v", <-r.c)
+			t.Errorf("reported again: %+v", <-r.c)
 		}
 		must(t, c.peers.Stores["a"].Verify(t.Context(), head.Manifest))
 	})

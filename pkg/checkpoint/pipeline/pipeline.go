@@ -63,7 +63,7 @@ func (l *Pipeline) Close() { l.closing <- false }
 // Finish is Close for when the workers ended: what they left complete is captured first.
 func (l *Pipeline) Finish() { l.closing <- true }
 
-// Observe looks now, before the workers are told to end: what they closed by then is seen to be
+// Observe looks now, before the workers are asked to end: what they closed by then is seen to be
 // closed. It returns after the look, or when ctx ends.
 func (l *Pipeline) Observe(ctx context.Context) {
 	seen := make(chan struct{})

@@ -471,7 +471,7 @@ func TestFileThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// Saves that are written over faster than they can be copied are told, and the first that is not is
+// Saves that are written over faster than they can be copied are reported, and the first that is not is
 // taken.
 func TestWrittenOverWhileCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -496,7 +496,7 @@ func TestWrittenOverWhileCopied(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		if len(r.c) > 0 {
-			t.Errorf("told again: %+v", <-r.c)
+			t.Errorf("reported again: %+v", <-r.c)
 		}
 		dir.Set(nil, 1<<40)
 		next[replicator.Committed](t, r)
@@ -552,7 +552,7 @@ func TestPrepareMends(t *testing.T) {
 
 // A notice brings the next look forward; without one the next tick finds the save.
 func TestNoticeBringsTheLookForward(t *testing.T) {
-	for _, told := range []bool{false, true} {
+	for _, reported := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, "a", "b")
 			r := newReports()
@@ -567,12 +567,12 @@ func TestNoticeBringsTheLookForward(t *testing.T) {
 			synctest.Wait()
 			began := time.Now()
 			renamed(t, c.dirs["a"], "step-5.pt", []byte("saved"))
-			if told {
-				n.told <- struct{}{}
+			if reported {
+				n.reported <- struct{}{}
 			}
 			next[replicator.Committed](t, r)
-			if took := time.Since(began); (took < time.Second) != told || took > 5*time.Second {
-				t.Errorf("told %v: committed after %v", told, took)
+			if took := time.Since(began); (took < time.Second) != reported || took > 5*time.Second {
+				t.Errorf("reported %v: committed after %v", reported, took)
 			}
 			l.Close()
 			next[replicator.Closed](t, r)
@@ -583,7 +583,7 @@ func TestNoticeBringsTheLookForward(t *testing.T) {
 // resting is a watcher whose directory is watched by the kernel, as it seems.
 type resting struct {
 	*capture.Watcher
-	told chan struct{}
+	reported chan struct{}
 }
 
 func (r resting) Pause() time.Duration { return 200 * time.Millisecond }
@@ -593,4 +593,4 @@ func (r resting) Rest() time.Duration {
 	}
 	return 5 * time.Second
 }
-func (r resting) Notice() <-chan struct{} { return r.told }
+func (r resting) Notice() <-chan struct{} { return r.reported }

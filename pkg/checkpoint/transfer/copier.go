@@ -28,7 +28,7 @@ type Copier struct {
 	Store      *chunkstore.Store
 	Peers      Peers
 	Generation schema.Generation       // in which this node acts; reading needs none
-	Report     func(done, total int64) // of the bytes that Replicate and Fetch move; nil: not told
+	Report     func(done, total int64) // of the bytes that Replicate and Fetch move; nil: not reported
 }
 
 // Replicate puts copies of a checkpoint that is held here onto the nodes of

@@ -540,7 +540,7 @@ func TestJudgeNeverDropsAnsweringNode(t *testing.T) {
 			t.Fatal("silence counted while it is void")
 		}
 		if (s.PastWindow || s.PastCutLimit) && s.State != Absent {
-			t.Fatalf("%s, and it is told how long its key is absent", s.State)
+			t.Fatalf("%s, and the verdict says how long its key is absent", s.State)
 		}
 		if again := x.verdict(); again.Find(member("c")).State != s.State {
 			t.Fatal("the same facts, another verdict")

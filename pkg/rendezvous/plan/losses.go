@@ -35,7 +35,7 @@ func (p *planner) lost() []verdict.Member {
 	return lost
 }
 
-// unreported are the members and leavers that are lost and that no event told of yet: the Hold that
+// unreported are the members and leavers that are lost and that no event reports yet: the Hold that
 // did names them. Not more than a Hold can guard; the next one names the others.
 func (p *planner) unreported() []verdict.Member {
 	var out []verdict.Member
@@ -59,7 +59,7 @@ func (p *planner) isNewLoss(m verdict.Member) bool {
 		!slices.ContainsFunc(p.s.Left, func(l membership.Left) bool { return l.Node == m.Node })
 }
 
-// withDelay is m as it is told.
+// withDelay is m as it is reported.
 func (p *planner) withDelay(m verdict.Member) verdict.Member {
 	if !p.m.FirstSign.IsZero() {
 		m.After = p.now.Sub(p.m.FirstSign)

@@ -105,7 +105,8 @@ func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time)
 }
 
 // miss notes the nodes that are no members and are not registered any more. A node that left, that
-// is back as another life or that was told lost is not missed; one that became a member is judged.
+// is back as another life or that was reported lost is not missed; one that became a member is
+// judged.
 func (m *Observed) miss(s *rendezvous.Snapshot, v verdict.View, now time.Time) {
 	if now.Sub(m.observed) > gap {
 		m.others, m.missing = nil, nil

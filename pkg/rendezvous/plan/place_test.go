@@ -25,7 +25,7 @@ func TestPlaces(t *testing.T) {
 	}{
 		"against the order of names": {nil, []membership.Node{node("a", 2), node("b", 1)}, 2,
 			[]string{"b", "a"}},
-		"one is told, one is not": {nil, []membership.Node{node("a", 0), node("b", 1)}, 2,
+		"one is given, one is not": {nil, []membership.Node{node("a", 0), node("b", 1)}, 2,
 			[]string{"b", "a"}},
 		"against the last world": {last, []membership.Node{node("a", 1), node("b", 2)}, 2,
 			[]string{"a", "b"}},

@@ -102,7 +102,7 @@ func (p *planner) resumeFrom(w *rendezvous.World) {
 }
 
 // partWith sorts the members and leavers of p.w that are no members of w: the lost are evicted or
-// dropped and told once, the others leave at the barrier.
+// dropped and reported once, the others leave at the barrier.
 func (p *planner) partWith(w *rendezvous.World, step *Propose) {
 	var old, leavers []membership.Ref
 	var reported map[membership.Incarnation]bool
@@ -125,7 +125,7 @@ func (p *planner) partWith(w *rendezvous.World, step *Propose) {
 		switch room := len(step.Evicted)+len(step.Dropped) < maxDropped; {
 		case room && seen.Registered && (lost || late[o.Node] || seen.State == verdict.Suspect &&
 			reported[o.Incarnation]):
-			// Also a node that was told lost and does not answer: as a leaver it would hold the
+			// Also a node that was reported lost and does not answer: as a leaver it would hold the
 			// barrier up.
 			step.Evicted, lost = append(step.Evicted, *seen), true
 		case room && !seen.Registered:

@@ -20,7 +20,7 @@ func (p *planner) waiting() Step {
 		return Nothing{p.m.PhaseSince.Add(h.Limit(p.s.Job) + p.t.Slack)}
 	}
 	if f := p.s.Failure; f != nil && p.w.Ledger.Closed != p.w.Generation {
-		// it was told just before a member asked all to save
+		// it was reported just before a member asked all to save
 		return p.changeFailed()
 	}
 	b, cause, text := p.books(), h.Cause, h.Text

@@ -13,7 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// saved is a committed checkpoint: its bytes are told by id, its holders by name.
+// saved is a committed checkpoint: its bytes are distinguished by id, its holders by name.
 func saved(n checkpoint.Number, id byte, holders ...string) checkpoint.Head {
 	h := checkpoint.Head{Number: n, Generation: 2, Manifest: checkpoint.Hash{id},
 		Copies: max(1, len(holders))}

@@ -54,14 +54,14 @@ func (x *explainer) progressTime() time.Time {
 	return x.s.Progress.Time
 }
 
-// Progress is stale when a running world has told none for ten times as long as usual, and for half
-// a minute at least.
+// Progress is stale when a running world has reported none for ten times as long as usual, and for
+// half a minute at least.
 const (
 	staleTimes = 10
 	staleLeast = 30 * time.Second
 )
 
-// progress is what the workers told last, and how old it is. In a world that has not told any yet
+// progress is what the workers reported last, and how old it is. In a world without a report yet
 // its age counts from the start of that world.
 func (x *explainer) progress() *Progress {
 	p := x.s.Progress

@@ -60,7 +60,7 @@ func read(entries []store.Entry) (rendezvous.Snapshot, error) {
 	return s, err
 }
 
-// What is wrong with one record of a job is told as such, whichever it is; nothing panics, and
+// What is wrong with one record of a job is reported as such, whichever it is; nothing panics, and
 // nothing else but an unreadable record is the reason.
 func TestEveryKeyWithGarbage(t *testing.T) {
 	entries := healthy()

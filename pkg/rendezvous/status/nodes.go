@@ -28,7 +28,7 @@ type Node struct {
 	Why         *string            `json:"why"`
 	// OtherProgram says that the node runs another program than the one that the job was made with.
 	OtherProgram bool `json:"other_program"`
-	// Warm are the processes that wait to be its next workers; nil: none, or it told none.
+	// Warm are the processes that wait to be its next workers; nil: none, or it reported none.
 	Warm *rendezvous.WarmWorkers `json:"warm"`
 }
 

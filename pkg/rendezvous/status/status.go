@@ -85,17 +85,18 @@ type Untaken struct {
 	Time   Timestamp `json:"time"`
 }
 
-// Progress is what the workers told last.
+// Progress is what the workers reported last.
 type Progress struct {
-	Step             *int64    `json:"step"`
-	Loss             *float64  `json:"loss"`
-	Samples          *int64    `json:"samples"`
-	SamplesPerSecond *float64  `json:"samples_per_second"`
-	Done             *float64  `json:"done"`         // share of the whole training; null: its end is not told
-	LeftSeconds      *float64  `json:"left_seconds"` // until the end, at the rate of now
-	Time             Timestamp `json:"time"`
-	AgeSeconds       float64   `json:"age_seconds"` // of the newest line, when this status was made
-	Stale            bool      `json:"stale"`       // the job runs, and tells none for much longer than usual
+	Step             *int64   `json:"step"`
+	Loss             *float64 `json:"loss"`
+	Samples          *int64   `json:"samples"`
+	SamplesPerSecond *float64 `json:"samples_per_second"`
+	// share of the whole training; null: its end is not known
+	Done        *float64  `json:"done"`
+	LeftSeconds *float64  `json:"left_seconds"` // until the end, at the rate of now
+	Time        Timestamp `json:"time"`
+	AgeSeconds  float64   `json:"age_seconds"` // of the newest line, when this status was made
+	Stale       bool      `json:"stale"`       // the job runs, and tells none for much longer than usual
 }
 
 // Activity is what takes a node longer than a second.

@@ -175,9 +175,9 @@ func resumeStep(w *rendezvous.World) any {
 	return w.Resume.Step
 }
 
-// withProgress adds to f what the world of s told last of its progress: the step, when its first step
-// ended and when the one before that did, when it told the last one, and the usual time in seconds
-// between two of its words; null: not known.
+// withProgress adds to f what the world of s reported last of its progress: the step, when its first
+// step ended and when the one before that did, when it reported the last one, and the usual time in
+// seconds between two reports; null: not known.
 func withProgress(s *rendezvous.Snapshot, f history.Fields) history.Fields {
 	f["last_step"], f["first_step_at"], f["step_before_at"], f["last_told"],
 		f["told_every"] = lastStep(s), nil, nil, nil, nil
@@ -196,7 +196,7 @@ func withProgress(s *rendezvous.Snapshot, f history.Fields) history.Fields {
 	return f
 }
 
-// progressOf is what the world of s told last; nil if it told nothing.
+// progressOf is what the world of s reported last; nil if it reported nothing.
 func progressOf(s *rendezvous.Snapshot) *rendezvous.Progress {
 	if p := s.Progress; p != nil && s.World != nil && p.Generation == s.World.Generation {
 		return p
@@ -204,7 +204,7 @@ func progressOf(s *rendezvous.Snapshot) *rendezvous.Progress {
 	return nil
 }
 
-// lastStep is the last step that the world before told; nil if it told none.
+// lastStep is the last step that the world before reported; nil if it reported none.
 func lastStep(s *rendezvous.Snapshot) (step *int64) {
 	if s.World == nil {
 		return nil

@@ -189,23 +189,23 @@ func TestPausedMember(t *testing.T) {
 	if _, err := other.Txn(ctx, put("/j/last", "1")); err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]int64{}
+	sent := map[string]int64{}
 	for c := range changes {
 		if c.Err != nil {
 			t.Fatal(c.Err)
 		}
 		for _, e := range c.Events {
-			if told[e.Key] != 0 || e.Deleted {
-				t.Fatalf("%s told again, or deleted: %+v", e.Key, e)
+			if sent[e.Key] != 0 || e.Deleted {
+				t.Fatalf("%s sent again, or deleted: %+v", e.Key, e)
 			}
-			told[e.Key] = e.Rev
+			sent[e.Key] = e.Rev
 		}
-		if told["/j/last"] != 0 {
+		if sent["/j/last"] != 0 {
 			break
 		}
 	}
-	if told["/j/sent"] != rev || len(told) != 2 {
-		t.Fatalf("told %v, want /j/sent at %d and /j/last", told, rev)
+	if sent["/j/sent"] != rev || len(sent) != 2 {
+		t.Fatalf("sent %v, want /j/sent at %d and /j/last", sent, rev)
 	}
 
 	// The first sending may arrive now; it changes nothing.
@@ -216,7 +216,7 @@ func TestPausedMember(t *testing.T) {
 	}
 }
 
-// A watch goes on over restarts and other members, told once and in order.
+// A watch goes on over restarts and other members, sent once and in order.
 func TestWatchOverFaults(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
@@ -238,7 +238,7 @@ func TestWatchOverFaults(t *testing.T) {
 			for c := range changes {
 				for _, e := range c.Events {
 					if want := fmt.Sprint(next); string(e.Value) != want {
-						t.Errorf("agent %d was told %s, want %s", a, e.Value, want)
+						t.Errorf("agent %d was sent %s, want %s", a, e.Value, want)
 						return
 					}
 					next++
@@ -299,7 +299,7 @@ func TestSignsOfLifeOfAnyEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c := <-changes; len(c.Events) != 1 || c.Rev != r.Rev+1 {
-		t.Fatalf("told %+v, want the change at %d", c, r.Rev+1)
+		t.Fatalf("sent %+v, want the change at %d", c, r.Rev+1)
 	}
 	if n := streams.Load(); n != 1 {
 		t.Fatalf("the watch was opened %d times", n)

@@ -44,7 +44,7 @@ type watch struct {
 }
 
 // Watch reopens its stream on another endpoint as often as it takes, without
-// a gap or a change told twice. Besides store.ErrCompacted it may end with
+// a gap or a change sent twice. Besides store.ErrCompacted it may end with
 // ErrOtherCluster. While etcd answers, a change or a sign of life comes at
 // least every three seconds.
 func (s *Store) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
@@ -143,7 +143,7 @@ func (w *watch) follow(ctx context.Context, at int) (opened bool, err error) {
 	}
 }
 
-// open asks the member behind conn for every change after the last one that was told. cancel ends
+// open asks the member behind conn for every change after the last one that was sent. cancel ends
 // ctx, and with it a member that does not answer.
 func (w *watch) open(
 	ctx context.Context, cancel func(), conn *grpc.ClientConn, token string,
@@ -204,7 +204,7 @@ func (w *watch) take(ctx context.Context, a *pb.WatchResponse) error {
 	case a.Canceled:
 		return namedIn(a.CancelReason)
 	case len(a.Events) == 0:
-		if !a.Created { // a progress notice: everything up to its revision was told
+		if !a.Created { // a progress notice: everything up to its revision was sent
 			w.last = max(w.last, a.Header.Revision)
 		}
 		w.tell(ctx, store.Change{Rev: w.last})

@@ -113,7 +113,7 @@ func TestCut(t *testing.T) {
 		time.Sleep(ttl)
 		select {
 		case n := <-w:
-			t.Errorf("a cut watch told %+v", n)
+			t.Errorf("a cut watch sent %+v", n)
 		default:
 		}
 		a.Cut(false)
@@ -145,9 +145,9 @@ func TestDeaf(t *testing.T) {
 		time.Sleep(time.Hour)
 		select {
 		case n := <-w:
-			t.Errorf("a deaf watch told %+v", n)
+			t.Errorf("a deaf watch sent %+v", n)
 		case n := <-new:
-			t.Errorf("a new one told %+v", n)
+			t.Errorf("a new one sent %+v", n)
 		default:
 		}
 		a.Deaf(false)
@@ -176,7 +176,7 @@ func TestStop(t *testing.T) {
 		case <-done:
 			t.Fatalf("a stopped process got %+v, %v", res, err)
 		case n := <-w:
-			t.Fatalf("a stopped process was told %+v", n)
+			t.Fatalf("a stopped process was sent %+v", n)
 		default:
 		}
 		a.Continue()
@@ -186,7 +186,7 @@ func TestStop(t *testing.T) {
 		}
 		for _, want := range []string{"early", "late"} {
 			if n := <-w; string(n.Events[0].Value) != want {
-				t.Errorf("told %+v, want %s", n, want)
+				t.Errorf("sent %+v, want %s", n, want)
 			}
 		}
 
@@ -241,7 +241,7 @@ func TestFreezeAndDown(t *testing.T) {
 		time.Sleep(time.Second)
 		select {
 		case n := <-w:
-			t.Errorf("a frozen cluster told %+v", n)
+			t.Errorf("a frozen cluster sent %+v", n)
 		default:
 		}
 		c.Thaw()
@@ -254,14 +254,14 @@ func TestFreezeAndDown(t *testing.T) {
 		if err := a.Renew(t.Context(), l); !errors.Is(err, store.ErrLeaseLost) {
 			t.Errorf("renewal after a freeze: %v", err)
 		}
-		var told []string
-		for len(told) < 3 {
+		var sent []string
+		for len(sent) < 3 {
 			for _, e := range (<-w).Events {
-				told = append(told, fmt.Sprint(e.Key, e.Deleted))
+				sent = append(sent, fmt.Sprint(e.Key, e.Deleted))
 			}
 		}
-		if fmt.Sprint(told) != "[/nodefalse /nodetrue /kfalse]" {
-			t.Errorf("told %v", told)
+		if fmt.Sprint(sent) != "[/nodefalse /nodetrue /kfalse]" {
+			t.Errorf("sent %v", sent)
 		}
 	})
 }
@@ -278,7 +278,7 @@ func TestWipeAndRestore(t *testing.T) {
 
 		c.Wipe()
 		if n := <-w; !errors.Is(n.Err, memory.ErrOtherCluster) {
-			t.Errorf("told %+v, want ErrOtherCluster", n)
+			t.Errorf("sent %+v, want ErrOtherCluster", n)
 		}
 		if _, open := <-w; open {
 			t.Error("the watch goes on")
@@ -305,7 +305,7 @@ func TestWipeAndRestore(t *testing.T) {
 		for n := range w {
 			if len(n.Events) > 0 {
 				if !n.Events[0].Deleted || n.Events[0].Key != "/node" || n.Rev != back.Rev+1 {
-					t.Errorf("told %+v, want the end of a restored lease", n)
+					t.Errorf("sent %+v, want the end of a restored lease", n)
 				}
 				break
 			}

@@ -8,16 +8,16 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Tally counts what stores were asked for and what they told. Any number of
+// Tally counts what stores were asked for and what they sent. Any number of
 // stores may share one.
 type Tally struct {
 	Gets, Txns, Grants, Renews, Revokes, Watches atomic.Int64 // requests
 
 	Writes   atomic.Int64 // puts and deletes of transactions that were applied
 	Entries  atomic.Int64 // entries read
-	Events   atomic.Int64 // events told by watches
+	Events   atomic.Int64 // events sent by watches
 	Sent     atomic.Int64 // bytes of keys and values in transactions
-	Received atomic.Int64 // bytes of keys and values read and told
+	Received atomic.Int64 // bytes of keys and values read and sent
 }
 
 // Requests is the number of requests of all kinds.

@@ -51,15 +51,15 @@ func testExpiry(h *harness) {
 	w := h.watch(h.B, rev+1)
 	renew := time.NewTicker(ttl / 4)
 	defer renew.Stop()
-	for told := false; !told; {
+	for sent := false; !sent; {
 		select {
 		case <-renew.C:
 			if err := h.renew(h.A, kept); err != nil {
 				h.Fatal(err)
 			}
 		case c := <-w.changes:
-			if told = len(c.Events) > 0; told || c.Err != nil {
-				h.equal("told", h.text(c), []string{"-a", "-b"})
+			if sent = len(c.Events) > 0; sent || c.Err != nil {
+				h.equal("sent", h.text(c), []string{"-a", "-b"})
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // rough is a store on a bad line: it drops transactions, or their answers,
-// as it is told.
+// as its fates say.
 type rough struct {
 	store.Store
 	fates []fate // of the next transactions; then all goes well

@@ -29,7 +29,7 @@ func testWatch(h *harness) {
 		f := h.watch(h.A, r)
 		for want := r; want <= rev; want++ {
 			if c := f.next(); c.Rev != want {
-				h.Fatalf("watch from %d told %d, want %d", r, c.Rev, want)
+				h.Fatalf("watch from %d sent %d, want %d", r, c.Rev, want)
 			}
 		}
 		f.stop()
@@ -69,7 +69,7 @@ func testWatchRange(h *harness) {
 }
 
 // While the store answers, a watch is never silent for three seconds, so that
-// silence means something. A sign claims no more than what was told.
+// silence means something. A sign claims no more than what was sent.
 func testSigns(h *harness) {
 	rev := h.put("a=1")
 	w := h.watch(h.A, rev+1)
@@ -91,7 +91,7 @@ func testSigns(h *harness) {
 			break
 		}
 		if c.Rev > rev {
-			h.Fatalf("sign of life at %d before the change was told", c.Rev)
+			h.Fatalf("sign of life at %d before the change was sent", c.Rev)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func testWatchEnd(h *harness) {
 	cancel()
 	for c := range w {
 		if c.Err != nil {
-			h.Fatalf("the end of a context is told as %v", c.Err)
+			h.Fatalf("the end of a context is reported as %v", c.Err)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func testCompacted(h *harness) {
 	for _, from := range []int64{1, rev - 1} {
 		w := h.watch(h.A, from)
 		if c := w.next(); !errors.Is(c.Err, store.ErrCompacted) {
-			h.Fatalf("watch from %d told %v, want ErrCompacted", from, h.text(c))
+			h.Fatalf("watch from %d sent %v, want ErrCompacted", from, h.text(c))
 		}
 		if c, open := <-w.changes; open {
 			h.Fatalf("after ErrCompacted: %+v", c)
@@ -125,7 +125,7 @@ func testCompacted(h *harness) {
 	}
 	ahead := h.watch(h.A, rev+100) // as after the store was set back
 	if c := ahead.next(); !errors.Is(c.Err, store.ErrCompacted) {
-		h.Fatalf("a watch from a revision that is not there told %v, want ErrCompacted", h.text(c))
+		h.Fatalf("a watch from a revision that is not there sent %v, want ErrCompacted", h.text(c))
 	}
 	w := h.watch(h.A, rev)
 	h.equal("from there", [][]string{h.text(w.next()), h.text(w.next())}, [][]string{{"-a"}, {"+a=4"}})

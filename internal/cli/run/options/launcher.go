@@ -96,8 +96,8 @@ func badDevice(s command.Setting, err error) *problem.Error {
 		Cure("ids as nvidia-smi numbers them, each once: --gpus=0,1")
 }
 
-// paddle reports whether flags of Paddle's launcher alone are used: then it is told what Paddle's
-// says.
+// paddle reports whether flags of Paddle's launcher alone are used: then the user gets what that
+// launcher prints.
 func paddle(c *command.Call) bool {
 	return len(givenRoles(c)) > 0 || slices.ContainsFunc([]string{"gpus", "run-mode", "ips"},
 		func(name string) bool { return c.Setting(name).Given })

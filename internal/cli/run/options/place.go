@@ -108,7 +108,7 @@ func own(c *command.Call, ips command.Setting, hosts []string) (string, error) {
 		Because("a node is found by its address").Cure("--host=%s, or another of them", mine[0])
 }
 
-// byRank gives this node the rank that it was told.
+// byRank gives this node the rank that its flags name.
 func byRank(c *command.Call, o *node.Options, rank command.Setting) error {
 	if !rank.Given || strings.HasPrefix(rank.Text, "-") { // Paddle's -1 is: any
 		return nil

@@ -18,7 +18,7 @@ import (
 const ByMap = "a worker has it mapped for writing"
 
 // ForWriting finds those of the wanted files that a process of the workers has open for
-// writing, or mapped and shared, and says how. blind is why that cannot be told: a file
+// writing, or mapped and shared, and says how. blind is why that is not known: a file
 // counts as closed only if every process that could have it open is there and can be looked at.
 func ForWriting(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]string, blind string) {
 	group, blind := workerProcesses(roots)

@@ -38,7 +38,7 @@ func (e ending) step() *int64 {
 	case e.resume != nil && e.head.Number > e.resume.Number:
 		return e.head.Step // it was committed since
 	case e.resume != nil:
-		return e.resume.Step // nothing was told since: none was made
+		return e.resume.Step // no step was reported since: none was made
 	}
 	return nil
 }
