@@ -16,9 +16,7 @@ import (
 // lost job have to report begins anew.
 func TestWipedAgainWhileANewNodeWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "2", 1)
-		nodes := s.trains("a", "b")
-		s.commit()
+		s, nodes := withCheckpoint(t, "2", "a", "b")
 		s.wipe()
 		c := s.start("c")
 		time.Sleep(10 * time.Millisecond)
@@ -48,10 +46,8 @@ func TestWipedAgainWhileANewNodeWaits(t *testing.T) {
 // one node has heard of the first time. That node joins the others in the end.
 func TestWipedAgainAfterOneHeardOfTheRemake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "1:2", 1)
-		nodes := s.trains("a", "b")
+		s, nodes := withCheckpoint(t, "1:2", "a", "b")
 		a, b := nodes[0], nodes[1]
-		s.commit()
 		s.wipe()
 		was := s.last
 		for snap := s.snapshot(); snap.Job == nil; snap = s.snapshot() {

@@ -65,9 +65,8 @@ func TestSetBackStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newWiped(t, "2", 1)
-				b := s.trains("a", "b")[1]
-				s.commit()
+				s, nodes := withCheckpoint(t, "2", "a", "b")
+				b := nodes[1]
 				old := s.etcd.Backup()
 				time.Sleep(30 * time.Second)
 				since(s, b)
@@ -103,10 +102,8 @@ func TestSetBackWhileAllWereDead(t *testing.T) {
 	for name, same := range map[string]bool{"the same store": true, "another store": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newWiped(t, "2", 1)
-				nodes := s.trains("a", "b")
+				s, nodes := withCheckpoint(t, "2", "a", "b")
 				a, b := nodes[0], nodes[1]
-				s.commit()
 				old := s.etcd.Backup()
 				s.replace(b)
 				s.commit()
@@ -130,10 +127,8 @@ func TestSetBackWhileAllWereDead(t *testing.T) {
 // behind.
 func TestSetBackAndOneSawNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "2", 1)
-		nodes := s.trains("a", "b")
+		s, nodes := withCheckpoint(t, "2", "a", "b")
 		a, b := nodes[0], nodes[1]
-		s.commit()
 		time.Sleep(time.Second)
 		old := s.etcd.Backup()
 		zero := s.agent(s.snapshot().World.Members[0])
@@ -155,9 +150,7 @@ func TestSetBackAndOneSawNothing(t *testing.T) {
 // The third one comes first: those claims are no word of nodes that are here.
 func TestSetBackToClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "3", 1)
-		nodes := s.trains("a", "b", "c")
-		s.commit()
+		s, nodes := withCheckpoint(t, "3", "a", "b", "c")
 		last := nodes[2]
 		last.kill()
 		s.wipe()
@@ -192,9 +185,7 @@ func TestSetBackToClaims(t *testing.T) {
 // new node does not take that for the end of the claim.
 func TestSetBackOnceMoreWhileItIsClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "1:3", 1)
-		nodes := s.trains("a", "b")
-		s.commit()
+		s, nodes := withCheckpoint(t, "1:3", "a", "b")
 		old := s.etcd.Backup()
 		s.commit()
 		time.Sleep(time.Second)
@@ -219,9 +210,7 @@ func TestSetBackOnceMoreWhileItIsClaimed(t *testing.T) {
 // written again.
 func TestSetBackToAnOlderClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "2", 1)
-		nodes := s.trains("a", "b")
-		s.commit()
+		s, nodes := withCheckpoint(t, "2", "a", "b")
 		nodes[1].kill()
 		written, again := 0, make(chan struct{}, 1)
 		nodes[0].client.Fates(func(op memory.Op) memory.Fate {
@@ -249,9 +238,7 @@ func TestSetBackToAnOlderClaim(t *testing.T) {
 // World; when all are lost with the store it waits for the nodes that made the job again.
 func TestWipedAndOneKnowsNoWorld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "2:3", 1)
-		s.trains("a", "b")
-		s.commit()
+		s, _ := withCheckpoint(t, "2:3", "a", "b")
 		joined := false
 		c := s.makeAgent("c")
 		c.client.Fates(func(op memory.Op) memory.Fate {
@@ -289,10 +276,8 @@ func TestWipedAndOneKnowsNoWorld(t *testing.T) {
 // it makes it again from what it read then, also where it reaches the store some seconds before them.
 func TestSetBackToClaimsThatACutNodeSaw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "1:2", 1)
-		nodes := s.trains("a", "b")
+		s, nodes := withCheckpoint(t, "1:2", "a", "b")
 		a, b := nodes[0], nodes[1]
-		s.commit()
 		s.wipe()
 		time.Sleep(3 * time.Second)
 		if n := len(s.snapshot().Claims); n != 2 {
@@ -320,9 +305,7 @@ func TestSetBackToClaimsThatACutNodeSaw(t *testing.T) {
 // claims it all the same.
 func TestSetBackAndTheCopyIsOfTheFormerJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "1:3", 1)
-		nodes := s.trains("a", "b", "c")
-		s.commit()
+		s, nodes := withCheckpoint(t, "1:3", "a", "b", "c")
 		zero := s.snapshot().World.Members[0].Node
 		var away *simAgent
 		for _, x := range nodes {
@@ -387,9 +370,7 @@ func TestWipedAndACopyIsOnASpare(t *testing.T) {
 // partner for as long as it takes.
 func TestWipedAndOthersHadGoneOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "2", 1)
-		nodes := s.trains("a", "b")
-		s.commit()
+		s, nodes := withCheckpoint(t, "2", "a", "b")
 		first := nodes[0]
 		first.kill()
 		s.start("c")

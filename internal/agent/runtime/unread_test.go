@@ -13,9 +13,8 @@ import (
 // trainsAlone is a job of one node with two checkpoints, of which the disk reads those that are not
 // failing. Its store is wiped.
 func trainsAlone(t *testing.T, failing ...checkpoint.Number) *wiped {
-	s := newWiped(t, "1", 1)
-	a := s.trains("a")[0]
-	s.commit()
+	s, nodes := withCheckpoint(t, "1", "a")
+	a := nodes[0]
 	s.commit()
 	s.fails(a, failing...)
 	s.wipe()

@@ -140,6 +140,15 @@ func (s *wiped) trains(names ...string) (nodes []*simAgent) {
 	return nodes
 }
 
+// withCheckpoint is a job that trains on nodes and has checkpoint 1.
+func withCheckpoint(t *testing.T, np string, names ...string) (*wiped, []*simAgent) {
+	t.Helper()
+	s := newWiped(t, np, 1)
+	nodes := s.trains(names...)
+	s.commit()
+	return s, nodes
+}
+
 // commit saves on the node of rank 0 and on one more, as far as nodes are there.
 func (s *wiped) commit() {
 	snap := s.snapshot()
@@ -334,9 +343,7 @@ func (s *wiped) end() {
 // makes the job again, from the newest commit and above the generation that it had.
 func TestWipedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "2", 1)
-		s.trains("a", "b")
-		s.commit()
+		s, _ := withCheckpoint(t, "2", "a", "b")
 		s.commit()
 		s.wipe()
 		s.until("it runs again", 30*time.Second, s.running(2, 2))
@@ -352,10 +359,8 @@ func TestWipedStore(t *testing.T) {
 // that comes before the second one waits.
 func TestWipedWhileAllWereDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "2", 1)
-		nodes := s.trains("a", "b")
+		s, nodes := withCheckpoint(t, "2", "a", "b")
 		a, b := nodes[0], nodes[1]
-		s.commit()
 		a.kill()
 		b.kill()
 		s.wipe()
@@ -376,10 +381,8 @@ func TestWipedWhileAllWereDead(t *testing.T) {
 // not limit that wait.
 func TestWipedForLongerThanTheConnectTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "2", 1)
-		nodes := s.trains("a", "b")
+		s, nodes := withCheckpoint(t, "2", "a", "b")
 		a, b := nodes[0], nodes[1]
-		s.commit()
 		a.kill()
 		b.kill()
 		s.wipe()
@@ -431,9 +434,8 @@ func TestWipedAndLostIsReported(t *testing.T) {
 // on.
 func TestWipedAndOneIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "2:3", 1)
-		c := s.trains("a", "b", "c")[2]
-		s.commit()
+		s, nodes := withCheckpoint(t, "2:3", "a", "b", "c")
+		c := nodes[2]
 		c.kill()
 		s.wipe()
 		began := time.Now()
@@ -448,9 +450,8 @@ func TestWipedAndOneIsMissing(t *testing.T) {
 // A checkpoint that only a missing node has is waited for without a limit.
 func TestWipedAndTheHolderIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "1", 1)
-		a := s.trains("a")[0]
-		s.commit()
+		s, nodes := withCheckpoint(t, "1", "a")
+		a := nodes[0]
 		s.start("b") // a spare, without a copy
 		s.until("b is here", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 2 })
 		time.Sleep(time.Second)
@@ -548,9 +549,8 @@ func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
 // A job that was removed is not made again by a node that was away.
 func TestRemovedIsNotClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "1", 1)
-		a := s.trains("a")[0]
-		s.commit()
+		s, nodes := withCheckpoint(t, "1", "a")
+		a := nodes[0]
 		a.kill()
 		s.remove()
 		s.start("a")

@@ -52,6 +52,22 @@ func (c *cluster) line(t *testing.T, k *replicator.Replicator, stamp manifest.St
 	return start(long(t), k, watcher, nil)
 }
 
+// capturing are nodes of which a captures saves of generation 1 while its workers live: what a reports,
+// its replicator and its pipeline.
+func capturing(t *testing.T, nodes ...string) (*cluster, reports, *replicator.Replicator, *Pipeline) {
+	t.Helper()
+	c, r := newCluster(t, nodes...), newReports()
+	k := c.replicator("a", c.etcd.Client("a"), r.add)
+	return c, r, k, c.line(t, k, stampOf(1), alive, nil)
+}
+
+// closes closes the pipeline, whose end is the next report.
+func closes(t *testing.T, l *Pipeline, r reports) {
+	t.Helper()
+	l.Close()
+	next[replicator.Closed](t, r)
+}
+
 // renamed saves a file the way that careful programs do.
 func renamed(t testing.TB, dir *memfs.FS, name string, data []byte) {
 	t.Helper()
@@ -62,10 +78,7 @@ func renamed(t testing.TB, dir *memfs.FS, name string, data []byte) {
 
 func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, "a", "b", "c")
-		r := newReports()
-		k := c.replicator("a", c.etcd.Client("a"), r.add)
-		l := c.line(t, k, stampOf(1), alive, nil)
+		c, r, _, l := capturing(t, "a", "b", "c")
 		must(t, c.dirs["a"].Mkdir("step-120.tmp", 0o755))
 		memfs.WriteFile(t, c.dirs["a"], "step-120.tmp/model.pt",
 			checkpointtest.Zip(t, map[string]string{"w": "weights"}), 0o644)
@@ -106,10 +119,7 @@ func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
 // A worker of an older generation, or its agent, commits nothing however late.
 func TestFencedLineEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, "a", "b")
-		r := newReports()
-		k := c.replicator("a", c.etcd.Client("a"), r.add)
-		c.line(t, k, stampOf(1), alive, nil)
+		c, r, k, _ := capturing(t, "a", "b")
 		c.propose(t, 2)
 		renamed(t, c.dirs["a"], "step-5.pt", []byte("late"))
 		if e := next[replicator.Refused](t, r); e.Reason != "fenced" || e.Generation != 1 || *e.Step != 5 {
@@ -127,10 +137,7 @@ func TestFencedLineEnds(t *testing.T) {
 
 func TestAloneCommitsOneCopyAndSpreadsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, "a")
-		r := newReports()
-		k := c.replicator("a", c.etcd.Client("a"), r.add)
-		l := c.line(t, k, stampOf(1), alive, nil)
+		c, r, k, l := capturing(t, "a")
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
 		h := next[replicator.Committed](t, r).Head
 		if h.Copies != 1 {
@@ -145,8 +152,7 @@ func TestAloneCommitsOneCopyAndSpreadsLater(t *testing.T) {
 		must(t, c.peers.Stores["b"].Raise(3))
 		must(t, k.Spread(t.Context(), h.Generation, h.Manifest, 1))
 		must(t, reopen(t, c.disks["b"], names(false)).Verify(t.Context(), h.Manifest))
-		l.Close()
-		next[replicator.Closed](t, r)
+		closes(t, l, r)
 	})
 }
 
@@ -174,8 +180,7 @@ func TestOtherTargets(t *testing.T) {
 		if h := next[replicator.Committed](t, r).Head; h.Number != 2 || h.Copies != 1 {
 			t.Errorf("head: %+v", h)
 		}
-		l.Close()
-		next[replicator.Closed](t, r)
+		closes(t, l, r)
 	})
 }
 
@@ -183,10 +188,7 @@ func TestOtherTargets(t *testing.T) {
 // counts on it.
 func TestCopyForANodeThatIsNotRegistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, "a", "b")
-		r := newReports()
-		k := c.replicator("a", c.etcd.Client("a"), r.add)
-		l := c.line(t, k, stampOf(1), alive, nil)
+		c, r, k, l := capturing(t, "a", "b")
 		c.gone(t, "b")
 		k.Nodes(c.nodes)
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
@@ -196,8 +198,7 @@ func TestCopyForANodeThatIsNotRegistered(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		must(t, reopen(t, c.disks["b"], names(false)).Verify(t.Context(), h.Manifest))
-		l.Close()
-		next[replicator.Closed](t, r)
+		closes(t, l, r)
 	})
 }
 
@@ -220,8 +221,7 @@ func TestFrozenTarget(t *testing.T) {
 		if h := next[replicator.Committed](t, r).Head; !h.HeldBy("c") || time.Since(evicted) > time.Second {
 			t.Errorf("holders %v after %v", h.Holders, time.Since(evicted))
 		}
-		l.Close()
-		next[replicator.Closed](t, r)
+		closes(t, l, r)
 	})
 }
 
@@ -246,8 +246,7 @@ func TestHolderGoneBeforeCommit(t *testing.T) {
 		if h := next[replicator.Committed](t, r).Head; h.HeldBy("b") || !h.HeldBy("c") {
 			t.Errorf("holders: %v", h.Holders)
 		}
-		l.Close()
-		next[replicator.Closed](t, r)
+		closes(t, l, r)
 	})
 }
 
@@ -263,8 +262,7 @@ func TestHolderRegisteredAgain(t *testing.T) {
 		if h := next[replicator.Committed](t, r).Head; !h.HeldBy("b") || h.Copies != 2 {
 			t.Errorf("head: %+v", h)
 		}
-		l.Close()
-		next[replicator.Closed](t, r)
+		closes(t, l, r)
 	})
 }
 
@@ -339,8 +337,7 @@ func TestKeepsTheNewest(t *testing.T) {
 		if want := []membership.Ref{c.nodes[0].Ref, c.nodes[1].Ref}; err != nil || !slices.Equal(from, want) {
 			t.Errorf("held/: %v, %v", from, err)
 		}
-		l.Close()
-		next[replicator.Closed](t, r)
+		closes(t, l, r)
 	})
 }
 
@@ -378,10 +375,7 @@ func TestLastSave(t *testing.T) {
 
 func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, "a", "b")
-		r := newReports()
-		k := c.replicator("a", c.etcd.Client("a"), r.add)
-		l := c.line(t, k, stampOf(1), alive, nil)
+		c, r, _, l := capturing(t, "a", "b")
 		c.disks["a"].Set(nil, 10)
 		renamed(t, c.dirs["a"], "model.pt", []byte("too large"))
 		if e := next[replicator.Refused](t, r); e.Reason != "no-space" {
@@ -402,8 +396,7 @@ func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
 			t.Errorf("refused: %+v", e)
 		}
 		c.disks["a"].Set(nil, 1<<40)
-		l.Close()
-		next[replicator.Closed](t, r)
+		closes(t, l, r)
 	})
 }
 
@@ -411,10 +404,7 @@ func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
 // and the first save that it takes again is committed.
 func TestDiskThatRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, "a", "b")
-		r := newReports()
-		k := c.replicator("a", c.etcd.Client("a"), r.add)
-		l := c.line(t, k, stampOf(1), alive, nil)
+		c, r, _, l := capturing(t, "a", "b")
 		renamed(t, c.dirs["a"], "model.pt", []byte("before"))
 		next[replicator.Committed](t, r)
 		c.disks["a"].Set(func(op, name string) error {
@@ -433,8 +423,7 @@ func TestDiskThatRefuses(t *testing.T) {
 		c.disks["a"].Set(nil, 1<<40)
 		renamed(t, c.dirs["a"], "model.pt", []byte("taken"))
 		next[replicator.Committed](t, r)
-		l.Close()
-		next[replicator.Closed](t, r)
+		closes(t, l, r)
 	})
 }
 
@@ -442,10 +431,7 @@ func TestDiskThatRefuses(t *testing.T) {
 // long as it is so.
 func TestFileThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, "a", "b")
-		r := newReports()
-		k := c.replicator("a", c.etcd.Client("a"), r.add)
-		l := c.line(t, k, stampOf(1), alive, nil)
+		c, r, _, l := capturing(t, "a", "b")
 		renamed(t, c.dirs["a"], "model.pt", []byte("before"))
 		next[replicator.Committed](t, r)
 		c.dirs["a"].Set(func(op, name string) error {
@@ -466,8 +452,7 @@ func TestFileThatCannotBeRead(t *testing.T) {
 		}
 		c.dirs["a"].Set(nil, 1<<40)
 		next[replicator.Committed](t, r)
-		l.Close()
-		next[replicator.Closed](t, r)
+		closes(t, l, r)
 	})
 }
 
@@ -475,10 +460,7 @@ func TestFileThatCannotBeRead(t *testing.T) {
 // taken.
 func TestWrittenOverWhileCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, "a")
-		r := newReports()
-		k := c.replicator("a", c.etcd.Client("a"), r.add)
-		l := c.line(t, k, stampOf(1), alive, nil)
+		c, r, _, l := capturing(t, "a")
 		dir, n := c.dirs["a"], 0
 		dir.Machine.Hook = func(op, name string) error {
 			if _, _, file, _ := dir.Find("", "model.raw"); op == "read" && name == "model.raw" &&
@@ -500,8 +482,7 @@ func TestWrittenOverWhileCopied(t *testing.T) {
 		}
 		dir.Set(nil, 1<<40)
 		next[replicator.Committed](t, r)
-		l.Close()
-		next[replicator.Closed](t, r)
+		closes(t, l, r)
 	})
 }
 
@@ -574,8 +555,7 @@ func TestNoticeBringsTheLookForward(t *testing.T) {
 			if took := time.Since(began); (took < time.Second) != reported || took > 5*time.Second {
 				t.Errorf("reported %v: committed after %v", reported, took)
 			}
-			l.Close()
-			next[replicator.Closed](t, r)
+			closes(t, l, r)
 		})
 	}
 }
