@@ -69,6 +69,21 @@ var processPlants = []plant{
 		`chunkstore.ErrDamaged) && !try.again {
 			continue // its manifest`, `chunkstore.ErrDamaged) && try.again {
 			continue // its manifest`, pipeline, "TestPrepareMendsEveryDamage"},
+	{"what is left of a checkpoint that lacks a chunk is removed", chunkstore + "/damaged.go",
+		`s.chunk(c).refs++`, `s.chunk(c)`, pipeline, "TestHoldersLoseDifferentBytes"},
+	{"chunks are removed while the manifest that names them is damaged", chunkstore + "/retain.go",
+		`keep := s.unknownChunks()`, `keep := false`, pipeline, "TestHoldersLoseDifferentBytes"},
+	{"a checkpoint whose manifest is gone is forgotten", chunkstore + "/store.go",
+		`	s.addLost()
+`, ``, pipeline, "TestHoldersLoseDifferentBytes"},
+	{"chunks that were gone at the start are fetched when a generation needs them", replicator + "/scrub.go",
+		`s.mend(ctx, k, "chunks of it are gone")`, ``, pipeline, "TestScrubMendsWhatWasGoneAtTheStart"},
+	{"what is left of a damaged checkpoint stays for ever", chunkstore + "/retain.go",
+		`errors.Join(s.retainPartial(k), s.retainDamaged(k))`, `s.retainPartial(k)`, pipeline,
+		"TestScrubMendsWhatWasGoneAtTheStart"},
+	{"a damaged manifest of parts is not fetched", replicator + "/scrub.go",
+		`if !s.r.Store.HasManifest(hash) {`, `if !s.r.Store.Has(hash) {`, pipeline,
+		"TestScrubMendsTheManifestOfParts"},
 	{"a damaged manifest is not written anew", chunkstore + "/store.go",
 		`if _, err := s.RawManifest(e.hash); err == nil {`,
 		`if _, err := s.RawManifest(e.hash); err == nil || held {`,

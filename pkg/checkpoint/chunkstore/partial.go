@@ -51,6 +51,9 @@ func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 	if err := s.disk.WriteFile(layout.Partial, h.String(), x.Manifest); err != nil {
 		return fmt.Errorf("keep the manifest: %w", err)
 	}
+	if s.damaged[h].dir == layout.Partial {
+		s.dropDamaged(h)
+	}
 	s.partial[h] = manifest.Partial{At: m.Position(), Parts: m.Parts}
 	s.tell()
 	return nil
@@ -59,19 +62,29 @@ func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 // loadPartial loads the parts that HoldParts kept. Damaged ones are fetched from another holder.
 func (s *Store) loadPartial() error {
 	return s.eachManifest(layout.Partial, func(h manifest.Hash, m *manifest.Manifest) {
+		if m == nil {
+			s.addDamaged(h, damage{dir: layout.Partial})
+			return
+		}
 		s.partial[h] = manifest.Partial{At: m.Position(), Parts: m.Parts}
 	})
 }
 
-// HasManifest reports whether the manifest of a checkpoint is on this disk, with all of it or with
-// parts.
+// HasManifest reports whether the manifest of a checkpoint is on this disk, with all of it, with
+// parts, or damaged.
 func (s *Store) HasManifest(h manifest.Hash) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.knows(h)
+	return s.hasManifest(h)
 }
 
-// knows is HasManifest; mu is held.
+// hasManifest is HasManifest; mu is held.
+func (s *Store) hasManifest(h manifest.Hash) bool {
+	_, damaged := s.damaged[h]
+	return damaged || s.knows(h)
+}
+
+// knows reports whether all or parts of a checkpoint are on this disk; mu is held.
 func (s *Store) knows(h manifest.Hash) bool {
 	_, whole := s.held[h]
 	_, parts := s.partial[h]

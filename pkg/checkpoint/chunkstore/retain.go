@@ -33,7 +33,7 @@ func (s *Store) Retain(seen schema.Generation, committed []manifest.Head, pinned
 	if err := s.NoteCommitted(committed); err != nil {
 		return err
 	}
-	if err := s.retainPartial(k); err != nil {
+	if err := errors.Join(s.retainPartial(k), s.retainDamaged(k)); err != nil {
 		return err
 	}
 	for _, h := range drop {
@@ -81,12 +81,14 @@ func (s *Store) remove(h manifest.Hash) error {
 	return nil
 }
 
-// sweep removes the chunks that nothing needs.
+// sweep removes the chunks that nothing needs. It removes none while a manifest is damaged that is
+// needed: which chunks it has is not known before another node sends it.
 func (s *Store) sweep() error {
 	var loose []manifest.Hash
 	s.mu.Lock()
+	keep := s.unknownChunks()
 	for h, c := range s.chunks {
-		if c.refs == 0 {
+		if c.refs == 0 && !keep {
 			loose = append(loose, h)
 		}
 	}
@@ -124,7 +126,7 @@ func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	defer s.mu.Unlock()
 	var keep []manifest.Head
 	for _, c := range committed {
-		if s.knows(c.Manifest) {
+		if s.hasManifest(c.Manifest) {
 			keep = append(keep, c)
 		}
 	}

@@ -44,6 +44,7 @@ type Store struct {
 	renamed    bool                         // there are names of chunks that a crash could take
 	held       map[manifest.Hash]manifest.Position
 	partial    map[manifest.Hash]manifest.Partial // checkpoints of which only parts may be held
+	damaged    map[manifest.Hash]damage           // not held, since Open
 	offers     map[manifest.Hash]*offer
 	drafts     map[manifest.Position]*offer        // chunks of saves whose manifest is still to come
 	known      map[dirfs.FileState]manifest.Chunks // what the files of the newest Put consist of
@@ -74,6 +75,7 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 		renamed:  true, // a process that died may have left names unsynced
 		held:     map[manifest.Hash]manifest.Position{},
 		partial:  map[manifest.Hash]manifest.Partial{},
+		damaged:  map[manifest.Hash]damage{},
 		offers:   map[manifest.Hash]*offer{},
 		drafts:   map[manifest.Position]*offer{},
 		known:    map[dirfs.FileState]manifest.Chunks{},
@@ -128,11 +130,13 @@ func (s *Store) loadChunks() error {
 }
 
 // loadManifests loads the whole checkpoints. A damaged one, or one that lacks a chunk, does not
-// count as held: it is fetched again.
+// count as held: what is damaged is fetched again.
 func (s *Store) loadManifests() error {
 	err := s.eachManifest(layout.Manifests, func(h manifest.Hash, m *manifest.Manifest) {
-		if s.whole(m) {
+		if m != nil && s.whole(m) {
 			s.add(h, m)
+		} else {
+			s.addDamaged(h, damage{layout.Manifests, m})
 		}
 	})
 	if err != nil {
@@ -142,10 +146,11 @@ func (s *Store) loadManifests() error {
 		return err
 	}
 	s.heads, err = layout.ReadHeads(s.disk)
+	s.addLost()
 	return err
 }
 
-// eachManifest calls take for each manifest of a directory that is not damaged.
+// eachManifest calls take for each manifest of a directory; nil: its file is damaged.
 func (s *Store) eachManifest(dir string, take func(manifest.Hash, *manifest.Manifest)) error {
 	list, err := s.disk.FS.ReadDir(dir)
 	if err != nil {
@@ -158,7 +163,7 @@ func (s *Store) eachManifest(dir string, take func(manifest.Hash, *manifest.Mani
 		}
 		m, err := s.readManifest(h)
 		if errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBadManifest) {
-			continue
+			m, err = nil, nil
 		}
 		if err != nil {
 			return err
@@ -321,6 +326,7 @@ func (s *Store) publish(ctx context.Context, g schema.Generation, e encoded) err
 	if held { // its file had gone bad
 		return nil
 	}
+	s.dropDamaged(e.hash)
 	s.add(e.hash, e.manifest)
 	s.tell()
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -54,8 +55,15 @@ func (s *scrubber) pass(ctx context.Context, within time.Duration) {
 	var order []manifest.Hash
 	of := map[manifest.Hash][]kept{}
 	for _, k := range all {
-		if k.manifest == nil {
+		switch {
+		case k.manifest == nil:
 			s.mend(ctx, k, "its manifest")
+			continue
+		case s.r.Store.Has(k.hash):
+		case s.r.Store.HasParts(k.hash):
+			continue // the parts are listed too
+		default:
+			s.mend(ctx, k, "chunks of it are gone")
 			continue
 		}
 		for c := range k.manifest.DistinctChunks() {
@@ -108,13 +116,32 @@ func (s *scrubber) kept(ctx context.Context) (all []kept, err error) {
 			hashes = append(hashes, p.Manifest)
 		}
 		for _, hash := range hashes {
-			m, err := s.r.Store.Manifest(hash)
-			if err == nil || errors.Is(err, chunkstore.ErrDamaged) {
+			if !s.r.Store.HasManifest(hash) {
+				continue
+			}
+			m, err := s.manifest(hash)
+			if err == nil {
 				all = append(all, kept{h, hash, m})
 			}
 		}
 	}
 	return all, err
+}
+
+// manifest reads a manifest; nil: its file is damaged. One that cannot be read for another reason is
+// read the next time.
+func (s *scrubber) manifest(h manifest.Hash) (*manifest.Manifest, error) {
+	raw, err := s.r.Store.RawManifest(h)
+	var m *manifest.Manifest
+	if err == nil {
+		m, err = manifest.Decode(raw)
+	}
+	for _, damaged := range []error{chunkstore.ErrDamaged, manifest.ErrBadManifest, fs.ErrNotExist} {
+		if errors.Is(err, damaged) {
+			return nil, nil
+		}
+	}
+	return m, err
 }
 
 // at says which bytes of the checkpoint a chunk has.
@@ -131,7 +158,7 @@ func (k kept) at(c manifest.Hash) string {
 func (s *scrubber) mend(ctx context.Context, k kept, where string) {
 	known := slices.ContainsFunc(s.bad, k.same)
 	s.bad = slices.DeleteFunc(s.bad, k.same)
-	if !s.r.Store.Has(k.hash) {
+	if !s.r.Store.HasManifest(k.hash) {
 		return
 	}
 	err := s.r.refetch(ctx, k)
@@ -154,7 +181,7 @@ func (k kept) same(o kept) bool { return k.hash == o.hash }
 // refetch brings what is damaged of a checkpoint, or of a part, from other nodes.
 func (r *Replicator) refetch(ctx context.Context, k kept) error {
 	g := max(k.head.Generation, r.Store.Generation())
-	if k.hash == k.head.Manifest {
+	if k.hash == k.head.Manifest && !r.Store.HasParts(k.hash) {
 		return r.fetch(ctx, fetched{g, k.head.Number, k.hash, nil})
 	}
 	holders, err := r.partsOf(ctx, k.head)
@@ -163,10 +190,17 @@ func (r *Replicator) refetch(ctx context.Context, k kept) error {
 	}
 	var from []membership.Ref
 	for _, p := range holders {
-		if p.Part == k.hash {
-			from = p.Nodes
+		if p.Part == k.hash || k.hash == k.head.Manifest {
+			from = append(from, p.Nodes...)
 		}
 	}
 	c := transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: g}
-	return c.Fetch(ctx, k.hash, from)
+	if k.hash != k.head.Manifest {
+		return c.Fetch(ctx, k.hash, from)
+	}
+	raw, err := c.Manifest(ctx, k.hash, from)
+	if err != nil {
+		return err
+	}
+	return r.Store.HoldParts(ctx, chunkstore.Partial{Generation: g, Manifest: raw})
 }

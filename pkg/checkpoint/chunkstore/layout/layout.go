@@ -56,10 +56,18 @@ func ChunkPath(h manifest.Hash) string { return path.Join(Chunks, h.String()) }
 // ReadManifest reads the bytes of a manifest, also of a checkpoint of which only parts are there:
 // fs.ErrNotExist, ErrDamaged.
 func ReadManifest(disk *dirfs.Disk, h manifest.Hash) ([]byte, error) {
-	b, err := disk.ReadFile(path.Join(Manifests, h.String()), manifest.MaxSize)
-	if errors.Is(err, fs.ErrNotExist) {
-		b, err = disk.ReadFile(path.Join(Partial, h.String()), manifest.MaxSize)
+	b, err := readManifest(disk, Manifests, h)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDamaged) {
+		if parts, err := readManifest(disk, Partial, h); !errors.Is(err, fs.ErrNotExist) {
+			return parts, err
+		}
 	}
+	return b, err
+}
+
+// readManifest is ReadManifest in one directory.
+func readManifest(disk *dirfs.Disk, dir string, h manifest.Hash) ([]byte, error) {
+	b, err := disk.ReadFile(path.Join(dir, h.String()), manifest.MaxSize)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, err
