@@ -254,6 +254,7 @@ var may = map[string][]string{
 	"pkg/store/memory":    {"pkg/store"},
 	"internal/etcdtest":   {"internal/coordinator"},
 	"integration/wait":    {},
+	"integration/cluster": {},
 }
 
 // only says which packages alone may import a foreign package directly, and why.
@@ -271,13 +272,13 @@ var only = []struct{ pkg, why, who string }{
 	{"github.com/prometheus/", "agents export no metrics: elasticd does, from the keys",
 		"internal/coordinator internal/coordinator/jobs cmd/elasticd"},
 	{"testing", "a package for tests is for tests",
-		"pkg/store/storetest internal/etcdtest integration/wait pkg/checkpoint/dirfs/memfs " +
-			"pkg/checkpoint/checkpointtest"},
+		"pkg/store/storetest internal/etcdtest integration/wait integration/cluster " +
+			"pkg/checkpoint/dirfs/memfs pkg/checkpoint/checkpointtest"},
 }
 
 // forTests are packages that no program links.
 var forTests = []string{"pkg/store/storetest", "pkg/store/memory", "internal/etcdtest",
-	"pkg/checkpoint/dirfs/memfs", "pkg/checkpoint/checkpointtest", "integration/wait"}
+	"pkg/checkpoint/dirfs/memfs", "pkg/checkpoint/checkpointtest", "integration/wait", "integration/cluster"}
 
 // goPackage is what `go list` says of one.
 type goPackage struct {

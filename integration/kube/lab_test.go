@@ -10,9 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/elasticd/elastic/integration/cluster"
 )
 
 // lab is a running cluster of three nodes.
@@ -36,24 +37,13 @@ func open(t *testing.T) *lab {
 	if err := os.CopyFS(filepath.Join(l.dir, "images"), os.DirFS(os.Getenv("KUBE_IMAGES"))); err != nil {
 		t.Fatal(err)
 	}
-	cluster := exec.Command("./cluster.sh", bin, l.dir)
-	cluster.Stdout, cluster.Stderr = os.Stderr, os.Stderr
-	cluster.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := cluster.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cluster.Wait() // the test ends it by a signal
-	}()
-	t.Cleanup(func() {
+	script := exec.Command("./cluster.sh", bin, l.dir)
+	script.Stdout, script.Stderr = os.Stderr, os.Stderr
+	cluster.Start(t, script, func() {
 		l.t = t
 		l.keepLogs()
 		_ = l.kubectl("delete", "statefulset,deployment,job", "--all", "--wait", "--timeout=60s")
 		_ = l.kubectl("delete", "pods", "--all", "--wait", "--timeout=60s")
-		_ = cluster.Process.Signal(syscall.SIGTERM)
-		<-ended
 	})
 	l.until(5*time.Minute, "the cluster is up", func() bool {
 		_, err := os.Stat(filepath.Join(l.dir, "ready"))

@@ -12,9 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/elasticd/elastic/integration/cluster"
 )
 
 // lab is a Slurm and a working directory of one user.
@@ -35,26 +36,15 @@ func open(t *testing.T) *lab {
 	if err := os.MkdirAll(l.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cluster := exec.Command("./cluster.sh", filepath.Join(base, "lab"))
-	cluster.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	script := exec.Command("./cluster.sh", filepath.Join(base, "lab"))
 	log, err := os.Create(filepath.Join(base, "cluster.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	cluster.Stdout, cluster.Stderr = log, log
-	if err := cluster.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cluster.Wait() // the cleanup ends it by a signal
-	}()
-	t.Cleanup(func() {
+	script.Stdout, script.Stderr = log, log
+	cluster.Start(t, script, func() {
 		_ = l.command("scancel", "--me", "--full").Run() // none may be left
-		_ = cluster.Process.Signal(syscall.SIGTERM)
-		<-ended
 	})
 	l.until(90*time.Second, "Slurm is up", func() bool {
 		_, err := os.Stat(filepath.Join(base, "lab", "ready"))

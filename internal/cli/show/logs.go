@@ -2,13 +2,11 @@ package show
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
@@ -130,92 +128,6 @@ func (r *reading) settle() error {
 	return nil
 }
 
-// source is the logs of one node.
-type source struct {
-	key  string // one life of a node
-	node string
-	read func(context.Context, logs.Query, func(logs.Line) error) error
-}
-
-// sources are the nodes of this machine, whose logs are files, and the others that are registered.
-func (r *reading) sources() (all []source, err error) {
-	kept, err := target.Kept(r.Call, r.snap.Job.Name, r.snap.Job.UID)
-	if err != nil {
-		return nil, err
-	}
-	here := map[string]bool{}
-	for _, k := range kept {
-		dir, err := node.LogsOf(k)
-		if err != nil || dir == "" {
-			continue
-		}
-		here[k.Node] = true
-		all = append(all, source{"here/" + k.Node, k.Node,
-			func(ctx context.Context, q logs.Query, emit func(logs.Line) error) error {
-				return logs.Read(ctx, dir, q, func(l logs.Line) error {
-					if l.Node != k.Node { // the directory was another node's before
-						return nil
-					}
-					return emit(l)
-				})
-			}})
-	}
-	all = slices.DeleteFunc(all, func(s source) bool { return !r.asks(s.node) })
-	for _, n := range r.snap.Nodes {
-		if here[n.Node] || !r.asks(n.Node) {
-			continue
-		}
-		all = append(all, source{string(n.Incarnation), n.Node, func(ctx context.Context, q logs.Query,
-			emit func(logs.Line) error) error {
-			return logs.Fetch(ctx, r.to(n.Ref), q, emit)
-		}})
-	}
-	return all, nil
-}
-
-// asks reports whether the logs of a node were asked for.
-func (r *reading) asks(node string) bool {
-	only := r.Setting("node")
-	return !only.Given || only.Text == node
-}
-
-// unknown refuses a node that the job never had.
-func (r *reading) unknown() error {
-	only := r.Setting("node")
-	if !only.Given {
-		return nil
-	}
-	var names []string
-	for _, n := range status.Explain(r.snap, r.Out.Now()).Nodes {
-		if n.Node == only.Text {
-			return nil
-		}
-		names = append(names, n.Node)
-	}
-	e := problem.New(problem.Usage, "%s: job %s has no such node", only, r.snap.Job.Name)
-	if len(names) > 0 {
-		e = e.Because("its nodes are %s", phrase.List(names))
-	}
-	return e.Cure("elastic nodes %s", r.snap.Job.Name)
-}
-
-// missing names the members of the newest world whose logs cannot be read from here.
-func (r *reading) missing(all []source) (names []string) {
-	if r.snap.World == nil {
-		return nil
-	}
-	for _, m := range r.snap.World.Members {
-		if r.asks(m.Node) && !slices.ContainsFunc(all, func(s source) bool { return s.node == m.Node }) {
-			names = append(names, m.Node)
-		}
-	}
-	return names
-}
-
-func (r *reading) unread(node string, err error) {
-	r.Out.Say("the logs of node %s cannot be read: %v; they are on its disk", node, err)
-}
-
 // once prints what there is.
 func (r *reading) once(ctx context.Context) error {
 	all, err := r.sources()
@@ -317,81 +229,4 @@ func (r *reading) printLine(f logs.Folded) error {
 		return r.Out.Line("[rank%d]: %s", f.Ranks[0], f.Text)
 	}
 	return r.Out.Line("[ranks %s]: %s", logs.Spans(f.Ranks), f.Text)
-}
-
-// together is how long lines are gathered before they are folded and shown.
-const together = 250 * time.Millisecond
-
-// following prints what comes until the job ends. A node that comes later is read from when it is
-// there.
-func (r *reading) following(ctx context.Context, s *target.Server) error {
-	r.Out.Say("following job %s until it ends", r.snap.Job.Name)
-	ctx, cancel := context.WithCancel(ctx)
-	var readers sync.WaitGroup
-	lines := make(chan logs.Line, 256)
-	over := make(chan error, 1)
-	known := map[string]bool{}
-	go func() {
-		err := target.Followed{Call: r.Call, Server: s, Seen: r.snap}.Follow(ctx,
-			func(snap *rendezvous.Snapshot) (bool, error) {
-				r.snap = snap
-				return target.Ended(snap), r.readNew(ctx, &readers, known, lines)
-			})
-		if err == nil {
-			_ = target.Pause(ctx, 4*together) // what was written last is on its way
-		}
-		cancel()
-		readers.Wait()
-		over <- err
-	}()
-	tick := time.NewTicker(together)
-	defer tick.Stop()
-	var batch []logs.Line
-	for {
-		select {
-		case l := <-lines:
-			batch = append(batch, l)
-			continue
-		case <-tick.C:
-			if err := r.print(batch); err != nil {
-				cancel()
-				<-over
-				return err
-			}
-			batch = batch[:0]
-		case err := <-over:
-			return errors.Join(r.print(batch), err)
-		}
-	}
-}
-
-// readNew begins to read the nodes that are not read yet.
-func (r *reading) readNew(ctx context.Context, readers *sync.WaitGroup, known map[string]bool,
-	lines chan<- logs.Line) error {
-	all, err := r.sources()
-	if err != nil {
-		return err
-	}
-	query := r.query
-	query.Follow = true
-	for _, s := range all {
-		if known[s.key] {
-			continue
-		}
-		known[s.key] = true
-		readers.Go(func() {
-			err := s.read(ctx, query, func(l logs.Line) error {
-				select {
-				case lines <- l:
-					return nil
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
-			})
-			if err != nil && ctx.Err() == nil && !errors.Is(err, logs.ErrCut) {
-				r.unread(s.node, err)
-			}
-		})
-	}
-	return nil
 }

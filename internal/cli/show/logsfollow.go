@@ -1,0 +1,89 @@
+package show
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/logs"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// together is how long lines are gathered before they are folded and shown.
+const together = 250 * time.Millisecond
+
+// following prints what comes until the job ends. A node that comes later is read from when it is
+// there.
+func (r *reading) following(ctx context.Context, s *target.Server) error {
+	r.Out.Say("following job %s until it ends", r.snap.Job.Name)
+	ctx, cancel := context.WithCancel(ctx)
+	var readers sync.WaitGroup
+	lines := make(chan logs.Line, 256)
+	over := make(chan error, 1)
+	known := map[string]bool{}
+	go func() {
+		err := target.Followed{Call: r.Call, Server: s, Seen: r.snap}.Follow(ctx,
+			func(snap *rendezvous.Snapshot) (bool, error) {
+				r.snap = snap
+				return target.Ended(snap), r.readNew(ctx, &readers, known, lines)
+			})
+		if err == nil {
+			_ = target.Pause(ctx, 4*together) // what was written last is on its way
+		}
+		cancel()
+		readers.Wait()
+		over <- err
+	}()
+	tick := time.NewTicker(together)
+	defer tick.Stop()
+	var batch []logs.Line
+	for {
+		select {
+		case l := <-lines:
+			batch = append(batch, l)
+			continue
+		case <-tick.C:
+			if err := r.print(batch); err != nil {
+				cancel()
+				<-over
+				return err
+			}
+			batch = batch[:0]
+		case err := <-over:
+			return errors.Join(r.print(batch), err)
+		}
+	}
+}
+
+// readNew begins to read the nodes that are not read yet.
+func (r *reading) readNew(ctx context.Context, readers *sync.WaitGroup, known map[string]bool,
+	lines chan<- logs.Line) error {
+	all, err := r.sources()
+	if err != nil {
+		return err
+	}
+	query := r.query
+	query.Follow = true
+	for _, s := range all {
+		if known[s.key] {
+			continue
+		}
+		known[s.key] = true
+		readers.Go(func() {
+			err := s.read(ctx, query, func(l logs.Line) error {
+				select {
+				case lines <- l:
+					return nil
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			})
+			if err != nil && ctx.Err() == nil && !errors.Is(err, logs.ErrCut) {
+				r.unread(s.node, err)
+			}
+		})
+	}
+	return nil
+}
