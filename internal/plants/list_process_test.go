@@ -154,6 +154,18 @@ var processPlants = []plant{
 		`	c.memory.Uncount(family, names)
 `,
 		``, capture, "TestPausesThatMixedSaves"},
+	{"a file of a save that failed is taken with the next one", capture + "/judge/rounds.go",
+		`case m.reversed(required):`, `case false && m.reversed(required):`,
+		capture + "/judge", "TestSavesThatFail"},
+	{"a file that failed alone stops all saves", capture + "/judge/rounds.go",
+		`case m.cycled(required):`, `case false && m.cycled(required):`,
+		capture + "/judge", "TestSavesThatFail"},
+	{"files that are written at the same time have an order", capture + "/notices/changes.go",
+		`c.Together || len(c.open) > 1`, `false`, capture, "TestFileThatFailsAlone"},
+	{"the last of numbered parts is in no save", capture + "/judge/judge.go",
+		`	m.unsure = true
+`,
+		``, capture, "TestNumberedPartsWithPauses"},
 	{"a file that comes after the mark is in the save", capture + "/picture.go",
 		`e.numbered() || e.newest() > lastMark:`, `e.numbered():`, capture, "TestFileBesideOneWithAMark"},
 	{"a save is taken without what the last one wrote", capture + "/judge/belong.go",

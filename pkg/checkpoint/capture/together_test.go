@@ -2,6 +2,8 @@ package capture
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -181,5 +183,35 @@ func TestNumberedPartsWithPauses(t *testing.T) {
 		b.want(b.look(time.Minute), "", "", 0)
 		b.write("rank_2.raw", "2")
 		b.want(b.look(300*time.Millisecond), "rank_0.raw rank_1.raw rank_2.raw", "", unknown)
+	}
+}
+
+// A file that fails alone is behind the others: what it writes for the next save is not taken with theirs.
+// Files that were ever written at the same time have no order, and fail together.
+func TestFileThatFailsAlone(t *testing.T) {
+	for _, together := range []bool{false, true} {
+		b := newBench(t)
+		if together {
+			f, err := os.Create(filepath.Join(b.dir, "model.raw"))
+			must(t, err)
+			b.want(b.look(0), "", "", 0)
+			b.write("optimizer.raw", "x")
+			must(t, f.Close())
+		}
+		for range 3 {
+			b.write("model.raw", "x")
+			b.write("optimizer.raw", "x")
+			b.want(b.look(3*time.Second), "model.raw optimizer.raw", "", unknown)
+		}
+		b.write("optimizer.raw", "x")
+		b.want(b.look(time.Minute), "", "", 0)
+		b.write("model.raw", "x")
+		if together {
+			b.want(b.look(time.Second), "model.raw optimizer.raw", "", unknown)
+			continue
+		}
+		b.want(b.look(time.Minute), "", "", 0)
+		b.write("optimizer.raw", "x")
+		b.want(b.look(time.Second), "model.raw optimizer.raw", "", unknown)
 	}
 }

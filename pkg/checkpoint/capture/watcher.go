@@ -296,6 +296,9 @@ func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, e
 		if changes.Lost {
 			c.memory = judge.Memory{} // how often each file was written is not known any more
 		}
+		if changes.Together {
+			c.memory.Together()
+		}
 	}
 	fresh := c.note(found, now)
 	c.fresh = len(fresh)

@@ -42,8 +42,8 @@ type Unit struct {
 	Passes int       // how often it was completed since the last save; of counted ones: how many numbers
 	Since  time.Time // of its last change
 	// First and Last give the order in which the units were completed: for the first time since the
-	// last save, and for the last time. 0: not known.
-	First, Last uint64
+	// last save, and for the last time. Prior is the time before Last. 0: not known, or none.
+	First, Last, Prior uint64
 }
 
 // Name is the file to name when the unit is not complete.
@@ -108,11 +108,15 @@ type Memory struct {
 	passes map[string]int // by key: how often a save completes it; nil: no save was seen. 0: not known
 	apart  map[string]bool
 	shapes map[string]string
-	at     time.Time          // of the last write of the last save; zero: no save was seen
-	unsure bool               // the last save was taken by a guess: units that come may belong to it
-	debt   map[string]int     // by key: how many passes of a newcomer belong to saves before the next one
-	left   map[string]absence // by key: newcomers that the last save left out
-	stood  map[string]absence // by key: of units that no save had, when each was written last
+	at     time.Time // of the last write of the last save; zero: no save was seen
+	order  []string  // of those that each save writes, as the last save wrote them
+	orders int       // how many saves in a row wrote them in that order
+	// together: files were written at the same time
+	together bool
+	unsure   bool               // the last save was taken by a guess: units that come may belong to it
+	debt     map[string]int     // by key: how many passes of a newcomer belong to saves before the next one
+	left     map[string]absence // by key: newcomers that the last save left out
+	stood    map[string]absence // by key: of units that no save had, when each was written last
 }
 
 // Remember starts with what an earlier generation knew: its Keys.
@@ -159,7 +163,7 @@ func (m *Memory) keys() []string {
 }
 
 // Uncount says that the numbers in the names of a family count nothing: names are its files up to
-// the last save, which are units of their own and belong together.
+// the last save, which are units of their own and belong together. What came since then may be one more.
 func (m *Memory) Uncount(family string, names []string) {
 	if _, ok := m.passes[family]; !ok {
 		return
@@ -175,7 +179,8 @@ func (m *Memory) Uncount(family string, names []string) {
 func (m *Memory) Clone() *Memory {
 	return &Memory{passes: maps.Clone(m.passes), apart: maps.Clone(m.apart), shapes: maps.Clone(m.shapes),
 		at: m.at, unsure: m.unsure, debt: maps.Clone(m.debt), left: maps.Clone(m.left),
-		stood: maps.Clone(m.stood)}
+		stood: maps.Clone(m.stood), order: m.order, orders: m.orders,
+		together: m.together}
 }
 
 // Taken learns from a save that was taken.
@@ -198,6 +203,7 @@ func (m *Memory) Taken(d Decision) {
 		}
 	}
 	m.noteLeft(d, rounds)
+	m.noteOrder(d.Wrote)
 	for _, u := range d.Wrote {
 		if u.Since.After(m.at) {
 			m.at = u.Since

@@ -17,7 +17,7 @@ func (m *Memory) rounds(wrote []Unit) int {
 	} else if n := m.exactly(known); n > 0 {
 		return n
 	}
-	if m.once(known) && finished(known) {
+	if m.once(known) && finished(known) || m.cycled(known) {
 		return slices.MaxFunc(known, func(a, b Unit) int { return cmp.Compare(a.Passes, b.Passes) }).Passes
 	}
 	return m.divisor(known)
@@ -72,9 +72,14 @@ func (m *Memory) required(wrote []Unit) (required []Unit) {
 
 // torn is a unit that is not known to be of the same save as the others; the zero Unit if there is
 // none. Each was written as often as ever, in the same number of saves. Or the last save is finished
-// though others were not.
+// though others were not. Where saves have an order, that decides: a file that failed alone is behind the
+// others from then on.
 func (m *Memory) torn(required []Unit) Unit {
 	switch {
+	case m.cycled(required):
+		return Unit{}
+	case m.reversed(required):
+		return slices.MaxFunc(required, func(a, b Unit) int { return cmp.Compare(a.Last, b.Last) })
 	case len(required) == 1, m.exactly(required) > 0, m.once(required) && finished(required),
 		m.divisor(required) >= again && ordered(required):
 		return Unit{}

@@ -1,6 +1,10 @@
 package notices
 
-import "github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+import (
+	"path"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+)
 
 // Passes are how often a name was closed after writing, or given by a rename, and when.
 type Passes struct {
@@ -54,18 +58,26 @@ type Changes struct {
 	Written map[string]bool   // by name: whether it was written since it was closed last
 	Newest  uint64            // the newest pass of all times
 	Lost    bool              // some changes are not known
+
+	open     map[string]bool // names that were written since they were closed last, of all times
+	Together bool            // two names were written at the same time
 }
 
 func noChanges() Changes {
-	return Changes{Passes: map[string]Passes{}, Renamed: map[string]bool{}, Written: map[string]bool{}}
+	return Changes{Passes: map[string]Passes{}, Renamed: map[string]bool{}, Written: map[string]bool{},
+		open: map[string]bool{}}
 }
 
 // note adds one change.
 func (c *Changes) note(name string, did dirfs.Did) {
 	if did == dirfs.Wrote {
 		c.Renamed[name], c.Written[name] = false, true
+		delete(c.open, path.Dir(name)) // a directory
+		c.open[name] = true
+		c.Together = c.Together || len(c.open) > 1
 		return
 	}
+	delete(c.open, name)
 	if did == dirfs.Named {
 		c.Renamed[name] = true
 	}
@@ -79,7 +91,7 @@ func (c *Changes) note(name string, did dirfs.Did) {
 func (c *Changes) take() *Changes {
 	taken := *c
 	*c = noChanges()
-	c.Newest = taken.Newest
+	c.Newest, c.open = taken.Newest, taken.open
 	return &taken
 }
 
