@@ -12,7 +12,7 @@ import (
 // simulated are bugs that lost saves once, and that the simulation finds without their own tests.
 var simulated = []struct {
 	bug, test string
-	seed      int    // the first story that is played; it found the bug when this was written
+	seed      int    // the first story that is played; it finds the bug, or one of the next does
 	says      string // of what is wrong in the story that fails
 }{
 	{"a directory with a digit in its name is a save as a whole", saved, 15,
@@ -35,6 +35,8 @@ var simulated = []struct {
 		"and its directory has step"},
 	{"the agent's own state is a save", saved, 2,
 		"a file of the agent is in the checkpoint"},
+	{"section 10: an agent that was started again knows how the job went on", saved, 8504189,
+		"and the job goes on from"},
 	{"a save that waits is not reported", saved, 21,
 		"a newer save is committed"},
 }
