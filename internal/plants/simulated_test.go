@@ -37,6 +37,8 @@ var simulated = []struct {
 		"a file of the agent is in the checkpoint"},
 	{"section 10: an agent that was started again knows how the job went on", saved, 8504189,
 		"and the job goes on from"},
+	{"section 10: a late request makes the job again whatever was claimed since", "TestWipes", 7061415,
+		"the fence was"},
 	{"a save that waits is not reported", saved, 21,
 		"a newer save is committed"},
 }
