@@ -103,26 +103,34 @@ func story(t *testing.T, f *checkpointtest.Fault) (acked []replicator.Committed,
 func TestEveryFault(t *testing.T) {
 	for _, kind := range []string{"error", "crash"} {
 		t.Run(kind, func(t *testing.T) {
-			for at := int64(1); ; at++ {
-				met := false
-				synctest.Test(t, func(t *testing.T) {
-					f := &checkpointtest.Fault{At: at, Kind: kind}
-					acked, c := story(t, f)
-					met = f.Hit.Load()
-					if kind == "error" && len(acked) != 2 || !met && len(acked) != 2 {
-						t.Errorf("operation %d: %d commits of 2", at, len(acked))
-					}
-					survive(t, c, acked, at)
-				})
-				if t.Failed() {
-					t.Fatalf("operation %d", at)
+			eachOperation(t, 1, 1, func(t *testing.T, at int64) bool {
+				f := &checkpointtest.Fault{At: at, Kind: kind}
+				acked, c := story(t, f)
+				met := f.Hit.Load()
+				if (kind == "error" || !met) && len(acked) != 2 {
+					t.Errorf("operation %d: %d commits of 2", at, len(acked))
 				}
-				if !met {
-					t.Logf("%d operations", at-1)
-					break
-				}
-			}
+				survive(t, c, acked, at)
+				return met
+			})
 		})
+	}
+}
+
+// eachOperation plays a story for every stride-th operation from the first on, until the story ends
+// before it meets that operation.
+func eachOperation(t *testing.T, first, stride int64, play func(*testing.T, int64) (met bool)) {
+	t.Helper()
+	for at := first; ; at += stride {
+		met := false
+		synctest.Test(t, func(t *testing.T) { met = play(t, at) })
+		if t.Failed() {
+			t.Fatalf("operation %d", at)
+		}
+		if !met {
+			t.Logf("%d operations", at-1)
+			return
+		}
 	}
 }
 

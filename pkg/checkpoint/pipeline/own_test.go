@@ -245,23 +245,15 @@ func TestOwnPartsAreBroughtTogether(t *testing.T) {
 func TestEveryFaultOfOwnParts(t *testing.T) {
 	for _, kind := range []string{"error", "crash"} {
 		t.Run(kind, func(t *testing.T) {
-			for at, met := int64(1), true; met; at++ {
-				synctest.Test(t, func(t *testing.T) {
-					x, head := zeroTeam(t)
-					x.close()
-					r := restored{x, ownOf(head, 2), x.whole(head), x.whole(head), "c"}
-					for _, rank := range []int{0, 1, 3} {
-						delete(r.want, shardOf(rank))
-					}
-					met = r.withFault(t, &checkpointtest.Fault{At: at, Kind: kind, Node: "e"})
-				})
-				if t.Failed() {
-					t.Fatalf("operation %d", at)
+			eachOperation(t, 1, 1, func(t *testing.T, at int64) bool {
+				x, head := zeroTeam(t)
+				x.close()
+				r := restored{x, ownOf(head, 2), x.whole(head), x.whole(head), "c"}
+				for _, rank := range []int{0, 1, 3} {
+					delete(r.want, shardOf(rank))
 				}
-				if !met {
-					t.Logf("%d operations", at-1)
-				}
-			}
+				return r.withFault(t, &checkpointtest.Fault{At: at, Kind: kind, Node: "e"})
+			})
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,25 +81,16 @@ func TestEveryFaultOfParts(t *testing.T) {
 	for i, c := range []struct{ kind, node string }{{"error", "a"}, {"crash", "a"}, {"error", "b"},
 		{"crash", "b"}, {"error", "c"}, {"crash", "c"}} {
 		t.Run(c.kind+" "+c.node, func(t *testing.T) {
-			for at := 1 + int64(5*i)%stride; ; at += stride {
-				met := false
-				synctest.Test(t, func(t *testing.T) {
-					f := &checkpointtest.Fault{At: at, Kind: c.kind, Node: c.node}
-					acked, x := together(t, f)
-					met = f.Hit.Load()
-					if (c.kind == "error" || !met) && len(acked) != 2 {
-						t.Errorf("operation %d: %d commits of 2", at, len(acked))
-					}
-					wholeAfterAnyLoss(t, x, acked, at)
-				})
-				if t.Failed() {
-					t.Fatalf("operation %d", at)
+			eachOperation(t, 1+int64(5*i)%stride, stride, func(t *testing.T, at int64) bool {
+				f := &checkpointtest.Fault{At: at, Kind: c.kind, Node: c.node}
+				acked, x := together(t, f)
+				met := f.Hit.Load()
+				if (c.kind == "error" || !met) && len(acked) != 2 {
+					t.Errorf("operation %d: %d commits of 2", at, len(acked))
 				}
-				if !met {
-					t.Logf("%d operations", at-1)
-					break
-				}
-			}
+				wholeAfterAnyLoss(t, x, acked, at)
+				return met
+			})
 		})
 	}
 }
@@ -163,19 +153,9 @@ func wholeAfterAnyLoss(t *testing.T, x *team, acked []replicator.Committed, seed
 func TestEveryFaultOfRestoredParts(t *testing.T) {
 	for _, kind := range []string{"error", "crash"} {
 		t.Run(kind, func(t *testing.T) {
-			for at, met := int64(1), true; met; at++ {
-				synctest.Test(t,
-					func(t *testing.T) {
-						met = restoredParts(t,
-							&checkpointtest.Fault{At: at, Kind: kind, Node: "d"})
-					})
-				if t.Failed() {
-					t.Fatalf("operation %d", at)
-				}
-				if !met {
-					t.Logf("%d operations", at-1)
-				}
-			}
+			eachOperation(t, 1, 1, func(t *testing.T, at int64) bool {
+				return restoredParts(t, &checkpointtest.Fault{At: at, Kind: kind, Node: "d"})
+			})
 		})
 	}
 }
