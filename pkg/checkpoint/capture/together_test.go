@@ -90,6 +90,9 @@ func TestWrittenNowAndThen(t *testing.T) {
 		save("model.raw", "optimizer.raw")
 		b.want(b.look(5*time.Second), "", "", 0)
 	}
+	if len(b.refused) != 1 || b.refused[0].Reason != Unsettled || b.refused[0].Path != "best.raw" {
+		t.Errorf("reported: %v", b.refused) // it may fail, and not be written apart
+	}
 	for range 3 {
 		save("model.raw", "optimizer.raw")
 		b.want(b.look(200*time.Millisecond), "best.raw model.raw optimizer.raw", "", unknown)
