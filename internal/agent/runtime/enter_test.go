@@ -106,11 +106,7 @@ func registered(s *sim) {
 // A node that is kept out exits at the first signal.
 func TestRefusedNodeLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSim(t, "2:3", 1)
-		s.start("a")
-		s.start("b")
-		c := s.start("c")
-		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+		s, c := threeRun(t, "2:3")
 		time.Sleep(5 * time.Second)
 		s.mu.Lock()
 		c.cut = true

@@ -58,15 +58,22 @@ func TestANewerGenerationEndsWhatPreparedTheOlder(t *testing.T) {
 	})
 }
 
+// threeRun is a job that trains on a, b and c.
+func threeRun(t *testing.T, np string) (s *sim, c *simAgent) {
+	t.Helper()
+	s = newSim(t, np, 1)
+	s.start("a")
+	s.start("b")
+	c = s.start("c")
+	s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+	return s, c
+}
+
 // A node that the store does not reach, but a peer does, ends the workers of a generation that was
 // replaced.
 func TestNewerGenerationStopsTheOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSim(t, "3", 1)
-		s.start("a")
-		s.start("b")
-		c := s.start("c")
-		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+		s, c := threeRun(t, "3")
 		c.client.Cut(true)
 		s.scale(2) // c goes, and cannot read so
 		s.until("the others have a generation without it", 30*time.Second,
@@ -74,7 +81,7 @@ func TestNewerGenerationStopsTheOlder(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		s.mu.Lock()
 		if !c.groups[0].ended {
-			s.wrongf("c was told of generation 2, and runs generation 1")
+			s.wrongf("c heard of generation 2, and runs generation 1")
 		}
 		s.mu.Unlock()
 		c.client.Cut(false)
@@ -84,16 +91,12 @@ func TestNewerGenerationStopsTheOlder(t *testing.T) {
 }
 
 // A machine that leaves its network and comes back with another address joins again with that one,
-// whether its loss was told or not, and also where it was back before it missed the store.
+// whether its loss was reported or not, and also where it was back before it missed the store.
 func TestANodeThatMovedJoinsAtItsNewAddress(t *testing.T) {
 	for _, away := range []time.Duration{0, 2 * time.Second, 6 * time.Second, 40 * time.Second} {
 		t.Run(away.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSim(t, "3", 1)
-				s.start("a")
-				s.start("b")
-				c := s.start("c")
-				s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+				s, c := threeRun(t, "3")
 				c.client.Cut(true)
 				s.mu.Lock()
 				s.empty[c.address] = true
@@ -124,11 +127,7 @@ func TestSuspicionsOutliveLeases(t *testing.T) {
 		"on its way": -time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSim(t, "2:3", 1)
-				s.start("a")
-				s.start("b")
-				c := s.start("c")
-				s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+				s, c := threeRun(t, "2:3")
 				time.AfterFunc(5*time.Second-before, func() {
 					s.mu.Lock()
 					defer s.mu.Unlock()
