@@ -89,7 +89,9 @@ type Activity struct {
 	Done  int64     `json:"done"`
 	Total int64     `json:"total"`
 	Time  time.Time `json:"time"`
-	Rev   int64     `json:"-"`
+	// Since is the revision of the store at which unreadable read the nodes to ask; 0: that of Rev
+	Since int64 `json:"since,omitempty"`
+	Rev   int64 `json:"-"`
 }
 
 // WarmWorkers are the processes of a node that wait to be its next workers, for people.

@@ -375,7 +375,7 @@ func (x *keptSaves) tellReadable(n checkpoint.Number, err error) {
 			x.wg.Go(func() { <-x.ctx.Done(); s.Wait() })
 			x.doing = activity.New(s, x.a.client, x.a.s.job.Name.Doing(x.replicator.Self))
 		}
-		x.doing.Unreadable(int64(n))
+		x.doing.Unreadable(int64(n), replicator.AskedAt(err))
 	case err == nil && x.doing != nil:
 		x.doing.Nothing()
 	}

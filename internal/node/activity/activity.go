@@ -51,18 +51,18 @@ func (d *Activity) Moving(what string, done, total int64) {
 	}
 }
 
-// Unreadable reports that checkpoint number cannot be had here, until another report; false: it was
-// reported already.
-func (d *Activity) Unreadable(number int64) bool {
+// Unreadable reports that checkpoint number cannot be had here, until another report. The nodes that
+// were asked were read at revision since, if it is not 0. false: it was reported already.
+func (d *Activity) Unreadable(number, since int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	again := d.now.Kind == "unreadable" && d.now.Done == number
 	if again && time.Since(d.wrote) < every {
 		return false
 	}
-	// Reported again now and then: it says that every node that is here *now* was asked.
+	// Reported again now and then: it says that every node that was here *then* was asked.
 	d.wrote = time.Now()
-	d.now = rendezvous.Activity{Kind: "unreadable", Done: number, Time: d.wrote}
+	d.now = rendezvous.Activity{Kind: "unreadable", Done: number, Time: d.wrote, Since: since}
 	d.tell()
 	return !again
 }

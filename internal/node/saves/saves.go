@@ -49,7 +49,8 @@ type Config struct {
 type Activity interface {
 	Nothing()
 	Moving(what string, done, total int64)
-	Unreadable(number int64) (first bool) // checkpoint number cannot be had here
+	// checkpoint number cannot be had here, from nodes that were read at revision since; 0: now
+	Unreadable(number, since int64) (first bool)
 }
 
 // Node is this node, once it has its name.

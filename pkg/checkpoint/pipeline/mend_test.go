@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
@@ -275,4 +277,33 @@ func TestScrubMendsTheManifestOfParts(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A node that finds no copy of a checkpoint tells when it began to ask: a node that registered after
+// that was not asked.
+func TestPrepareTellsWhenItBeganToAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		memfs.Model(t, c.dirs["a"])
+		_, h := checkpointtest.Put(t, c.peers.Stores["a"], c.dirs["a"], 1, 1)
+		k := c.replicator("a", c.etcd.Client("a"), func(replicator.Event) {})
+		must(t, k.Spread(t.Context(), 1, h, 1))
+		head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{},
+			c.nodes)
+		must(t, err)
+		c.gone(t, "b")
+		delete(c.peers.Stores, "a") // it does not answer
+		c.peers.Stores["d"] = checkpointtest.OpenStore(t, memfs.New())
+		d := c.replicator("d", c.etcd.Client("d"), func(replicator.Event) {})
+		began := c.etcd.Rev()
+		_, _, err = d.Prepare(t.Context(),
+			replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: memfs.New()})
+		c.join(t, "b", "2")
+		if at := replicator.AskedAt(err); !errors.Is(err, chunkstore.ErrNotHeld) || at != began {
+			t.Errorf("%v; it asked nodes as of revision %d, and not of %d", err, at, began)
+		}
+		if at := replicator.AskedAt(chunkstore.ErrDamaged); at != 0 {
+			t.Errorf("without asking it asked at revision %d", at)
+		}
+	})
 }

@@ -97,8 +97,12 @@ func (r *Replicator) bring(ctx context.Context, try attempt) (*brought, error) {
 	}
 	n, h := try.from.Number, try.from.Manifest
 	if !r.Store.Has(h) || try.again {
+		before, err := r.Record.Store.Get(ctx, r.Record.Job.Head(), "")
+		if err != nil {
+			return nil, fmt.Errorf("read the store: %w", err)
+		}
 		if err := r.fetch(ctx, fetched{try.from.Generation, n, h, r.fetching}); err != nil {
-			return nil, err
+			return nil, askedError{err, before.Rev}
 		}
 	}
 	m, err := r.Store.Manifest(h)
@@ -201,6 +205,22 @@ func (r *Replicator) fetch(ctx context.Context, x fetched) error {
 		return err
 	}
 	return c.FetchParts(ctx, x.hash, found)
+}
+
+// askedError is that a fetch brought nothing.
+type askedError struct {
+	error
+	rev int64 // the nodes that were asked were read at this revision of the store, or later
+}
+
+func (e askedError) Unwrap() error { return e.error }
+
+// AskedAt is a revision of the store before Prepare read which nodes to ask; 0: err is not of those.
+// A node that registered later may have what they have not.
+func AskedAt(err error) int64 {
+	var e askedError
+	errors.As(err, &e)
+	return e.rev
 }
 
 // search asks the registered nodes for each part, its holders first, until one has it.

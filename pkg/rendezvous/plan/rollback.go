@@ -27,11 +27,15 @@ func (p *planner) unreadable(missing []string) (bad, settled bool) {
 	return bad, settled
 }
 
-// asked reports whether d was said after every holder had registered: then the node has asked them
-// all, and each of them answered that it has not all of it.
+// asked reports whether the node of d looked for holders after every one had registered, and said
+// it after that: then it has asked them all.
 func (p *planner) asked(d rendezvous.Activity) bool {
+	rev := d.Rev
+	if d.Since > 0 {
+		rev = d.Since + 1
+	}
 	for _, h := range p.s.Head.Holders {
-		if n := p.s.Node(h.Node); n == nil || n.Rev >= d.Rev {
+		if n := p.s.Node(h.Node); n == nil || n.Rev >= rev {
 			return false
 		}
 	}

@@ -76,6 +76,22 @@ func TestNoFallbackBeforeALateHolderWasAsked(t *testing.T) {
 	}
 }
 
+// The record of what cannot be read may come after a holder that was not there to be asked.
+func TestNoFallbackBeforeAHolderThatCameDuringTheFetchWasAsked(t *testing.T) {
+	s, _ := unreadable("a", "b")
+	s.Nodes[1].Rev = 7
+	v := verdict.Judge(verdict.Records{Members: s.World.Members, Nodes: s.Nodes},
+		verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
+	s.Doing[0].Since = 6
+	if step, ok := plan(s, v).(Nothing); !ok {
+		t.Fatalf("got %+v", step)
+	}
+	s.Doing[0].Since = 7
+	if _, ok := plan(s, v).(Propose); !ok {
+		t.Fatalf("got %+v", plan(s, v))
+	}
+}
+
 func TestAJobWithoutAnyReadableCheckpointEndsLoudly(t *testing.T) {
 	s, v := unreadable("a", "b")
 	s.History[0].Manifest = s.Head.Manifest // the same bytes under another number
