@@ -40,8 +40,8 @@ func (m *Memory) follows(required []Unit) bool {
 // that comes late may be of the next save, and have failed in this one. Saves that go on so have another
 // order.
 func (m *Memory) reversed(required []Unit) bool {
-	n := m.exactly(required)
-	return m.follows(required) && 0 < n && n < again && !slices.Equal(keysOf(required), m.order)
+	long := slices.ContainsFunc(required, func(u Unit) bool { return u.Passes > apartAfter })
+	return m.follows(required) && !long && !slices.Equal(keysOf(required), m.order)
 }
 
 // cycled reports whether each unit was written once since the first one was written for the last time, in
