@@ -84,6 +84,8 @@ var processPlants = []plant{
 	{"a damaged manifest of parts is not fetched", replicator + "/scrub.go",
 		`if !s.r.Store.HasManifest(hash) {`, `if !s.r.Store.Has(hash) {`, pipeline,
 		"TestScrubMendsTheManifestOfParts"},
+	{"a store that is replaced under its agent is not reported", "internal/node/saves/gone.go",
+		`!os.SameFile(was, now)`, `was == now`, "internal/node/saves", "TestStoreIsRemoved"},
 	{"a damaged manifest is not written anew", chunkstore + "/store.go",
 		`if _, err := s.RawManifest(e.hash); err == nil {`,
 		`if _, err := s.RawManifest(e.hash); err == nil || held {`,

@@ -116,12 +116,13 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.mu.Unlock()
 	s.c.Peers.Server.Handle(transfer.Prefix, transfer.Handler(chunks))
 	s.c.Effects.Go(func(ctx context.Context) {
-		var scrub sync.WaitGroup
+		var beside sync.WaitGroup
 		if s.c.VerifyEvery > 0 {
-			scrub.Go(func() { k.Scrub(ctx, s.c.VerifyEvery) })
+			beside.Go(func() { k.Scrub(ctx, s.c.VerifyEvery) })
 		}
+		beside.Go(func() { s.watchStore(ctx, dir) })
 		_ = k.Run(ctx) // ends with ctx, and in no other way
-		scrub.Wait()
+		beside.Wait()
 		_ = chunks.Close() // what it could not write is written again by the next agent
 	})
 	return nil

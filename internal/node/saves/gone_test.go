@@ -1,0 +1,51 @@
+package saves
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The directory of the store is removed, or removed and made anew, while its agent lives: the user
+// reads it within ten seconds, once, and what to do.
+func TestStoreIsRemoved(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "store")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			var said []string
+			s := New(Config{Notice: func(text string) { said = append(said, text) }})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go s.watchStore(ctx, dir)
+			time.Sleep(time.Minute)
+			if len(said) > 0 {
+				t.Errorf("of a store that is there: %q", said)
+			}
+			if err := os.Rename(dir, dir+"-away"); err != nil {
+				t.Fatal(err)
+			}
+			if again {
+				if err := os.Mkdir(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if len(said) != 1 || !strings.HasPrefix(said[0], dir) || !strings.Contains(said[0], "start it again") {
+				t.Errorf("it says %q", said)
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if len(said) != 1 {
+				t.Errorf("it says %q", said)
+			}
+		})
+	}
+}
