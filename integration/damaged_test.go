@@ -100,3 +100,32 @@ func TestManifestDamagedOnOneHolder(t *testing.T) {
 		t.Errorf("given up: %s", all[0].Text)
 	}
 }
+
+// All chunks of the only checkpoint go bad on both holders, and both agents are started again: the job
+// does not begin from scratch. It fails, and the message names the checkpoint and what to do.
+func TestCheckpointDamagedOnAllHolders(t *testing.T) {
+	t.Parallel()
+	p, node, a := damagedNodes(t, "none")
+	b := p.all[len(p.all)-1]
+	p.damage("a", "chunks")
+	p.damage("b", "chunks")
+	p.kill(a, b)
+	<-a.done
+	<-b.done
+	a, b = node("a"), node("b")
+	for _, x := range []*proc{a, b} {
+		p.ends(x, 93)
+		for _, text := range []string{
+			"error: job x has no checkpoint that can be read [E-CKPT-LOST]\n",
+			"  why: checkpoint 1 cannot be read on any of its holders, and there is no older one\n",
+			"  fix: bring back a node that has one, and run again; or from scratch: elastic rm x\n",
+		} {
+			if !strings.Contains(x.stderr(), text) {
+				t.Errorf("%s does not say %q; it says\n%s", x, text, x.stderr())
+			}
+		}
+		if strings.Contains(x.stderr(), "to get its files") || strings.Contains(x.stderr(), `\n`) {
+			t.Errorf("it says\n%s", x.stderr())
+		}
+	}
+}

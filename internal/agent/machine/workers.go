@@ -2,6 +2,7 @@ package machine
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/outbox"
@@ -61,6 +62,7 @@ func (m *Machine) noteHindrance(e event.Readied) {
 	}
 	if e.Local && m.unready < e.Generation {
 		m.unready = e.Generation
-		m.say("not ready for generation %d: %v; trying again", e.Generation, e.Err)
+		m.say("not ready for generation %d: %s; trying again", e.Generation,
+			strings.ReplaceAll(e.Err.Error(), "\n", "; "))
 	}
 }

@@ -72,6 +72,9 @@ func (n *Notices) tellCheckpoint(f *Facts) {
 	if s.Head.Number == 0 || !s.Whole {
 		return
 	}
+	if o := s.World.Outcome; o != nil && o.Why == rendezvous.CheckpointLost {
+		return // none of its holders can read it
+	}
 	var holders []string
 	for _, r := range s.Head.Holders {
 		if s.HoldsAll(r.Node) {

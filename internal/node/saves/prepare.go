@@ -61,7 +61,7 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 		if s.node.Activity.Unreadable(int64(r.Number), replicator.AskedAt(err)) {
 			s.c.Notice(fmt.Sprintf("checkpoint %d cannot be had from any node that is here; bring back a "+
 				"node that has it "+
-				"(elastic ckpt ls %s): %v", r.Number, s.c.Job, err))
+				"(elastic ckpt ls %s): %s", r.Number, s.c.Job, oneLine(err)))
 		}
 	}
 	return resume, err

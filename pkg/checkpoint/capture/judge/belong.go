@@ -55,7 +55,8 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 		return Decision{} // they were all written, and all written again
 	case l.Temporary != "":
 		return Decision{Path: l.Temporary,
-			Why: "a temporary name beside the first save: it may become a part of it"}
+			Why: "a temporary name beside a save: it may become a part of it, and no earlier save " +
+				"shows what belongs to one; remove the file if no worker writes it"}
 	case stays != "" && passes[1]:
 		return Decision{Path: stays,
 			Why: "the checkpoint that the workers began from has it, and it was not written again"}
