@@ -14,6 +14,9 @@ var processPlants = []plant{
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`,
 		`if err != nil {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, etcd, "TestStore"},
+	{"an archive that torch.save closed before it wrote anything is whole", capture + "/format/format.go",
+		`if !slices.ContainsFunc(z.File, hasContent) {`, `if len(z.File) == 0 {`,
+		capture + "/format", "TestCheckDamage"},
 	{"a file that is open for writing is complete", capture + "/openfiles/openfiles.go",
 		`if want[id] && writable(pid, d.Name()) {`, `if want[id] && false {`,
 		capture, "TestOpaqueFileIsCompleteWhenClosed"},

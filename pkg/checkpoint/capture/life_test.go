@@ -210,6 +210,9 @@ func (l *life) passes(d time.Duration) {
 
 func (l *life) looks(after time.Duration, last bool) {
 	l.now = l.now.Add(after)
+	if _, real := l.w.(*writer); real && l.now.Before(time.Now()) {
+		l.now = time.Now() // files have the times of the machine, and none is written in the future
+	}
 	look := l.c.Look
 	if last {
 		look = l.c.Last

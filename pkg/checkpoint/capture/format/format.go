@@ -76,7 +76,20 @@ func checkZip(in io.ReaderAt, size int64) (Completeness, error) {
 			return verdict(err)
 		}
 	}
+	if !slices.ContainsFunc(z.File, hasContent) {
+		return Torn, nil
+	}
 	return Whole, nil
+}
+
+// hasContent reports whether an entry of an archive is one that its writer was given. torch.save adds
+// the other ones when it closes the file, also after an object that it could not pickle.
+func hasContent(f *zip.File) bool {
+	switch path.Base(f.Name) {
+	case "version", "byteorder", "serialization_id", ".format_version", ".storage_alignment":
+		return false
+	}
+	return true
 }
 
 // verdict tells damage from a disk that cannot be read.

@@ -59,6 +59,11 @@ func TestCheckDamage(t *testing.T) {
 	if got := checkBytes(t, "model.pt", z); got != Torn {
 		t.Errorf("zip with a flipped bit: %v", got)
 	}
+	z = checkpointtest.Zip(t, map[string]string{"model/version": "3", "model/byteorder": "little",
+		"model/.data/serialization_id": "1"})
+	if got := checkBytes(t, "model.pt", z); got != Torn {
+		t.Errorf("torch.save of an object that cannot be pickled: %v", got)
+	}
 	p := checkpointtest.Pickle()
 	clear(p[len(p)-40:])
 	if got := checkBytes(t, "model.pdparams", p); got != Torn {
