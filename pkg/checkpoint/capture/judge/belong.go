@@ -81,8 +81,8 @@ func (l Look) through(wrote []Unit) bool {
 // save of theirs was seen: the next file that they write may be that one. "" is none. A counted one
 // is not written again beside a file without a number.
 func (m *Memory) stays(units, wrote []Unit) string {
-	if len(m.passes) > 0 {
-		return ""
+	if len(m.passes) > 0 || !m.resumed {
+		return "" // what else lies there was there before the job
 	}
 	counted := slices.ContainsFunc(wrote, func(w Unit) bool { return w.Counted })
 	for _, u := range m.beside(units, wrote) {

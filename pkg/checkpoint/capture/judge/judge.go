@@ -117,10 +117,13 @@ type Memory struct {
 	debt     map[string]int     // by key: how many passes of a newcomer belong to saves before the next one
 	left     map[string]absence // by key: newcomers that the last save left out
 	stood    map[string]absence // by key: of units that no save had, when each was written last
+	resumed  bool               // the workers began from a checkpoint
 }
 
-// Remember starts with what an earlier generation knew: its Keys.
+// Remember starts with what an earlier generation, from whose checkpoint the workers began, knew: its
+// Keys.
 func (m *Memory) Remember(keys []string) {
+	m.resumed = true
 	if len(keys) == 0 {
 		return
 	}
