@@ -16,6 +16,12 @@ func two(t *testing.T) (*testbed, *audit) {
 	w := l.audit("x")
 	l.all("--np=1:2", "--job-id=x", "sh", "-c", sit)
 	l.running("x", 1, 2)
+	until(t, "the workers of both are there", func() error {
+		if now := l.crew(); len(now) != 2 {
+			return fmt.Errorf("there are %v", now)
+		}
+		return nil
+	})
 	return l, w
 }
 
