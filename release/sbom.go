@@ -52,8 +52,8 @@ func (b build) bill(linked []string) error {
 		"version":     1,
 		"metadata": map[string]any{
 			"timestamp": b.at.Format(time.RFC3339),
-			"component": component{Type: "application", Ref: "elastic", Name: "elastic", Version: "v" +
-				b.version}},
+			"component": component{
+				Type: "application", Ref: "elastic", Name: "elastic", Version: "v" + b.version}},
 		"components": all,
 	}, "", "  ")
 	if err != nil {

@@ -182,8 +182,8 @@ func lookAt(pid int) Evidence {
 		if s := stateOf(word(at, "stat")); s != 0 {
 			state = string(rune(s))
 		}
-		threads.WriteString(strings.Join([]string{tid, word(at, "comm"), state, word(at, "wchan")}, " ") +
-			"\n")
+		line := []string{tid, word(at, "comm"), state, word(at, "wchan")}
+		threads.WriteString(strings.Join(line, " ") + "\n")
 	}
 	e.Threads = threads.String()
 	return e

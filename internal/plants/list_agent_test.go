@@ -238,8 +238,8 @@ var agentPlants = []plant{
 		`	}
 	o.away`, machine, "TestStories"},
 	{"C12: finishing before all have started", workers + "/start.go",
-		`world.Generation <= w.floor || world.Phase != rendezvous.Running &&
-		world.Phase != rendezvous.Finishing {`,
+		`world.Generation <= w.floor ||
+		world.Phase != rendezvous.Running && world.Phase != rendezvous.Finishing {`,
 		`world.Generation <= w.floor || world.Phase != rendezvous.Running {`, machine, "TestStories"},
 	{"a member leaves without its workers", machine + "/leave.go",
 		`case rendezvous.Forming, rendezvous.Running, rendezvous.Finishing:`, `case rendezvous.Forming:`,

@@ -59,9 +59,9 @@ func (j *Joiner) countNodes(ctx context.Context, node string) (all, before int) 
 func (j *Joiner) witnesses(ctx context.Context) ([]membership.Node, error) {
 	state, all := &j.state, store.Below(j.Job.Name.Nodes())
 	last := cmp.Or(state.asked, state.node)
-	behind := store.Range{From: j.Job.Name.Node(last) + "\x00", End: all.End, Most: detection.MaxWitnesses +
-		1}
-	ahead := store.Range{From: all.From, End: behind.From, Most: detection.MaxWitnesses + 1}
+	const most = detection.MaxWitnesses + 1
+	behind := store.Range{From: j.Job.Name.Node(last) + "\x00", End: all.End, Most: most}
+	ahead := store.Range{From: all.From, End: behind.From, Most: most}
 	nodes, err := j.readNodes(ctx, behind, ahead)
 	if err != nil {
 		return nil, err

@@ -66,8 +66,7 @@ func (m *Machine) plan() {
 	m.follow()
 	snap := &m.seen.snap
 	if !snap.Whole || !m.self.unkeyed.IsZero() || snap.Rev < m.self.node.Rev || !m.current() ||
-		m.leave != nil &&
-			m.leave.Now {
+		m.leave != nil && m.leave.Now {
 		return
 	}
 	turn := m.turn()

@@ -91,8 +91,7 @@ func (l *loop) doWorkers(ctx context.Context, a action.Action) {
 		from, to := l.group, &startedGroup{ready: make(chan struct{})}
 		l.group = to
 		l.effect(ctx, func(ctx context.Context) event.Event {
-			return l.continueWorkers(ctx, a.Start, from,
-				to)
+			return l.continueWorkers(ctx, a.Start, from, to)
 		})
 	case action.PauseWorkers:
 		l.pauseWorkers(ctx, a.Generation)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // All nodes are lost, the store is set back, and new nodes go on from what it shows. A node that knows
@@ -17,12 +18,7 @@ import (
 func TestNodeThatComesLateOffersWhatItKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFaulty(t, seedOf(2), someFaults())
-		s.up("a")
-		s.up("b")
-		s.runs(time.Minute)
-		old := s.etcd.Backup()
-		s.until("three saves are committed", time.Minute,
-			func(x rendezvous.Snapshot) bool { return x.Head.Number >= 3 })
+		old := s.threeSaves()
 		uid, late := s.snapshot().Job.UID, checkpoint.Head{}
 		s.lose("set back", func() {
 			late = s.snapshot().Head
@@ -47,6 +43,19 @@ func TestNodeThatComesLateOffersWhatItKnows(t *testing.T) {
 	})
 }
 
+// threeSaves starts a and b, and waits until three saves are committed. It returns a copy of the store
+// from before them.
+func (s *faulty) threeSaves() memory.Backup {
+	s.t.Helper()
+	s.up("a")
+	s.up("b")
+	s.runs(time.Minute)
+	old := s.etcd.Backup()
+	s.until("three saves are committed", time.Minute,
+		func(x rendezvous.Snapshot) bool { return x.Head.Number >= 3 })
+	return old
+}
+
 // The store is set back while one node is down and the other one is cut from it. The node that comes
 // back remembers more than the store: that its partner answers is no sign that the job goes on from there.
 func TestMemberThatIsCutFromTheStoreDoesNotGoOn(t *testing.T) {
@@ -55,12 +64,7 @@ func TestMemberThatIsCutFromTheStoreDoesNotGoOn(t *testing.T) {
 		t.Run(back.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFaulty(t, seedOf(5), someFaults())
-				s.up("a")
-				s.up("b")
-				s.runs(time.Minute)
-				old := s.etcd.Backup()
-				s.until("three saves are committed", time.Minute,
-					func(x rendezvous.Snapshot) bool { return x.Head.Number >= 3 })
+				old := s.threeSaves()
 				s.at["b"].kill()
 				s.keepStoreFrom(s.at["a"], true)
 				s.lose("set back", func() { s.restore(old, true) })

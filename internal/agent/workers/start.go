@@ -39,8 +39,8 @@ func (f *Facts) ports() int {
 func (w *Workers) Start(f *Facts, out *outbox.Outbox) {
 	world, waiting := f.World, w.waiting(f)
 	if !f.member() || w.Group != nil && !waiting || f.Leaving != nil || w.ready != world.Generation ||
-		world.Generation <= w.floor || world.Phase != rendezvous.Running &&
-		world.Phase != rendezvous.Finishing {
+		world.Generation <= w.floor ||
+		world.Phase != rendezvous.Running && world.Phase != rendezvous.Finishing {
 		return
 	}
 	if f.Now.Sub(f.AsOf) > fresh {

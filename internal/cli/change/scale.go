@@ -269,8 +269,7 @@ func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, l
 				Because("another request scaled the same job").Detail("np", snap.Wish.NP)
 		case holds(snap, wish.NP):
 			return true, scaled(c, snap, wish.NP,
-				fmt.Sprintf("job %s scaled to %d: generation %d running", name,
-					wish.NP, snap.World.Generation))
+				fmt.Sprintf("job %s scaled to %d: generation %d running", name, wish.NP, snap.World.Generation))
 		}
 		return false, nil
 	})

@@ -140,8 +140,7 @@ func (l *Pipeline) more(
 	ctx context.Context, h manifest.Hash, nodes, holders []membership.Node,
 ) ([]membership.Node, error) {
 	rest := slices.DeleteFunc(slices.Clone(nodes), func(n membership.Node) bool {
-		return n.Node != l.replicator.Self &&
-			has(holders, n)
+		return n.Node != l.replicator.Self && has(holders, n)
 	})
 	var errs []error
 	for len(holders) < l.replicator.Replicas {

@@ -314,8 +314,8 @@ func (m *Memory) try(l Look, number *int64) Decision {
 	for _, u := range left {
 		if _, before := m.left[u.Key]; before {
 			d.Path = u.Path
-			d.Why = "saves are taken without it: no save had it before, and it is not known to which it " +
-				"belongs"
+			d.Why = "saves are taken without it: " +
+				"no save had it before, and it is not known to which it belongs"
 		}
 	}
 	return d
