@@ -39,6 +39,8 @@ var protocolPlants = []plant{
 		pipeline, "TestPartsWithoutOthersAreBounded"},
 	{"parts: a committed part is dropped as an old one", checkpoint + "/manifest/keep.go",
 		`case !p.Part || needed[h]:`, `case !p.Part || needed[h] && false:`, chunkstore, "TestHoldParts"},
+	{"parts: those of an unknown commit go with their generation", checkpoint + "/manifest/keep.go",
+		` || at == k.left)`, `)`, chunkstore, "TestPartsWithoutAKnownCommitStay"},
 	{"parts: a part with one copy is committed", pipeline + "/ring.go",
 		`return !enough(nodes, p, l.replicator.Replicas)`, `return len(p) == 0`,
 		pipeline, "TestAPartWithTooFewCopies"},

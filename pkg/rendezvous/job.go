@@ -178,10 +178,13 @@ func (j *Job) Follows(u schema.UID) bool { return u != "" && slices.Contains(j.P
 // were made from one job, j later than was. The second happens where the store was lost once more
 // before others had heard of was.
 func (j *Job) Replaces(was *Job) bool {
-	if was.UID == "" || j.UID == was.UID || was.Follows(j.UID) {
-		return false
-	}
-	return j.Follows(was.UID) || j.Time.After(was.Time) && slices.ContainsFunc(was.Predecessors(), j.Follows)
+	return j.Follows(was.UID) && !was.Follows(j.UID) || j.Time.After(was.Time) && j.Twin(was)
+}
+
+// Twin reports whether the job o and j were made from one job, and neither from the other.
+func (j *Job) Twin(o *Job) bool {
+	return j.UID != o.UID && !j.Follows(o.UID) && !o.Follows(j.UID) &&
+		slices.ContainsFunc(o.Predecessors(), j.Follows)
 }
 
 // Admit lifts the quarantines of a node that began in Generation or before.

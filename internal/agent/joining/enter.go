@@ -28,7 +28,8 @@ type joinState struct {
 	node   string
 	unlock func()
 	logs   string
-	job    rendezvous.Job // that this node is in; one without a uid: none yet
+	job    rendezvous.Job // what this node keeps is of that; one without a uid: none yet
+	joined bool           // this agent was registered before
 	// lockUntil: the lock of the given node is waited for until then; zero: it was not held so far.
 	lockUntil time.Time
 
@@ -145,7 +146,7 @@ func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 			return nil, err
 		}
 	}
-	if j.state.job.UID == "" {
+	if !j.state.joined {
 		if diff := refusal.Settings(s.Job, &j.Job, j.Given); len(diff) > 0 {
 			return done(over(2, &refusal.Differs{Settings: diff}))
 		}
@@ -197,7 +198,7 @@ func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event
 		return nil, j.requests.Remove(ctx, s) // and then it is made anew
 	case w.Phase == rendezvous.Done:
 		e := over(0, nil)
-		if j.state.job.UID == "" {
+		if !j.state.joined {
 			e.Lines = doneAlready(s.Job, j.Job.Origin)
 		}
 		return &e, nil
@@ -250,10 +251,10 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 	e := &event.Entered{Node: n, Job: *s.Job, TTL: ttl, Warms: warms,
 		Logs: strings.TrimSuffix(j.state.logs, "/")}
 	e.Nodes, e.Before = j.countNodes(ctx, n.Node)
-	if j.state.job.UID == "" {
+	if !j.state.joined {
 		e.Lines = j.greeting(s)
 	}
-	j.state.job, j.state.warned, j.state.firstMute = *s.Job, false, ""
+	j.state.joined, j.state.job, j.state.warned, j.state.firstMute = true, *s.Job, false, ""
 	e.Lines = append(e.Lines, j.remade(s)...)
 	return e, nil
 }
@@ -339,7 +340,7 @@ func (j *Joiner) lockName(
 			e := over(125, err)
 			return "", &e, nil
 		}
-		j.state.node, j.state.unlock, j.state.logs = name, unlock, logs
+		j.state.node, j.state.unlock, j.state.logs, j.state.job = name, unlock, logs, *s.Job
 		if n != nil {
 			return n.Incarnation, nil, j.registry.TakeOver(ctx, *n)
 		}

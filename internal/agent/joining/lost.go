@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,7 +103,7 @@ func (j *Joiner) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Enter
 	if s.Job != nil {
 		return nil, j.awaitRemade(ctx, s)
 	}
-	if j.state.job.UID != "" { // this agent is of that job, and of no other
+	if j.state.job.UID != "" { // what this agent keeps is of that job, and of no other
 		ctx, cancel := context.WithTimeout(ctx, asks)
 		defer cancel()
 		gone, err := j.requests.Removed(ctx, j.state.job.UID)
@@ -299,7 +300,11 @@ func (j *Joiner) await(ctx context.Context, text string, until func(*rendezvous.
 
 // adopt takes the place that this node had in the job before its store was lost.
 func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
-	if err := j.Workers.AdoptJob(*s.Job); err != nil {
+	job := *s.Job
+	if job.Twin(&j.state.job) { // what this node keeps goes on with it, as with a predecessor's
+		job.Lineage = append(slices.Clone(job.Lineage), j.state.job.UID)
+	}
+	if err := j.Workers.AdoptJob(job); err != nil {
 		return err
 	}
 	j.state.job, j.state.claimed = *s.Job, true

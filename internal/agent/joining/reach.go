@@ -19,7 +19,7 @@ import (
 // Only a node that comes back asks. It was dropped: if that was because its address leads nowhere,
 // or because it is cut off, every world that it joins would find it silent and drop it again.
 func (j *Joiner) unreached(ctx context.Context) error {
-	if j.state.job.UID == "" {
+	if !j.state.joined {
 		return nil
 	}
 	others, err := j.witnesses(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
@@ -117,6 +118,44 @@ func TestNodeThatComesToAJobThatCannotGoOn(t *testing.T) {
 			*now.Head.Step < *newest.Step {
 			t.Errorf("%+v goes on from %+v, the newest was %+v\n%s", now.Job, now.Head, newest, s.story())
 		}
+		s.stop()
+		s.finish()
+		s.workers.Wait()
+	})
+}
+
+// The store is lost while a node that has taken its name is on its way to its registration. What it
+// keeps goes on with the job, and what it saves is committed.
+func TestWipedWhileANodeRegisters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFaulty(t, seedOf(2), someFaults())
+		s.threeSaves()
+		s.at["b"].kill()
+		b, asked := s.makeAgent("b"), make(chan struct{}, 1)
+		b.client.Fates(func(op memory.Op) memory.Fate {
+			joins := slices.ContainsFunc(op.Txn.Then, func(w store.Write) bool { return w.Key == s.job.Name.Node("b") })
+			if joins && len(asked) == 0 {
+				asked <- struct{}{}
+				return memory.Fate{Held: true}
+			}
+			return memory.Fate{}
+		})
+		s.sim.run(b)
+		s.at["b"] = b
+		s.until("b asks to be registered", time.Minute, func(rendezvous.Snapshot) bool { return len(asked) > 0 })
+		uid := s.snapshot().Job.UID
+		s.lose("wiped", s.etcd.Wipe)
+		s.until("the job is made again", time.Minute,
+			func(x rendezvous.Snapshot) bool { return x.Job != nil && x.Job.Follows(uid) })
+		b.client.Release()
+		s.until("both run", time.Minute, s.running(0, 2))
+		s.settled()
+		s.at["a"].kill()
+		s.up("c")
+		s.until("b is rank 0 beside c", time.Minute, func(x rendezvous.Snapshot) bool {
+			return s.running(0, 2)(x) && x.World.Members[0].Node == "b"
+		})
+		s.goesOn()
 		s.stop()
 		s.finish()
 		s.workers.Wait()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
@@ -148,9 +149,11 @@ func (s *sim) knowMore(snap *rendezvous.Snapshot) map[string]bool {
 }
 
 // allKnewMore notes as wrong that w goes on from an older state of the store, and every member knew
-// more when that was put back. mu is held.
+// more when that was put back. A request of one that died since may arrive late. mu is held.
 func (s *sim) allKnewMore(w *rendezvous.World) {
-	if w == nil {
+	if w == nil || !slices.ContainsFunc(s.agents, func(a *simAgent) bool {
+		return !a.isDead() && w.Rank(membership.Ref{Node: a.node, Incarnation: a.hello.Incarnation}) >= 0
+	}) {
 		return
 	}
 	for _, m := range w.Members {

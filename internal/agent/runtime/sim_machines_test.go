@@ -25,7 +25,8 @@ type lostMachine struct {
 func (s *faulty) loseDisk(a *simAgent) {
 	snap := s.snapshot()
 	s.mu.Lock()
-	s.machines = slices.DeleteFunc(s.machines, func(m lostMachine) bool { return m.forgotten(&snap) })
+	s.machines = slices.DeleteFunc(s.machines,
+		func(m lostMachine) bool { return !s.behind && m.forgotten(&snap) })
 	may := len(s.lost) == 0 && len(s.machines) == 0 && !s.behind && s.protected(a.host)
 	ref := membership.Ref{Node: a.node, Incarnation: a.hello.Incarnation}
 	s.mu.Unlock()
@@ -75,9 +76,10 @@ func (s *faulty) insist(x *rendezvous.Snapshot, waited time.Duration) {
 }
 
 // forgotten reports whether no node waits for m any more, should the store be lost: it is no member
-// of the world, and it was reported lost or the world is newer.
+// of the world and no holder of the newest commit, and it was reported lost or the world is newer.
 func (m lostMachine) forgotten(s *rendezvous.Snapshot) bool {
-	n := s.Node(m.ref.Node)
+	n, held := s.Node(m.ref.Node), func(r membership.Ref) bool { return r.Node == m.ref.Node }
 	return s.World != nil && s.World.Rank(m.ref) < 0 && (n == nil || !n.Same(m.ref)) &&
+		!slices.ContainsFunc(s.Head.Holders, held) &&
 		(s.Missed[m.ref.Incarnation] || s.World.Generation > m.generation)
 }

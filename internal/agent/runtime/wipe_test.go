@@ -99,6 +99,9 @@ func (a *simAgent) AdoptJob(job rendezvous.Job) error {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	a.s.tracef("%s goes on in the job that succeeds %s", a.label(), job.Succeeds)
+	if !job.Follows(a.host.salvaged[a.node]) {
+		a.s.wrongf("%s goes on in job %s without what it has", a.label(), job.UID)
+	}
 	a.adopt(job)
 	if a.kept != nil {
 		return a.kept.succeed(job)

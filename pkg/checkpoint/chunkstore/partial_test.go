@@ -2,6 +2,7 @@ package chunkstore
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -9,19 +10,23 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // putPart puts a part of a save of the node of.
-func putPart(t *testing.T, s *Store, of string, seq uint64, text string) (*manifest.Manifest, manifest.Hash) {
+func putPart(t *testing.T, s *Store, at manifest.Position, text string) (*manifest.Manifest, manifest.Hash) {
 	t.Helper()
 	from := memfs.New()
-	memfs.WriteFile(t, from, "shard_"+of, []byte(text), 0o600)
-	save := saveOf(t, from, 1, seq)
-	save.Part, save.Of = true, of
+	memfs.WriteFile(t, from, "shard_"+at.Of, []byte(text), 0o600)
+	save := saveOf(t, from, at.Generation, at.Sequence)
+	save.Part, save.Of = true, at.Of
 	m, h, err := s.Put(t.Context(), save)
 	must(t, err)
 	return m, h
 }
+
+// first is the position of the first capture of a node.
+func first(of string) manifest.Position { return manifest.Position{Generation: 1, Sequence: 1, Of: of} }
 
 // wholeOf is the manifest of a save of two parts.
 func wholeOf(a, b *manifest.Manifest, parts ...manifest.Hash) *manifest.Manifest {
@@ -37,10 +42,10 @@ func TestHoldParts(t *testing.T) {
 	disk := memfs.New()
 	s, err := OpenFS(disk)
 	must(t, err)
-	mine, own := putPart(t, s, "a", 1, "mine")
+	mine, own := putPart(t, s, first("a"), "mine")
 	away, err := OpenFS(memfs.New())
 	must(t, err)
-	other, theirs := putPart(t, away, "b", 1, "theirs")
+	other, theirs := putPart(t, away, first("b"), "theirs")
 	raw, whole := wholeOf(mine, other, own, theirs).Encode()
 	hold := func(parts ...manifest.Hash) error {
 		return s.HoldParts(t.Context(), Partial{Generation: 1, Manifest: raw, Parts: parts})
@@ -77,6 +82,37 @@ func TestHoldParts(t *testing.T) {
 	}
 	must(t, s.Retain(2, nil, nil, now))
 	check("its record was removed", false, false)
+}
+
+// Parts of a checkpoint whose commit this node did not hear of may be those of a commit: they stay when
+// a newer generation begins, until a later commit is here. Of several the newest stays.
+func TestPartsWithoutAKnownCommitStay(t *testing.T) {
+	s, err := OpenFS(memfs.New())
+	must(t, err)
+	hold := func(g schema.Generation, sequence uint64) manifest.Hash {
+		t.Helper()
+		must(t, s.Raise(g))
+		m, own := putPart(t, s, manifest.Position{Generation: g, Sequence: sequence, Of: "a"}, fmt.Sprint(g, sequence))
+		raw, whole := wholeOf(m, &manifest.Manifest{}, own).Encode()
+		must(t, s.HoldParts(t.Context(),
+			Partial{Generation: g, Manifest: raw, Parts: []manifest.Hash{own}}))
+		return whole
+	}
+	older, left := hold(1, 1), hold(1, 2)
+	now := time.Now()
+	must(t, s.Retain(2, nil, nil, now))
+	if s.HasManifest(older) || !s.HasManifest(left) {
+		t.Errorf("generation 2: the older one %v, the newest %v", s.HasManifest(older), s.HasManifest(left))
+	}
+	next := hold(2, 1)
+	must(t, s.Retain(2, nil, nil, now))
+	if !s.HasManifest(left) || !s.HasManifest(next) {
+		t.Errorf("before a commit: %v, %v", s.HasManifest(left), s.HasManifest(next))
+	}
+	must(t, s.Retain(2, []manifest.Head{{Number: 1, Generation: 2, Manifest: next, Copies: 1}}, nil, now))
+	if s.HasManifest(left) || !s.HasManifest(next) {
+		t.Errorf("after a commit: %v, %v", s.HasManifest(left), s.HasManifest(next))
+	}
 }
 
 // A chunk is written by two transfers at once, the second time while the first one is synced: what is

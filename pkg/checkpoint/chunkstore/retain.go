@@ -27,7 +27,8 @@ func (s *Store) Retain(seen schema.Generation, committed []manifest.Head, pinned
 	}
 	s.expire(now)
 	s.mu.Lock()
-	k := manifest.Keep(manifest.OnDisk{Held: s.held, Partial: s.partial}, committed, seen, pinned)
+	disk := manifest.OnDisk{Held: s.held, Partial: s.partial, Heads: s.heads}
+	k := manifest.Keep(disk, committed, seen, pinned)
 	drop := k.Garbage(s.held)
 	s.mu.Unlock()
 	if err := s.NoteCommitted(committed); err != nil {

@@ -11,6 +11,7 @@ import (
 type OnDisk struct {
 	Held    map[Hash]Position
 	Partial map[Hash]Partial
+	Heads   []Head // the commits of them that the node knew until now
 }
 
 // Partial is a checkpoint of which a node has parts.
@@ -26,6 +27,9 @@ type Kept struct {
 	newest Position      // of the commits that are here
 	// parts are the newest committed parts that are here, by node.
 	parts map[string]Position
+	// left is the newest checkpoint in parts of an older generation of which this node knows no commit.
+	// It may have been committed in a store that was set back since, and no node has all of its parts.
+	left Position
 }
 
 // Keep says what stays. seen was read before committed was: a generation older than it could not
@@ -52,6 +56,11 @@ func Keep(d OnDisk, committed []Head, seen schema.Generation, pinned []Hash) Kep
 		}
 	}
 	for h, p := range d.Partial {
+		if !k.named[h] && !d.knew(h) && p.At.Generation < k.seen && k.left.Before(p.At) {
+			k.left = p.At
+		}
+	}
+	for h, p := range d.Partial {
 		if !k.Needs(h, p.At) {
 			continue
 		}
@@ -62,10 +71,15 @@ func Keep(d OnDisk, committed []Head, seen schema.Generation, pinned []Hash) Kep
 	return k
 }
 
-// Needs reports whether a checkpoint is committed, or may still be: an agent commits its captures in
-// the order in which it made them, or never.
+// knew reports whether the node knew that a checkpoint was committed.
+func (d OnDisk) knew(h Hash) bool {
+	return slices.ContainsFunc(d.Heads, func(c Head) bool { return c.Manifest == h })
+}
+
+// Needs reports whether a checkpoint is committed, may still be, or may have been in a store that was
+// set back: an agent commits its captures in the order in which it made them, or never.
 func (k Kept) Needs(h Hash, at Position) bool {
-	return k.named[h] || at.Generation >= k.seen && !at.Before(k.newest)
+	return k.named[h] || !at.Before(k.newest) && (at.Generation >= k.seen || at == k.left)
 }
 
 // Garbage says which manifests go from a disk: those with no record that can get none any more. A

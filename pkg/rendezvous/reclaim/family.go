@@ -34,19 +34,23 @@ func newestJob(claims []rendezvous.Claim) schema.UID {
 	return newest.Job.UID
 }
 
-// family are the claims to the job uid, and those of nodes that were away when it was made again
-// before: they knew it under the uid that it had then. Their numbers are of that time: where the
+// family are the claims to the job uid and to its twins, and those of nodes that were away when it was
+// made again before: they knew it under the uid that it had then. Their numbers are of that time: where the
 // job has checkpoints of its own, what they have counts under the number that a claim gives it
 // now: the largest of those that an older checkpoint got because the job went back to it. Whose word
 // on the job, the wish and the World counts comes last.
 func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim) {
-	numbers := map[checkpoint.Hash]checkpoint.Number{}
-	var job *rendezvous.Job
-	for i, c := range claims {
-		if c.Job.UID != uid {
+	at := slices.IndexFunc(claims, func(c rendezvous.Claim) bool { return c.Job.UID == uid })
+	if at < 0 {
+		return nil
+	}
+	job, numbers := &claims[at].Job, map[checkpoint.Hash]checkpoint.Number{}
+	own := func(c rendezvous.Claim) bool { return c.Job.UID == uid || job.Twin(&c.Job) }
+	for _, c := range claims {
+		if !own(c) {
 			continue
 		}
-		job, mine = &claims[i].Job, append(mine, c)
+		mine = append(mine, c)
 		for _, h := range append(slices.Clone(c.Heads), c.Known) {
 			if h.Number > 0 {
 				numbers[h.Manifest] = max(numbers[h.Manifest], h.Number)
@@ -68,7 +72,7 @@ func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim)
 		mine = append(mine, renumbered(c, numbers))
 	}
 	ofJob := func(c rendezvous.Claim) int {
-		if c.Job.UID == uid {
+		if own(c) {
 			return 1
 		}
 		return 0

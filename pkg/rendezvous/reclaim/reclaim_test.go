@@ -268,6 +268,45 @@ func TestDecideAfterTwoLosses(t *testing.T) {
 	}
 }
 
+// The store was set back to claims, and the job was made again from them twice. The nodes of both jobs
+// know the same one, wherever it went on.
+func TestDecideOfTwins(t *testing.T) {
+	remade := func(c claim, uid schema.UID, at int64) claim {
+		c = c.of(uid, "u").made(at)
+		c.Job.Claimants = []string{"a", "b"}
+		return c
+	}
+	one, two := saved(1, 1, "b"), saved(2, 2, "b")
+	for _, c := range []struct {
+		what   string
+		claims []claim
+		want   string
+	}{
+		{"neither has a world", []claim{remade(says("a", 0, "", one), "v", 200),
+			remade(says("b", 0, "", one), "w", 100)}, "remake: fence 0, 2 was 1 on a b"},
+		{"the older one went on", []claim{remade(says("a", 0, "", one), "v", 200),
+			remade(says("b", 4, "b", one, two), "w", 100)}, "remake: fence 4, 3 was 2 on b, and 1"},
+		{"nodes of the older one are missing", []claim{remade(says("a", 0, "", one), "v", 200),
+			remade(says("b", 4, "b c d", one), "w", 100)}, "wait for c d"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			v := decide(c.claims, "v", ForEnough)
+			if got := stepText(v); got != c.want {
+				t.Fatalf("%s, want %s", got, c.want)
+			}
+			if v.Remake == nil {
+				return
+			}
+			after := rendezvous.Job{UID: "x", Succeeds: v.Remake.Job.UID, Lineage: v.Remake.Job.Predecessors()}
+			for _, x := range c.claims {
+				if !after.Follows(x.Job.UID) {
+					t.Errorf("%s of %s cannot go on in the job", x.Node, x.Job.UID)
+				}
+			}
+		})
+	}
+}
+
 // The operator goes on without the missing nodes, from what the others have.
 func TestWithout(t *testing.T) {
 	claims := []claim{says("c", 3, "a b c", saved(1, 1), saved(2, 2)).knows(saved(3, 3, "a", "b"))}

@@ -34,6 +34,9 @@ func remake(all, mine []rendezvous.Claim, missing []string, best *checkpoint.Hea
 	r := &Remake{Job: last.Job, Wish: last.Wish, Ended: last.Phase.Ended(), Missing: missing}
 	for _, c := range mine {
 		r.Claims = append(r.Claims, c.Node)
+		if r.Job.Twin(&c.Job) { // its nodes go on in this one
+			r.Job.Lineage = append(slices.Clone(r.Job.Lineage), c.Job.UID)
+		}
 	}
 	slices.Sort(r.Claims)
 	r.adopt(all, mine, best)

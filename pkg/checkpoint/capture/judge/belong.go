@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -36,28 +37,34 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 	if u := behind(wrote); u.Path != "" && !finished(wrote) {
 		return Decision{Path: u.Path, Why: "it was not written as often as the other files of the first save"}
 	}
-	passes, text := map[int]bool{}, true
+	text, whole, next := true, false, false
+	fewest, most := math.MaxInt, 0
 	for _, u := range wrote {
-		if u.Counted && (u.Proven && u.Dir || m.superseded(l.Units, u)) {
-			return Decision{}
-		}
-		passes[u.Passes], text = true, text && u.Text
+		whole = whole || u.Counted && u.Proven && u.Dir
+		next = next || u.Counted && m.superseded(l.Units, u)
+		fewest, most, text = min(fewest, u.Passes), max(most, u.Passes), text && u.Text
 	}
+	enough := 2 // that they were all written, and all written again
 	stays := m.stays(l.Units, wrote)
+	if stays != "" {
+		enough = apartAfter + 1
+	}
 	switch {
+	case whole, next && (stays == "" || fewest >= enough):
+		return Decision{}
 	case len(m.passes) > 0 && !m.unsure:
 		return m.lacksLast(l, wrote)
 	case l.Workers == Exited:
 		return Decision{}
 	case l.through(wrote) && stays == "":
 		return Decision{Guess: true}
-	case len(m.passes) == 0 && !passes[1] && (len(passes) == 1 || finished(wrote)) && !text:
-		return Decision{} // they were all written, and all written again
+	case len(m.passes) == 0 && fewest >= enough && (fewest == most || finished(wrote)) && !text:
+		return Decision{}
 	case l.Temporary != "":
 		return Decision{Path: l.Temporary,
 			Why: "a temporary name beside a save: it may become a part of it, and no earlier save " +
 				"shows what belongs to one; remove the file if no worker writes it"}
-	case stays != "" && passes[1]:
+	case stays != "" && fewest < enough:
 		return Decision{Path: stays,
 			Why: "the checkpoint that the workers began from has it, and it was not written again"}
 	}

@@ -139,7 +139,7 @@ func TestSavesThatFail(t *testing.T) {
 			"m1+o1+x1 m2+o2+x2 m3+o3+x3 m6+o6+x6 m7+o7+x7"},
 		{"a file fails alone in the last save", "m1 x1 . m2 x2 m3 x3 x4 m5 exit", "m1+x1 m2+x2 m3+x3"},
 		{"files are written in any order", "m1 x1 . m2 x2 x3 m3 m4 x4", "m1+x1 m2+x2 m3+x3 m4+x4"},
-		{"the next workers write one of two files", "m1 o1 . next m5 . m6", "m1+o1 m6+o1"},
+		{"the next workers write one of two files", "m1 o1 . next m5 . m6 m7 m8", "m1+o1 m8+o1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := strings.Join(newFolder().play(c.story), " "); got != c.want {
@@ -259,6 +259,24 @@ func TestRandomFilesThatFailAlone(t *testing.T) {
 			if fails == 0 && taken == nil {
 				t.Fatalf("seed %d: save %d is not taken: %+v", seed, step, d.last)
 			}
+		}
+	}
+}
+
+// Workers that began from a checkpoint write one of two files that count steps, and fail at the other
+// one. That the next step has begun does not make a save of the one file, until others were written too.
+func TestTheNextStepBesideAFileThatStays(t *testing.T) {
+	for passes := range apartAfter + 2 {
+		var m Memory
+		m.Remember(nil)
+		file := func(key string, n int64) Unit {
+			return Unit{Path: fmt.Sprint(key, n), Key: key, Counted: true, Number: n, Status: Done, Passes: 1}
+		}
+		wrote, next, stays := file("m", 10), file("m", 12), file("o", 5)
+		wrote.Fresh, wrote.Passes, next.Fresh, next.Status, stays.InLast = true, passes, true, Busy, true
+		d := m.Decide(Look{Units: []Unit{wrote, next, stays}, Now: epoch.Add(time.Second), Began: epoch})
+		if taken := d.Take != nil; taken != (passes > apartAfter) {
+			t.Errorf("after %d steps: taken %v, %s %s", passes, taken, d.Path, d.Why)
 		}
 	}
 }
