@@ -304,7 +304,7 @@ func (s *wiped) goesOnOlder(snap *rendezvous.Snapshot) {
 	}
 	if acked := s.acked[uid]; acked.Number > snap.Head.Number {
 		for _, a := range s.agents {
-			if time.Since(s.setBackAt) < s.settle {
+			if time.Since(s.setBackAt) < untilClaimed {
 				break // a node that comes in this moment may be faster than those that claim
 			}
 			if a.host.salvaged[a.node] == uid && a.reachable() && slices.ContainsFunc(a.host.saved[a.node],
