@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/event"
@@ -22,6 +23,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/pipeline"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -98,6 +100,7 @@ type keptSaves struct {
 	spread     context.CancelFunc
 	doing      *activity.Activity // nil: it could read all so far
 	leads      bool               // it captures as rank 0
+	silent     atomic.Bool        // no node answers what it asks of their disks
 }
 
 type keptLine struct {
@@ -366,7 +369,7 @@ func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resu
 // tellReadable has the others know whether this node can read what it begins from. mu is held.
 func (x *keptSaves) tellReadable(n checkpoint.Number, err error) {
 	switch {
-	case errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrNotHeld):
+	case replicator.CannotBeHad(err):
 		if x.ctx.Err() != nil {
 			return
 		}
@@ -454,6 +457,8 @@ func (p keptPeers) to(ctx context.Context, op string, ref membership.Ref) (*chun
 			case <-ctx.Done():
 			}
 			continue
+		case p.a.kept.silent.Load():
+			time.Sleep(time.Second)
 		case answer.Kind == membership.Same && found.kept != nil && found.kept.chunks != nil:
 			return found.kept.chunks, nil
 		case answer.Kind == membership.NoAnswer:
@@ -462,7 +467,7 @@ func (p keptPeers) to(ctx context.Context, op string, ref membership.Ref) (*chun
 			case <-ctx.Done():
 			}
 		}
-		return nil, fmt.Errorf("node %s: no answer", ref.Node)
+		return nil, fmt.Errorf("node %s: %w", ref.Node, transfer.ErrNoAnswer)
 	}
 	return nil, ctx.Err()
 }

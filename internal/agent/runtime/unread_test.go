@@ -80,3 +80,26 @@ func TestWipedAndNoCheckpointCanBeRead(t *testing.T) {
 		s.end()
 	})
 }
+
+// The only holder of the newest checkpoint does not answer the node that fetches it, and answers all
+// others: nothing is given up for that.
+func TestAHolderThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFaulty(t, seedOf(2), someFaults())
+		s.threeSaves()
+		s.at["a"].kill()
+		newest := s.snapshot().Head
+		delete(s.hosts, "a") // another machine comes, of the same name
+		s.up("a")
+		s.at["a"].kept.silent.Store(true)
+		time.Sleep(20 * time.Second)
+		s.at["a"].kept.silent.Store(false)
+		s.until("both run", time.Minute, s.running(0, 2))
+		if now := s.snapshot().World.Resume; now.Manifest != newest.Manifest {
+			t.Errorf("it goes on from %+v, the newest was %+v\n%s", now, newest, s.story())
+		}
+		s.stop()
+		s.finish()
+		s.workers.Wait()
+	})
+}

@@ -56,7 +56,7 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	switch {
 	case err == nil:
 		s.node.Activity.Nothing()
-	case errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrNotHeld):
+	case replicator.CannotBeHad(err):
 		// The planning node must know: if no node can provide it, an older one takes its place.
 		if s.node.Activity.Unreadable(int64(r.Number), replicator.AskedAt(err)) {
 			s.c.Notice(fmt.Sprintf("checkpoint %d cannot be had from any node that is here; bring back a "+

@@ -129,6 +129,7 @@ func (r *Replicator) holders() []func(context.Context, manifest.Number) ([]membe
 func (r *Replicator) Entry(ctx context.Context, n manifest.Number, h manifest.Hash,
 	dir string) (string, error) {
 	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
+	var last error
 	for _, holders := range r.holders() {
 		from, err := holders(ctx, n)
 		if err != nil {
@@ -146,8 +147,9 @@ func (r *Replicator) Entry(ctx context.Context, n manifest.Number, h manifest.Ha
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
+		last = err
 	}
-	return "", fmt.Errorf("find what to resume from: manifest %v: %w", h, chunkstore.ErrNotHeld)
+	return "", fmt.Errorf("find what to resume from: %w", last)
 }
 
 // Complete brings all of a checkpoint, of which each node has parts, onto this disk, and makes sure
@@ -200,11 +202,11 @@ func (r *Replicator) fetch(ctx context.Context, x fetched) error {
 	if parts == nil {
 		return last
 	}
-	found, err := r.search(ctx, parts)
-	if err != nil {
-		return err
+	found, silent := r.search(ctx, parts)
+	if err := c.FetchParts(ctx, x.hash, found); err != nil {
+		return errors.Join(err, silent)
 	}
-	return c.FetchParts(ctx, x.hash, found)
+	return nil
 }
 
 // askedError is that a fetch brought nothing.
@@ -223,9 +225,21 @@ func AskedAt(err error) int64 {
 	return e.rev
 }
 
-// search asks the registered nodes for each part, its holders first, until one has it.
+// CannotBeHad reports whether err, of Prepare or Entry, says that no registered node has all of a
+// checkpoint. One that did not answer, or whose address another process has, may have it.
+func CannotBeHad(err error) bool {
+	return !unanswered(err) && (errors.Is(err, chunkstore.ErrNotHeld) || errors.Is(err, chunkstore.ErrDamaged))
+}
+
+// unanswered reports whether a node that was asked did not answer.
+func unanswered(err error) bool {
+	return errors.Is(err, transfer.ErrNoAnswer) || errors.Is(err, transfer.ErrStranger)
+}
+
+// search asks the registered nodes for each part, its holders first, until one has it. silent says which
+// did not answer.
 func (r *Replicator) search(ctx context.Context,
-	parts []transfer.PartHolders) (found transfer.Holders, err error) {
+	parts []transfer.PartHolders) (found transfer.Holders, silent error) {
 	nodes, err := r.Record.Nodes(ctx)
 	if err != nil {
 		return found, err
@@ -242,6 +256,9 @@ func (r *Replicator) search(ctx context.Context,
 			if ctx.Err() != nil {
 				return found, ctx.Err()
 			}
+			if unanswered(err) {
+				silent = errors.Join(silent, err)
+			}
 			if err == nil && manifest.Sum(raw) == p.Part {
 				found.All = append(found.All, n)
 				found.Parts = append(found.Parts,
@@ -250,7 +267,7 @@ func (r *Replicator) search(ctx context.Context,
 			}
 		}
 	}
-	return found, nil
+	return found, silent
 }
 
 // parts are the other nodes with each part of a checkpoint that are registered; nil: it is not in

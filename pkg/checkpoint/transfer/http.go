@@ -21,7 +21,7 @@ import (
 )
 
 // Peers reaches the stores of other nodes. Its errors are those of the Store
-// there, ErrStranger, and whatever the network brings.
+// there, ErrStranger and ErrNoAnswer.
 type Peers interface {
 	Manifest(ctx context.Context, from membership.Ref, h manifest.Hash) ([]byte, error)
 	// Chunk fetches one chunk into dst, which has its size. What comes is not verified yet.
@@ -40,6 +40,9 @@ const answerLimit = 30 * time.Second
 
 // ErrStranger says that the address of a node is another's now.
 var ErrStranger = errors.New("another node answered")
+
+// ErrNoAnswer says that a node did not answer: what it has is not known.
+var ErrNoAnswer = errors.New("no answer")
 
 // errBusy says that the other side goes on with an offer that took too long.
 var errBusy = errors.New("still verifying")
@@ -102,7 +105,7 @@ func (p *HTTP) do(ctx context.Context, to membership.Ref, r request) (*http.Resp
 	}
 	resp, err := p.client(to).Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", to.Node, err)
+		return nil, fmt.Errorf("node %s: %w: %w", to.Node, ErrNoAnswer, err)
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil
@@ -126,7 +129,10 @@ func (p *HTTP) Manifest(ctx context.Context, from membership.Ref, h manifest.Has
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, manifest.MaxSize+1))
-	if err == nil && manifest.Sum(raw) != h {
+	switch {
+	case err != nil:
+		err = fmt.Errorf("manifest from node %s: %w: %w", from.Node, ErrNoAnswer, err)
+	case manifest.Sum(raw) != h:
 		err = fmt.Errorf("manifest %v from node %s: %w", h, from.Node, chunkstore.ErrDamaged)
 	}
 	return raw, err
@@ -141,7 +147,7 @@ func (p *HTTP) Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, 
 	}
 	defer resp.Body.Close()
 	if _, err := io.ReadFull(resp.Body, dst); err != nil {
-		return fmt.Errorf("chunk from node %s: %w", from.Node, err)
+		return fmt.Errorf("chunk from node %s: %w: %w", from.Node, ErrNoAnswer, err)
 	}
 	return nil
 }

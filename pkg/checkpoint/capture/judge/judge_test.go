@@ -280,3 +280,20 @@ func TestTheNextStepBesideAFileThatStays(t *testing.T) {
 		}
 	}
 }
+
+// A file that no save had comes after the last one. Its name says of which step it is.
+func TestANewFileCountsItsStep(t *testing.T) {
+	for step, want := range map[int64]bool{13: false, 15: true} {
+		var m Memory
+		m.Remember([]string{"m"})
+		model := Unit{Path: "m15", Key: "m", Counted: true, Number: 15, Status: Done, Passes: 1, Fresh: true, Since: epoch}
+		look := Look{Units: []Unit{model}, Began: epoch, Now: epoch.Add(time.Second)}
+		m.Taken(m.Decide(look))
+		look.Units[0].Fresh, look.Units[0].InLast, look.Now = false, true, epoch.Add(time.Minute)
+		look.Units = append(look.Units, Unit{Path: fmt.Sprint("o", step), Key: "o", Counted: true, Number: step,
+			Status: Done, Passes: 1, Fresh: true, Since: epoch.Add(time.Second)})
+		if d := m.Decide(look); (d.Take != nil) != want {
+			t.Errorf("step %d beside step 15: %+v", step, d)
+		}
+	}
+}

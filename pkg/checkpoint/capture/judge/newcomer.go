@@ -1,6 +1,9 @@
 package judge
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // owe finds out how many passes of each newcomer, a unit that no save had, belong to saves before the
 // one that is under way: those that came before any unit of that was written.
@@ -83,7 +86,11 @@ func (m *Memory) lacksLast(l Look, wrote []Unit) Decision {
 	for _, u := range wrote {
 		after := u.Since.Sub(m.at)
 		d := Decision{Path: u.Path, Why: "no save had it before, and the next save may have begun with it"}
+		other := func(last Unit) bool { return last.InLast && last.Counted && u.Counted && last.Number != u.Number }
 		switch {
+		case slices.ContainsFunc(l.Units, other):
+			d.Why = "no save had it before, and the last save counts another step"
+			return d
 		case m.at.IsZero():
 			return d // these workers have not saved yet
 		case l.Workers == Exited && after <= FirstQuiet:
