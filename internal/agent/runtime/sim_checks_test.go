@@ -149,15 +149,15 @@ func (s *faulty) noteWorld(w *rendezvous.World) {
 	s.proposals[w.Generation] = w.Proposal
 }
 
-// forgetWorlds forgets generations that no node claimed when a job was made again, where a node is away
-// or came a moment ago: the numbers of those that only it knew may be given once more, to worlds of
-// another job. mu is held.
+// forgetWorlds forgets generations that no node claimed when a job was made again, where a node is away,
+// came a moment ago, or lost its disk: the numbers of those that only it knew may be given once more, to
+// worlds of another job. mu is held.
 func (s *faulty) forgetWorlds(snap *rendezvous.Snapshot) {
 	claimed := snap.Fence
 	if snap.World != nil {
 		claimed = snap.World.Generation - 1
 	}
-	unheard := false
+	unheard := len(s.machines) > 0
 	for _, name := range s.names {
 		if a := s.at[name]; a != nil {
 			unheard = unheard || a.isDead() || a.frozen != nil || time.Since(a.upSince) < untilClaimed

@@ -59,23 +59,29 @@ func (s *faulty) doneWell() {
 		s.wrongf("the last save is of step %d, and the job is done with checkpoint %d of step %d", last,
 			snap.Head.Number, is)
 	}
+	here := s.commits[len(s.commits)-1].nodes // a node that was away took no copy
+	if s.layout == layoutParts {
+		if here > 1 && !s.survivesAny() {
+			s.wrongf("the job is done, and its last checkpoint is lost with one of the %d machines", here)
+		}
+		return
+	}
 	holders := 0
 	for _, name := range s.names {
 		if h := s.hosts[name]; h != nil && s.has(h) {
 			holders++
 		}
 	}
-	here := s.commits[len(s.commits)-1].nodes // a node that was away took no copy
 	if holders < min(2, here) {
 		s.wrongf("the job is done, and %d of the %d machines that were here have its last checkpoint",
 			holders, here)
 	}
 }
 
-// through is how a worker ends that has done its work, after step: rank 0 saves, and each exits with 0
-// some time later.
+// through is how a worker ends that has done its work, after step: rank 0 saves, or each its part, and
+// each exits with 0 some time later.
 func (s *faulty) through(g *simGroup, dir *memfs.FS, step int64) {
-	if g.Start.Rank == 0 {
+	if g.Start.Rank == 0 || s.layout == layoutParts {
 		s.save(g, dir, step+1)
 		s.mu.Lock()
 		if s.whole == step+1 && !g.ended {

@@ -18,9 +18,14 @@ import (
 // TestSavesInPartsOutliveFaults is TestSavesOutliveFaults with workers of which each saves a part
 // (--save-from=all). A checkpoint is of the parts of all ranks of one generation at one step, and its
 // parts are readable after the loss of any one machine.
-func TestSavesInPartsOutliveFaults(t *testing.T) {
-	eachSeed(t, 10, func(t *testing.T, seed uint64) *sim {
-		s := newFaulty(t, seed, someFaults())
+func TestSavesInPartsOutliveFaults(t *testing.T) { inParts(t, 10, someFaults) }
+
+// TestSavesInPartsOutliveEveryFault is the same with the faults of TestSavesOutliveEveryFault.
+func TestSavesInPartsOutliveEveryFault(t *testing.T) { inParts(t, 10, everyFault) }
+
+func inParts(t *testing.T, most uint64, faults func() mix) {
+	eachSeed(t, most, func(t *testing.T, seed uint64) *sim {
+		s := newFaulty(t, seed, faults())
 		s.layout, s.often, s.job.Rules.SaveFrom = layoutParts, false, checkpoint.SaveFromAll
 		return savesOutlive(s)
 	})
@@ -28,6 +33,9 @@ func TestSavesInPartsOutliveFaults(t *testing.T) {
 
 // partEvery is the time between two saves of all ranks.
 const partEvery = 2 * time.Second
+
+// lastOf is more steps than a generation makes: the last one of all ranks is a multiple of it.
+const lastOf = 10_000
 
 // workInParts trains, and saves a part at the steps at which the other ranks do.
 func (s *faulty) workInParts(g *simGroup, dir *memfs.FS, step int64) {
@@ -39,6 +47,11 @@ func (s *faulty) workInParts(g *simGroup, dir *memfs.FS, step int64) {
 		case <-g.asked:
 			if !s.hangs(g) {
 				g.later(time.Millisecond, &event.WorkerExit{Ours: true})
+			}
+			return
+		case <-s.over:
+			if !s.hangs(g) {
+				s.through(g, dir, step/lastOf*lastOf+lastOf-1)
 			}
 			return
 		case <-time.After(time.Until(began.Add(k*partEvery + late))):
