@@ -76,7 +76,7 @@ var protocolPlants = []plant{
 	{"a directory is taken with the tracker file of the next save", capture + "/evidence.go",
 		`(state != Running || e.tracked)`, `state != Running`, capture, "TestFrameworks"},
 	{"parts: those of a newer checkpoint that came too late are removed", chunkstore + "/late/late.go",
-		`|| slices.Contains(inParts, h.Manifest) {`, `|| inParts == nil && false {`,
+		`&& !slices.Contains(inParts, h.Manifest) {`, `&& (inParts != nil || true) {`,
 		pipeline, "TestPartsThatCameTooLateAreOffered"},
 	{"parts: a part is sent before all of it is here", replicator + "/spread.go",
 		`if save.Part || len(to) == 0 {`, `if len(to) == 0 {`, pipeline, "TestAPartIsOfferedBeforeItIsSent"},

@@ -131,24 +131,32 @@ func (f *failing) Open(name string) (dirfs.File, error) {
 	return f.FS.Open(name)
 }
 
-// A node comes late to a job that went on from checkpoint 1 under its uid: the newest checkpoint that it
-// knows is kept, to be offered, and counts under its number no more.
+// A node comes late to a job that went on under its uid, from scratch or from checkpoint 1: the newest
+// checkpoint that it knows is kept, to be offered, and counts under its number no more.
 func TestComeLate(t *testing.T) {
+	for _, head := range []manifest.Head{{Number: 1, Step: new(int64(10))}, {Number: 1}, {Number: 7, Step: new(int64(15))}} {
+		comeLate(t, head)
+	}
+}
+
+func comeLate(t *testing.T, head manifest.Head) {
+	t.Helper()
 	disk, from := memfs.New(), memfs.New()
 	s := checkpointtest.OpenStore(t, disk)
 	var heads []manifest.Head
 	for n := range 3 {
 		memfs.WriteFile(t, from, "model.pt", memfs.Bytes(uint64(n), 100), 0o600)
 		_, h := checkpointtest.Put(t, s, from, 1, uint64(n+1))
-		heads = append(heads, manifest.Head{Number: manifest.Number(n + 1), Generation: 1, Manifest: h})
+		heads = append(heads, manifest.Head{Number: manifest.Number(n + 1), Generation: 1, Manifest: h,
+			Step: new(int64(10 * (n + 1)))})
 	}
 	must(t, s.NoteCommitted(heads))
-	must(t, late.TruncateIn(disk, 1))
+	must(t, late.TruncateIn(disk, head))
 	s = checkpointtest.OpenStore(t, disk)
 	if kept, err := s.Late(); err != nil || kept == nil || kept.Manifest != heads[2].Manifest {
-		t.Errorf("late %+v, %v", kept, err)
+		t.Errorf("head %d: late %+v, %v", head.Number, kept, err)
 	}
 	if newest, ok := s.Newest(); !ok || newest.Number != 1 {
-		t.Errorf("newest %+v", newest)
+		t.Errorf("head %d: newest %+v", head.Number, newest)
 	}
 }

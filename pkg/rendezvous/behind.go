@@ -17,6 +17,14 @@ func (c *Claim) Ahead(s *Snapshot) bool {
 		s.Cluster == c.Cluster && s.Rev < c.StoreRev
 }
 
+// PassedOver reports whether s has as many commits as the node of claim c knows, and none of a step as late
+// as that of its newest one: the store was set back, and the job went on without the node. A job that went
+// back on purpose since is none.
+func (c *Claim) PassedOver(s *Snapshot) bool {
+	return s.Job != nil && s.World != nil && s.Job.UID == c.Job.UID && c.Known.Manifest != s.Head.Manifest &&
+		c.Known.LaterStep(s.Head) && s.World.Rollback <= c.World && s.Fence == s.World.Generation
+}
+
 // Claimed reports whether a node has found the store behind and claims the job, or one that it was.
 func (s *Snapshot) Claimed(j *Job) bool {
 	for i := range s.Claims {

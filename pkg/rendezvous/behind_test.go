@@ -53,6 +53,32 @@ func TestAhead(t *testing.T) {
 	}
 }
 
+// A job that went on from an older store has as many commits by now as a node knows, of earlier steps.
+func TestPassedOver(t *testing.T) {
+	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u"}, Generation: 3, World: 3,
+		Known: checkpoint.Head{Number: 7, Manifest: checkpoint.Hash{7}, Step: new(int64(70))}}
+	for name, x := range map[string]struct {
+		change func(s *rendezvous.Snapshot)
+		want   bool
+	}{
+		"of an earlier step":                  {func(*rendezvous.Snapshot) {}, true},
+		"of a later step":                     {func(s *rendezvous.Snapshot) { s.Head.Step = new(int64(71)) }, false},
+		"of no known step":                    {func(s *rendezvous.Snapshot) { s.Head.Step = nil }, false},
+		"the same one":                        {func(s *rendezvous.Snapshot) { s.Head.Manifest = c.Known.Manifest }, false},
+		"another job":                         {func(s *rendezvous.Snapshot) { s.Job.UID = "v" }, false},
+		"it went back, and trains from there": {func(s *rendezvous.Snapshot) { s.World.Rollback = 4 }, false},
+		"it is to go back":                    {func(s *rendezvous.Snapshot) { s.Fence = 5 }, false},
+		"it went back before the node was in": {func(s *rendezvous.Snapshot) { s.World.Rollback = 2 }, true},
+	} {
+		s := rendezvous.Snapshot{Job: &rendezvous.Job{UID: "u"}, Fence: 4, World: &rendezvous.World{Generation: 4},
+			Head: checkpoint.Head{Number: 9, Manifest: checkpoint.Hash{9}, Step: new(int64(12))}}
+		x.change(&s)
+		if c.PassedOver(&s) != x.want {
+			t.Errorf("%s: passed over %v, want %v", name, !x.want, x.want)
+		}
+	}
+}
+
 // The head is on a node that is here if that said so, or the head was committed, since it registered.
 func TestHeadIsHere(t *testing.T) {
 	a := membership.Node{Ref: membership.Ref{Node: "a"}, Rev: 20}

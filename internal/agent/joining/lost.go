@@ -53,8 +53,12 @@ func (j *Joiner) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 	}
 	c, err := j.Disk.Recall(name)
 	unlock()
-	if err != nil || c == nil || !c.Ahead(s) {
+	if err != nil || c == nil {
 		return err
+	}
+	if !c.Ahead(s) {
+		j.state.late = c.PassedOver(s)
+		return nil
 	}
 	if s.Job.UID == c.Job.UID {
 		if j.state.late, err = j.comesLate(ctx, s, name); j.state.late || err != nil {

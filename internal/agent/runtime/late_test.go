@@ -44,6 +44,55 @@ func TestNodeThatComesLateOffersWhatItKnows(t *testing.T) {
 	})
 }
 
+// All nodes are lost, the store is set back, and new nodes commit as often as the lost ones had, at earlier
+// steps. A node that comes back then offers what it knows all the same.
+func TestNodeThatWasPassedOverOffersWhatItKnows(t *testing.T) {
+	for seed := uint64(0); ; seed++ {
+		if seed > 500 {
+			t.Fatal("no story has as many commits of earlier steps")
+		}
+		passed := false
+		if rand.New(rand.NewPCG(seed, 13)).IntN(5) == 0 { // of two nodes
+			synctest.Test(t, func(t *testing.T) { passed = passedOver(t, seed) })
+		}
+		if passed {
+			return
+		}
+	}
+}
+
+// passedOver reports whether the new nodes committed as often at earlier steps.
+func passedOver(t *testing.T, seed uint64) bool {
+	t.Helper()
+	s := newFaulty(t, seed, someFaults())
+	s.layout = layoutMarked
+	defer func() {
+		s.stop()
+		s.finish()
+		s.workers.Wait()
+	}()
+	old, late := s.threeSaves(), checkpoint.Head{}
+	s.lose("set back", func() {
+		late = s.snapshot().Head
+		s.at["a"].kill()
+		s.at["b"].kill()
+		s.restore(old, true)
+	})
+	s.up("c")
+	s.up("d")
+	s.until("they have committed as often", time.Minute,
+		func(x rendezvous.Snapshot) bool { return x.Head.Number >= late.Number })
+	if !late.LaterStep(s.snapshot().Head) {
+		return false
+	}
+	s.up("a")
+	s.until("a offers what it knows", time.Minute, func(x rendezvous.Snapshot) bool {
+		return slices.ContainsFunc(x.History,
+			func(h checkpoint.Head) bool { return h.Offered && h.Manifest == late.Manifest })
+	})
+	return true
+}
+
 // threeSaves starts a and b, and waits until three saves are committed. It returns a copy of the store
 // from before them.
 func (s *faulty) threeSaves() memory.Backup {

@@ -10,8 +10,9 @@ import (
 )
 
 // ends has all workers save for the last time and exit with 0, one after the other, while nodes fail.
-// The job is done when all are through, every agent exits with 0, and the last save is committed and
-// readable after the loss of any one machine.
+// The job is done when all are through, every agent of it exits with 0, and the last save is committed and
+// readable after the loss of any one machine. A node that was cut off while the store lost the job may
+// find another job of its name there.
 func (s *faulty) ends() {
 	s.t.Helper()
 	s.note("the workers have done their work")
@@ -30,6 +31,9 @@ func (s *faulty) ends() {
 		return x.World != nil && x.World.Phase == rendezvous.Done
 	})
 	for _, name := range s.names {
+		if s.ofAnotherJob(name) {
+			continue
+		}
 		select {
 		case <-s.at[name].done:
 		case <-time.After(30 * time.Second):
@@ -39,6 +43,14 @@ func (s *faulty) ends() {
 		}
 	}
 	s.doneWell()
+}
+
+// ofAnotherJob reports whether what a node keeps is not of the job in the store.
+func (s *faulty) ofAnotherJob(name string) bool {
+	job := s.snapshot().Job
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return job != nil && s.hosts[name].kept.uid != job.UID
 }
 
 // doneWell checks what a job that is done leaves.

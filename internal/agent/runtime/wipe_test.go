@@ -61,7 +61,7 @@ func (d *simDisk) ComeLate(_ string, seen *rendezvous.Snapshot) error {
 	if d.kept == nil {
 		return nil
 	}
-	return late.TruncateIn(d.host.kept.chunks, seen.Head.Number)
+	return late.TruncateIn(d.host.kept.chunks, seen.Head)
 }
 
 func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host

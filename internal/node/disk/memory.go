@@ -79,7 +79,7 @@ func (d *Disk) recall(node string) (*remembered, error) {
 
 // ComeLate keeps what came too late to a job that went on under its uid (late.Truncate).
 func (d *Disk) ComeLate(node string, seen *rendezvous.Snapshot) error {
-	return late.Truncate(filepath.Join(d.JobDir(node), StoreDir), seen.Head.Number)
+	return late.Truncate(filepath.Join(d.JobDir(node), StoreDir), seen.Head)
 }
 
 // Others are what the other nodes of this host remember of the job, on the same server.

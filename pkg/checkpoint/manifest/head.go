@@ -40,6 +40,11 @@ type HeldPart struct {
 	Holders  []string `json:"holders"`
 }
 
+// LaterStep reports whether the steps of both are known, and that of h is the later one.
+func (h Head) LaterStep(than Head) bool {
+	return h.Step != nil && than.Step != nil && *h.Step > *than.Step
+}
+
 // HasPart reports whether a manifest is that of one of its parts.
 func (h Head) HasPart(part Hash) bool {
 	return slices.ContainsFunc(h.Parts, func(p HeldPart) bool { return p.Manifest == part })

@@ -23,9 +23,10 @@ func Keep(dir string, adopted manifest.Number) error {
 	return inside(dir, func(t dirfs.FS) error { return KeepIn(t, adopted) })
 }
 
-// Truncate is Keep for a job that went on under its uid from an older state, with head as its
-// newest commit. The record of commits here ends with head: the numbers above it are given again.
-func Truncate(dir string, head manifest.Number) error {
+// Truncate is Keep for a job that went on under its uid from an older state, with head as its newest
+// commit by now. The commits above head, and those of later steps, are not of that job: their numbers are
+// given again.
+func Truncate(dir string, head manifest.Head) error {
 	return inside(dir, func(t dirfs.FS) error { return TruncateIn(t, head) })
 }
 
@@ -43,6 +44,11 @@ func inside(dir string, do func(dirfs.FS) error) error {
 
 // KeepIn is Keep in a tree that is open.
 func KeepIn(t dirfs.FS, adopted manifest.Number) error {
+	return keepIn(t, func(h manifest.Head) bool { return h.Number > adopted })
+}
+
+// keepIn keeps the newest commit of those that are later, if it is on this disk.
+func keepIn(t dirfs.FS, later func(manifest.Head) bool) error {
 	s := readonly.New(t)
 	heads, noHeads := s.Heads()
 	held, noHeld := s.Held()
@@ -51,32 +57,29 @@ func KeepIn(t dirfs.FS, adopted manifest.Number) error {
 		return err
 	}
 	for _, h := range slices.Backward(heads) {
-		if h.Number <= adopted {
-			break
+		if !later(h) || !slices.Contains(held, h.Manifest) && !slices.Contains(inParts, h.Manifest) {
+			continue
 		}
-		if slices.Contains(held, h.Manifest) || slices.Contains(inParts, h.Manifest) {
-			b, err := json.Marshal(h)
-			if err != nil {
-				return err
-			}
-			return dirfs.NewDisk(t, layout.Temp+"/late-").WriteFile(".", layout.Late, b)
+		b, err := json.Marshal(h)
+		if err != nil {
+			return err
 		}
+		return dirfs.NewDisk(t, layout.Temp+"/late-").WriteFile(".", layout.Late, b)
 	}
 	return nil
 }
 
 // TruncateIn is Truncate in a tree that is open.
-func TruncateIn(t dirfs.FS, head manifest.Number) error {
-	s := readonly.New(t)
-	heads, err := s.Heads()
-	above := slices.IndexFunc(heads, func(h manifest.Head) bool { return h.Number > head })
-	if err != nil || above < 0 {
+func TruncateIn(t dirfs.FS, head manifest.Head) error {
+	later := func(h manifest.Head) bool { return h.Number > head.Number || h.LaterStep(head) }
+	heads, err := readonly.New(t).Heads()
+	if err != nil || !slices.ContainsFunc(heads, later) {
 		return err
 	}
-	if err := KeepIn(t, head); err != nil {
+	if err := keepIn(t, later); err != nil {
 		return err
 	}
-	b, err := json.Marshal(heads[:above])
+	b, err := json.Marshal(slices.DeleteFunc(heads, later))
 	if err != nil {
 		return err
 	}
