@@ -119,6 +119,7 @@ type wiped struct {
 	known map[schema.UID]*rendezvous.Job   // jobs that were made
 	older *schema.Generation               // the fence of a store that was set back; nil: made again
 	two   bool                             // the job has two histories: numbers of checkpoints were given twice
+	anew  bool                             // a job was made from scratch after the first one was lost
 
 	setBackAt time.Time // when the store was set back last
 }
@@ -269,6 +270,7 @@ func (s *wiped) made() {
 		return
 	}
 	if !j.Replaces(s.known[was]) {
+		s.anew = true
 		for _, a := range s.agents {
 			if len(a.host.saved[a.node]) > 0 && a.host.salvaged[a.node] == was && a.reachable() {
 				s.wrongf("the job was made from scratch while %s was here, which has checkpoints of it",
@@ -333,6 +335,23 @@ func (s *wiped) back() time.Duration {
 		return 85 * time.Second
 	}
 	return 25 * time.Second
+}
+
+// stayBehind reports whether the job was made from scratch, because the claims to it came late, and too
+// many nodes stay in the one that was lost: that is for an operator to end.
+func (s *wiped) stayBehind(x *rendezvous.Snapshot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.anew || x.Job == nil {
+		return false
+	}
+	there := 0
+	for _, a := range s.agents {
+		if !a.isDead() && a.host.salvaged[a.node] == x.Job.UID {
+			there++
+		}
+	}
+	return there < x.Job.Limits.Min
 }
 
 // end ends the simulation.
@@ -670,6 +689,9 @@ func wipes(t *testing.T, seed uint64) *sim {
 		}
 	}
 	s.until("a world runs again (G6)", s.back(), func(x rendezvous.Snapshot) bool {
+		if s.stayBehind(&x) {
+			return true
+		}
 		w := x.World
 		return w != nil && (w.Phase.Ended() || w.Phase == rendezvous.Running && s.running(0, w.Count)(x))
 	})
