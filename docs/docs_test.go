@@ -401,7 +401,9 @@ func TestRecipe(t *testing.T) {
 		t.Fatal("no recipe in the README")
 	}
 	const stand = `import os, pickle, types
-torch = types.SimpleNamespace(save=lambda v, path: pickle.dump(v, open(path, "wb")), load=lambda path: pickle.load(open(path, "rb")))
+torch = types.SimpleNamespace(
+    save=lambda v, path: pickle.dump(v, open(path, "wb")),
+    load=lambda path: pickle.load(open(path, "rb")))
 class Part(dict):
     state_dict = lambda self: dict(self)
     load_state_dict = dict.update

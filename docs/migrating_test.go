@@ -14,9 +14,11 @@ import (
 )
 
 // torchrun are the flags of torchrun 2.15: TestFlagsOfRealTorchrun compares them with its help.
-const torchrun = `--nnodes --nproc-per-node --rdzv-backend --rdzv-endpoint --rdzv-id --rdzv-conf --standalone --max-restarts --monitor-interval
---start-method --event-log-handler --role --module --no-python --run-path --log-dir --redirects --tee --log-line-prefix-template --local-ranks-filter
---duplicate-stdout-filters --duplicate-stderr-filters --node-rank --master-addr --master-port --local-addr --logs-specs --numa-binding
+const torchrun = `
+--nnodes --nproc-per-node --rdzv-backend --rdzv-endpoint --rdzv-id --rdzv-conf --standalone --max-restarts
+--monitor-interval --start-method --event-log-handler --role --module --no-python --run-path --log-dir
+--redirects --tee --log-line-prefix-template --local-ranks-filter --duplicate-stdout-filters
+--duplicate-stderr-filters --node-rank --master-addr --master-port --local-addr --logs-specs --numa-binding
 --signals-to-handle --shutdown-timeout --virtual-local-rank --print-completion`
 
 // Each flag of torchrun has a row, and elastic takes or refuses it as the row says: with --help

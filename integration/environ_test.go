@@ -10,7 +10,9 @@ import (
 )
 
 // dump is a worker that leaves its environment and sits there.
-const dump = `f=env.$ELASTIC_GENERATION.$ELASTIC_NODE.$ELASTIC_LOCAL_RANK; env -0 >$f.tmp && mv $f.tmp $f; exec sleep 1000`
+const dump = `f=env.$ELASTIC_GENERATION.$ELASTIC_NODE.$ELASTIC_LOCAL_RANK
+env -0 >$f.tmp && mv $f.tmp $f
+exec sleep 1000`
 
 // environ is what a worker saw.
 func (p *sandbox) environ(generation int, node string, local int) map[string]string {

@@ -14,9 +14,11 @@ import (
 
 // waitsForServers comes before the script serving: Paddle's launcher starts trainers at once.
 const waitsForServers = `import os, socket, time
-for at in os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",") if os.environ["TRAINING_ROLE"] == "TRAINER" else []:
-    while socket.socket().connect_ex((at.split(":")[0], int(at.split(":")[1]))):
-        time.sleep(.05)
+if os.environ["TRAINING_ROLE"] == "TRAINER":
+    for address in os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(","):
+        host, port = address.split(":")
+        while socket.socket().connect_ex((host, int(port))):
+            time.sleep(.05)
 `
 
 var (

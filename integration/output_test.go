@@ -168,7 +168,8 @@ func TestEventsAndStatus(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	program := []string{"--np=2", "--job-id=x", "--batch-size=64", "--lr=0.1", "sh", "-c",
-		`echo '{"step":7,"loss":0.5,"samples":70}' >>"$ELASTIC_PROGRESS_FILE"; echo $$ >worker.$ELASTIC_NODE; until [ -e through ]; do sleep 0.05; done`}
+		`echo '{"step":7,"loss":0.5,"samples":70}' >>"$ELASTIC_PROGRESS_FILE"
+		echo $$ >worker.$ELASTIC_NODE; until [ -e through ]; do sleep 0.05; done`}
 	node := func(name string) *proc { return p.run(append([]string{"--node=" + name}, program...)...) }
 	a := node("a")
 	checkSchema(t, func() map[string]any { p.state("x", "waiting"); return p.object("status", "x") }())

@@ -110,8 +110,9 @@ state = elastic.State(save_every=5, keep=20, filling=os.urandom(100_000))
 state.load()
 print("loaded step", state.step, flush=True)
 while state.step < 60:
-    while elastic.world().generation == 1 and state.step in (6, 11) and not os.path.exists(f"committed-{state.step - 1}"):
-        time.sleep(0.01)
+    if elastic.world().generation == 1 and state.step in (6, 11):
+        while not os.path.exists(f"committed-{state.step - 1}"):
+            time.sleep(0.01)
     state.filling = os.urandom(100_000)
     state.commit(loss=0.5)
 `))

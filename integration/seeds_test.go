@@ -11,8 +11,9 @@ import (
 
 // trainer is a script that shows what it was given and ends.
 const trainer = `import os, sys
-keys = ["PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_CURRENT_ENDPOINT", "PADDLE_TRAINER_ENDPOINTS", "PADDLE_RANK_IN_NODE",
-        "PADDLE_DISTRI_BACKEND", "PADDLE_TRAINERS", "FLAGS_selected_gpus", "CUDA_VISIBLE_DEVICES", "RANK", "LOCAL_RANK", "NODE_RANK"]
+keys = ["PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_CURRENT_ENDPOINT", "PADDLE_TRAINER_ENDPOINTS",
+        "PADDLE_RANK_IN_NODE", "PADDLE_DISTRI_BACKEND", "PADDLE_TRAINERS",
+        "FLAGS_selected_gpus", "CUDA_VISIBLE_DEVICES", "RANK", "LOCAL_RANK", "NODE_RANK"]
 for k in keys:
     print(k + "=" + os.environ.get(k, "-"))
 print("args", sys.argv)
@@ -138,7 +139,8 @@ func (p *sandbox) shows(x *proc, gpus, script, args string, n int) {
 		`(?m)^\+={87}\+$`, `(?m)^\| Distributed Envs Value \|$`, `(?m)^\| PADDLE_TRAINER_ID 0 \|$`,
 		`(?m)^\| PADDLE_TRAINERS_NUM ` + fmt.Sprint(n) + ` \|$`, `(?m)^\| FLAGS_selected_gpus 0 \|$`,
 		`(?m)^\| PADDLE_CURRENT_ENDPOINT 127\.0\.0\.1:\d+ \|$`,
-		`details abouts PADDLE_TRAINER_ENDPOINTS can be found in log/endpoints.log, and detail running logs maybe found in log/workerlog.0`,
+		`details abouts PADDLE_TRAINER_ENDPOINTS can be found in log/endpoints.log, ` +
+			`and detail running logs maybe found in log/workerlog.0`,
 	} {
 		if !regexp.MustCompile(want).MatchString(said) {
 			p.t.Errorf("%s is not in\n%s", want, said)

@@ -105,7 +105,8 @@ func TestServersOfTheQuickStart(t *testing.T) {
 		`Local server start 1 processes\. First process distributed environment info \(Only For Debug\):`,
 		`(?m)^\| TRAINING_ROLE PSERVER \|$`, `Local worker start 2 processes\. First`,
 		`(?m)^\| TRAINING_ROLE TRAINER \|$`, `(?m)^\| PADDLE_TRAINER_ID 0 \|$`,
-		`Please check servers, workers and heter_worker logs in log/workerlog\.\*, log/serverlog\.\* and log/heterlog\.\*`,
+		`Please check servers, workers and heter_worker logs in ` +
+			`log/workerlog\.\*, log/serverlog\.\* and log/heterlog\.\*`,
 		`all workers exit, going to finish parameter server and heter_worker\.`,
 		`all parameter server are killed`} {
 		if !regexp.MustCompile(want).MatchString(said) {

@@ -56,7 +56,8 @@ func TestShardedStateIsReportedAndNotKept(t *testing.T) {
 	s.reportedAndNotKept("ZeroRedundancyOptimizer")
 }
 
-// reportedAndNotKept has a node of three lost, and expects that each process says once what spreads its state.
+// reportedAndNotKept loses one of three nodes. It expects that each process says once what spreads its
+// state, and that none stays.
 func (s *stayers) reportedAndNotKept(kind string) {
 	t := s.t
 	t.Helper()

@@ -272,12 +272,13 @@ func (p *sandbox) seen() map[string]int {
 func TestSavedByThreeLoadedByTwoAndFive(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
-	const tell = `[ -z "$ELASTIC_RESUME_FROM" ] || find "$ELASTIC_RESUME_FROM" -type f | sort | xargs cat | sha256sum |
+	const printsWhatItLoads = `[ -z "$ELASTIC_RESUME_FROM" ] ||
+		find "$ELASTIC_RESUME_FROM" -type f | sort | xargs cat | sha256sum |
 		sed "s/^/generation $ELASTIC_GENERATION of $ELASTIC_WORLD_SIZE loads /"; exec train "$@"`
 	node := func(name string) *proc {
 		return p.run("--node="+name, "--np=3", "--job_id=x", "--batch-size=240", "--lr=0.1",
 			"--scaling=fixed-batch", "--keep=100", "--log-dir=log-"+name,
-			"sh", "-c", tell, "sh", "--steps=100000", "--step-sleep=10ms", "--save-every=300ms")
+			"sh", "-c", printsWhatItLoads, "sh", "--steps=100000", "--step-sleep=10ms", "--save-every=300ms")
 	}
 	nodes := []*proc{node("a"), node("b"), node("c")}
 	p.running("x", 1, 3)

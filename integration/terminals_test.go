@@ -15,7 +15,9 @@ const (
 	// sit is a worker that leaves its number and sits there.
 	sit = `echo $$ >worker.$ELASTIC_NODE; exec sleep 1000`
 	// breed is one that has started a process that would outlive it.
-	breed = `echo $$ >worker.$ELASTIC_NODE; setsid sleep 1000 & echo $! >grandchild.$ELASTIC_NODE; exec sleep 1000`
+	breed = `echo $$ >worker.$ELASTIC_NODE
+setsid sleep 1000 & echo $! >grandchild.$ELASTIC_NODE
+exec sleep 1000`
 )
 
 // hostNode is the name of the first node of this machine.

@@ -16,7 +16,8 @@ import (
 // higher than the one with which it began.
 const counting = `
 import os, signal, sys, time
-d, rank, resume = os.environ["ELASTIC_CHECKPOINT_DIR"], int(os.environ["RANK"]), os.environ["ELASTIC_RESUME_FROM"]
+d, rank = os.environ["ELASTIC_CHECKPOINT_DIR"], int(os.environ["RANK"])
+resume = os.environ["ELASTIC_RESUME_FROM"]
 step = int(open(resume).read()) if resume else 0
 print("began", step, flush=True)
 def end(*_):

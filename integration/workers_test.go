@@ -135,7 +135,8 @@ func TestPlannedStopWaitsForTheSave(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	x := p.run("--job-id=x", "--node=a", "sh", "-c",
-		`trap 'cp "$ELASTIC_DRAIN_FILE" drain; sleep 2; echo saved >saved; exit 0' TERM; sleep 1000 & echo $$ >worker; while :; do wait; done`)
+		`trap 'cp "$ELASTIC_DRAIN_FILE" drain; sleep 2; echo saved >saved; exit 0' TERM
+		sleep 1000 & echo $$ >worker; while :; do wait; done`)
 	p.running("x", 1, 1)
 	pidIn(t, p.path("worker"))
 	p.must("stop", "x")

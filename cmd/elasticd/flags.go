@@ -24,9 +24,11 @@ func app(stdout, stderr io.Writer) *cli.App {
 	flags := []cli.Flag{
 		text("name", "", "this member's name `NAME` (the host name)"),
 		text("data-dir", "", "`DIR` of its data (NAME.etcd)"),
-		text("listen-client-urls", "", "`URLS` for clients (a socket in DIR; with --cert-file https://127.0.0.1:2379)"),
+		text("listen-client-urls", "",
+			"`URLS` for clients (a socket in DIR; with --cert-file https://127.0.0.1:2379)"),
 		text("advertise-client-urls", "", "`URLS` announced to clients (those it listens on)"),
-		text("listen-peer-urls", "", "`URLS` for the other members (none for a single member, else 127.0.0.1:2380)"),
+		text("listen-peer-urls", "",
+			"`URLS` for the other members (none for a single member, else 127.0.0.1:2380)"),
 		text("initial-advertise-peer-urls", "", "`URLS` announced to the other members (those it listens on)"),
 		text("initial-cluster", "", "all members, `NAME=URL,…`, when a cluster is made"),
 		text("initial-cluster-state", "new", "`STATE` of the cluster: existing for a member that joins one"),
@@ -34,7 +36,8 @@ func app(stdout, stderr io.Writer) *cli.App {
 		&cli.IntFlag{Name: "heartbeat-interval", Value: 100, Usage: "`MS` between heartbeats of the leader"},
 		&cli.IntFlag{Name: "election-timeout", DefaultText: "10 heartbeats",
 			Usage: "`MS` without heartbeat until an election"},
-		&cli.Int64Flag{Name: "quota-backend-bytes", DefaultText: "2 GiB", Usage: "`BYTES` at which the store is full"},
+		&cli.Int64Flag{Name: "quota-backend-bytes", DefaultText: "2 GiB",
+			Usage: "`BYTES` at which the store is full"},
 	}
 	for _, side := range []struct{ flag, peers string }{{"", "clients"}, {"peer-", "the other members"}} {
 		flags = append(flags,
@@ -54,11 +57,16 @@ func app(stdout, stderr io.Writer) *cli.App {
 		&cli.DurationFlag{Name: "idle", Value: time.Minute, Hidden: true},
 	)
 	return &cli.App{
-		Name: "elasticd", Usage: "coordination daemon of elastic: an etcd member with care", Version: version.String(),
-		UsageText: usageText,
-		Flags:     flags, HideHelpCommand: true, Writer: stdout, ErrWriter: stderr,
-		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return usage("%v", err) },
-		ExitErrHandler: func(*cli.Context, error) {},
+		Name:            "elasticd",
+		Usage:           "coordination daemon of elastic: an etcd member with care",
+		UsageText:       usageText,
+		Version:         version.String(),
+		Flags:           flags,
+		HideHelpCommand: true,
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return usage("%v", err) },
+		ExitErrHandler:  func(*cli.Context, error) {},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usage("%q: only flags are understood", c.Args().First())

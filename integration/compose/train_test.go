@@ -19,7 +19,8 @@ const tolerance = 1.5e-6
 
 var (
 	done = regexp.MustCompile(
-		`(?m)^done: (\d+) steps, (\d+) samples = [\d.]+ epochs, every sample once an epoch; (.*); loss ([\d.]+), accuracy .*`)
+		`(?m)^done: (\d+) steps, (\d+) samples = [\d.]+ epochs, every sample once an epoch; ` +
+			`(.*); loss ([\d.]+), accuracy .*`)
 	stretch = regexp.MustCompile(`generation (\d+): (\d+) steps at world (\d+)`)
 )
 

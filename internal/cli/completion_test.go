@@ -28,7 +28,8 @@ func printed(t *testing.T, args ...string) []byte {
 
 // How each shell shows what it would complete. The script is $1, the command line the rest.
 const (
-	inBash = `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _elastic; printf '%s\n' "${COMPREPLY[@]}"`
+	inBash = `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_elastic; printf '%s\n' "${COMPREPLY[@]}"`
 	inFish = `source $argv[1]; complete -C "$argv[2..-1]" | string replace -r '\t.*' ''`
 	// A zsh of its own in a pseudo-terminal gets the line and a tab, and its screen is read until
 	// the line is there.

@@ -46,7 +46,8 @@ func TestJobMetrics(t *testing.T) {
 		j.Fence(): schema.FenceValue("uid", 7),
 		j.World(): record0(
 			fmt.Sprintf(`"generation":7,"phase":"running","time":%q,"count":3,"slots":2,"ledger":{"used":1,
-			"nodes":[{"node":"d","quarantine":60,"time":%[1]q},{"node":"e","quarantine":1,"time":"2020-01-01T00:00:00Z"}]},
+			"nodes":[{"node":"d","quarantine":60,"time":%[1]q},
+			{"node":"e","quarantine":1,"time":"2020-01-01T00:00:00Z"}]},
 			"quarantine":[{"node":"c","until":9},{"node":"b","until":7}],
 			"causes":{"node-lost":{"count":3,"idle_ms":4500},"scale":{"count":1,"idle_ms":500}}`,
 				time.Now().Add(-time.Hour).Format(time.RFC3339))),

@@ -80,12 +80,15 @@ func TestExplain(t *testing.T) {
 			"train: step 4: lost connection to rank 2: EOF", "", true},
 		"nothing": {Ending{Code: 3}, "", "", false},
 		"the error file goes before the output": {
-			Ending{Code: 1, ErrorFile: []byte(
-				`{"message":{"message":"ValueError: bad batch","extraInfo":{"py_callstack":"Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad batch\n","timestamp":"1700000000"}}}`), Output: []byte(gloo)},
+			Ending{Code: 1, Output: []byte(gloo), ErrorFile: []byte(
+				`{"message":{"message":"ValueError: bad batch","extraInfo":{"py_callstack":` +
+					`"Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad batch\n",` +
+					`"timestamp":"1700000000"}}}`)},
 			"ValueError: bad batch", `File "t.py", line 3`, false},
 		"an error file of a victim": {
 			Ending{Code: 1, ErrorFile: []byte(
-				`{"message":{"message":"RuntimeError: [pair.cc:598] Connection closed by peer","extraInfo":{"py_callstack":"","timestamp":"1700000000"}}}`)},
+				`{"message":{"message":"RuntimeError: [pair.cc:598] Connection closed by peer",` +
+					`"extraInfo":{"py_callstack":"","timestamp":"1700000000"}}}`)},
 			"", "", true},
 		"an error file with a plain string": {Ending{Code: 1,
 			ErrorFile: []byte(`{"message":"no data\nat all"}`)},

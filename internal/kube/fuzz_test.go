@@ -39,7 +39,8 @@ func FuzzStatefulSets(f *testing.F) {
 	f.Add(200, []byte(
 		`{"items":[{"spec":{"replicas":-4}},{"metadata":{"annotations":{"elastic.dev/synced":"-1"}}}]}`))
 	f.Add(200, []byte(
-		`{"items":[{"metadata":{"name":"../x","managedFields":[{"time":"2026-01-01T00:00:00Z","fieldsV1":{"f:spec":{"f:replicas":{}}}}]}}]}`))
+		`{"items":[{"metadata":{"name":"../x","managedFields":[`+
+			`{"time":"2026-01-01T00:00:00Z","fieldsV1":{"f:spec":{"f:replicas":{}}}}]}}]}`))
 	f.Add(409, []byte(`{"message":"\u001b[2J"}`))
 	dir := f.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("secret"), 0o600); err != nil {

@@ -126,7 +126,8 @@ var processPlants = []plant{
 		`if state == Running && d.Path != ""`, `if false && d.Path != ""`, capture,
 		"TestFileThatIsLeftOutIsReported"},
 	{"a file that a killed worker had open was written", capture + "/evidence.go",
-		`if state == Failed || state == Killed || v.blind != "" {`, `if v.blind != "" {`, capture, "TestPausesThatMixedSaves"},
+		`if state == Failed || state == Killed || v.blind != "" {`, `if v.blind != "" {`,
+		capture, "TestPausesThatMixedSaves"},
 	{"a file that a worker had open when it failed is complete", capture + "/evidence.go",
 		`	case state == Failed:
 		return "its writer failed, and may not have been through with it"`, `	case state == Failed:
@@ -137,7 +138,8 @@ var processPlants = []plant{
 	{"a worker that ends with status 1 did not fail", "internal/node/group.go",
 		`return capture.Failed`, `return capture.Exited`, "internal/node", "TestHowWorkersEnded"},
 	{"a file that a worker had open that is not known to be dead was written", capture + "/evidence.go",
-		`if state == Failed || state == Killed || v.blind != "" {`, `if state == Failed || state == Killed {`, capture, "TestPausesThatMixedSaves"},
+		`if state == Failed || state == Killed || v.blind != "" {`, `if state == Failed || state == Killed {`,
+		capture, "TestPausesThatMixedSaves"},
 	{"a file that a killed worker had open was written last", capture + "/notices/changes.go",
 		`min(p.First, p.Prior), Last: p.Prior}`, `p.First, Last: p.Last}`, capture, "TestRandomLives"},
 	{"a file that comes late is of the save before it", capture + "/judge/newcomer.go",

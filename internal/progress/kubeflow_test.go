@@ -72,11 +72,11 @@ func atStep(n int64) rendezvous.Progress { return rendezvous.Progress{Step: &n} 
 func TestProgressReachesTheTrainer(t *testing.T) {
 	k := newTrainer(t)
 	k.Tell(rendezvous.Progress{Step: new(int64(131)), Loss: new(0.41), SamplesPerSecond: new(870.5),
-		Done: new(0.459),
-		Left: new(rendezvous.Seconds(312500 * time.Millisecond)),
+		Done: new(0.459), Left: new(rendezvous.Seconds(312500 * time.Millisecond)),
 		Time: time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)})
-	want := `{"trainerStatus":{"progressPercentage":45,"estimatedRemainingSeconds":312,"metrics":[{"name":"loss","value":"0.41"},` +
-		`{"name":"step","value":"131"},{"name":"samples_per_second","value":"870.5"}],"lastUpdatedTime":"2026-11-22T13:00:00Z"}}`
+	want := `{"trainerStatus":{"progressPercentage":45,"estimatedRemainingSeconds":312,"metrics":[` +
+		`{"name":"loss","value":"0.41"},{"name":"step","value":"131"},` +
+		`{"name":"samples_per_second","value":"870.5"}],"lastUpdatedTime":"2026-11-22T13:00:00Z"}}`
 	if got := <-k.bodies; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -290,9 +290,9 @@ func (k *claimant) wait(v reclaim.Verdict) {
 			"the server lost job %s; others claim a newer job of that name, and this node waits for them",
 			k.r.Job.Name)
 	case v.Holds != nil && len(v.Missing) == 0:
-		text = fmt.Sprintf("the server lost job %s; it had checkpoint %d, and no node that claims it can read one: "+
-			"waiting for a node that can. To begin anew: elastic rm %s", k.r.Job.Name, v.Holds.Number,
-			k.r.Job.Name)
+		text = fmt.Sprintf("the server lost job %s; it had checkpoint %d, and no node that claims it "+
+			"can read one: waiting for a node that can. To begin anew: elastic rm %s",
+			k.r.Job.Name, v.Holds.Number, k.r.Job.Name)
 	case len(v.Missing) == 0:
 		text = fmt.Sprintf("the server lost job %s; waiting for nodes that know more of it", k.r.Job.Name)
 	case v.Holds != nil:

@@ -38,7 +38,8 @@ func TestWholeLinesOfSeveralWorkers(t *testing.T) {
 	t.Parallel()
 	var console bytes.Buffer
 	s := logged(t, 3,
-		`j=0; while test $j -lt 300; do printf "worker $i"; printf " line $j\n"; j=$((j+1)); done; printf "end of $i"`,
+		`j=0; while test $j -lt 300; do printf "worker $i"; printf " line $j\n"; j=$((j+1)); done
+		printf "end of $i"`,
 		output.Options{Console: &console, Show: func(int) output.Std { return output.Both }})
 	runToEnd(t, s)
 	s.Logs.Close(deadline(t))

@@ -76,7 +76,8 @@ func TestHeaderAndAppend(t *testing.T) {
 	s.Waits = false
 	runToEnd(t, s)
 	waits := `---- elastic: since generation 3, waiting worker, node b, job j, \S{24} ----` + "\n"
-	header := `---- elastic: generation %d, rank 3, world size 4, node b, job j, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ----` + "\n"
+	const moment = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`
+	header := `---- elastic: generation %d, rank 3, world size 4, node b, job j, ` + moment + ` ----` + "\n"
 	want := regexp.MustCompile("^" + fmt.Sprintf(header, 2) + "no line end\n" + waits +
 		"no line end\n" + fmt.Sprintf(header, 3) + "no line end$")
 	if got := read(t, s.Logs.Path(1)); !want.MatchString(got) {

@@ -154,7 +154,8 @@ func TestLogSaysThatElasticEndedTheWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := regexp.MustCompile(
-		`received SIGTERM\n---- elastic: rank 7 was ended by elastic \(exit code 15\); the cause is elsewhere, \S+ ----\n$`)
+		`received SIGTERM\n---- elastic: rank 7 was ended by elastic \(exit code 15\); ` +
+			`the cause is elsewhere, \S+ ----\n$`)
 	if got := read(t, s.Logs.Path(0)); !want.MatchString(got) {
 		t.Errorf("%q", got)
 	}

@@ -94,7 +94,8 @@ func TestFailureLines(t *testing.T) {
 	want := `Traceback (most recent call last):
   File "t.py", line 3
 torch.OutOfMemoryError: CUDA out of memory.
-because of it: rank 0 (exit code 1, connection lost), rank 2 (ended by SIGKILL); other ranks were ended by elastic`
+because of it: rank 0 (exit code 1, connection lost), rank 2 (ended by SIGKILL); ` +
+		`other ranks were ended by elastic`
 	if got := strings.Join(f.Lines(), "\n"); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -78,8 +78,8 @@ func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 		return err == nil
 	})
 	if len(since) > 2 && !has {
-		s.wrongf("%s answers, and has no copy of %d commits that were made while the store did not reach it", a.label(),
-			len(since))
+		s.wrongf("%s answers, and has no copy of %d commits that were made while the store did not reach it",
+			a.label(), len(since))
 	}
 }
 

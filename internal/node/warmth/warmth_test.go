@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// What waits on a node is reported when it is other than before, and what an earlier agent reported is removed.
+// A node reports its warm workers when their number changes, and removes what an earlier agent reported.
 func TestWarmWorkersAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

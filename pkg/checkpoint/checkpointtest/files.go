@@ -6,7 +6,8 @@ import (
 )
 
 // What CPython 3.11 writes for {"epoch": 3, "w": b"\0"*300, "s": "x"*300, "big": 2**100, "f": 1.5}.
-const pickled = "\x80\x04\x95\xa6\x02\x00\x00\x00\x00\x00\x00}\x94(\x8c\x05epoch\x94K\x03\x8c\x01w\x94B,\x01\x00\x00"
+const pickled = "\x80\x04\x95\xa6\x02\x00\x00\x00\x00\x00\x00}\x94(" +
+	"\x8c\x05epoch\x94K\x03\x8c\x01w\x94B,\x01\x00\x00"
 
 // Pickle is what paddle.save writes, in essence.
 func Pickle() []byte {

@@ -92,10 +92,10 @@ func TestPartsWithoutAKnownCommitStay(t *testing.T) {
 	hold := func(g schema.Generation, sequence uint64) manifest.Hash {
 		t.Helper()
 		must(t, s.Raise(g))
-		m, own := putPart(t, s, manifest.Position{Generation: g, Sequence: sequence, Of: "a"}, fmt.Sprint(g, sequence))
+		at := manifest.Position{Generation: g, Sequence: sequence, Of: "a"}
+		m, own := putPart(t, s, at, fmt.Sprint(g, sequence))
 		raw, whole := wholeOf(m, &manifest.Manifest{}, own).Encode()
-		must(t, s.HoldParts(t.Context(),
-			Partial{Generation: g, Manifest: raw, Parts: []manifest.Hash{own}}))
+		must(t, s.HoldParts(t.Context(), Partial{Generation: g, Manifest: raw, Parts: []manifest.Hash{own}}))
 		return whole
 	}
 	older, left := hold(1, 1), hold(1, 2)

@@ -18,7 +18,8 @@ import (
 
 // What goes over the wire between nodes.
 //
-//	PUT /checkpoint/manifests/<hash>?g=7   the manifest; 200 with the missing hashes, 204 held, 503 send it again
+//	PUT /checkpoint/manifests/<hash>?g=7   the manifest; 200 with the missing hashes, 204 held,
+//	                                       503 send it again
 //	GET /checkpoint/manifests/<hash>
 //	PUT /checkpoint/chunks/<hash>?g=7      204 on disk and verified; &draft=3: of the save with that
 //	                                       sequence, whose manifest comes later
