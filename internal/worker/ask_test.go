@@ -175,8 +175,7 @@ func TestAskSaysWhenTheFileCannotBeWritten(t *testing.T) {
 // A worker may train on after a SIGTERM that is not the agent's, so the agent's own is announced.
 func TestTheEndIsAnnounced(t *testing.T) {
 	t.Parallel()
-	s := shell(t, 1, `trap 'test -e $drain.over && echo over; test -e $drain && echo asked; exit 0' TERM
-sleep 1000 & echo up; wait`)
+	s := shell(t, 1, patient(`test -e $drain.over && echo over; test -e $drain && echo asked; exit 0`))
 	g := begin(t, s)
 	said(t, s.Logs, 0, "up")
 	if err := g.Stop(deadline(t), time.Hour); err != nil {
