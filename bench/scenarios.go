@@ -46,8 +46,7 @@ var (
 
 var scenarios = []scenario{
 	{name: "agent killed",
-		trial: lose(func(ctx context.Context,
-			b *bed) error {
+		trial: lose(func(ctx context.Context, b *bed) error {
 			b.kill("c", b.processes("c")[:1])
 			return nil
 		}),
@@ -206,8 +205,7 @@ func scaled(ctx context.Context, b *bed) (result, error) {
 		return result{}, err
 	}
 	if _, err := b.event(ctx, "node_joined", func(e event) bool {
-		return e.Kind == "node_joined" &&
-			e.Node == "c"
+		return e.Kind == "node_joined" && e.Node == "c"
 	}); err != nil {
 		return result{}, err
 	}

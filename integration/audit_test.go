@@ -191,8 +191,7 @@ func (l *audit) turn(w *rendezvous.World) {
 		rendezvous.Waiting, rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}
 	again := w.Phase == rendezvous.Waiting && old.Phase == rendezvous.Waiting
 	if w.Generation < old.Generation || !same ||
-		slices.Index(order, w.Phase) <= slices.Index(order, old.Phase) &&
-			!again {
+		slices.Index(order, w.Phase) <= slices.Index(order, old.Phase) && !again {
 		l.breach("G1: generation %d %s %v became generation %d %s %v", old.Generation, old.Phase, old.Members,
 			w.Generation, w.Phase, w.Members)
 	}

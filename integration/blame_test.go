@@ -83,8 +83,7 @@ func TestTracebackOfTorch(t *testing.T) {
 			if err := os.WriteFile(p.path("t.py"), []byte(script), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			x := p.run("--job-id=x", "--node=a", "--max-restarts=0", "--console=none", "/usr/bin/python3",
-				"t.py")
+			x := p.run("--job-id=x", "--node=a", "--max-restarts=0", "--console=none", "/usr/bin/python3", "t.py")
 			p.ends(x, 1)
 			if said := x.stderr(); !strings.Contains(said, `elastic:     File "t.py", line 4, in main`) &&
 				!strings.Contains(said, "t.py\", line 4, in main") ||

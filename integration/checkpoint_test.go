@@ -162,8 +162,7 @@ func TestAnUnchangedTorchScript(t *testing.T) {
 	}
 	p := newSandbox(t)
 	node := func(name string) *proc {
-		return p.run("--node="+name, "--np=2", "--job_id=x", "--console=all", "--log-dir=log-"+name, python,
-			script)
+		return p.run("--node="+name, "--np=2", "--job_id=x", "--console=all", "--log-dir=log-"+name, python, script)
 	}
 	a, b := node("a"), node("b")
 	first := p.running("x", 1, 2)

@@ -142,8 +142,7 @@ func TestStranger(t *testing.T) {
 					}
 					if got := said(c, config, ask); strings.Contains(got, " 200 ") ||
 						strings.Contains(got, "elastic_") || strings.Contains(got, "memstats") {
-						t.Errorf("%s of %s, with %s: %q is answered with %.200q", address, machine, with, ask,
-							got)
+						t.Errorf("%s of %s, with %s: %q is answered with %.200q", address, machine, with, ask, got)
 					}
 				}
 				if config != nil {
@@ -153,8 +152,7 @@ func TestStranger(t *testing.T) {
 		}
 	}
 	if ports < 5 {
-		t.Errorf("only %d ports were tried: those for clients, members and pages, and one of each node",
-			ports)
+		t.Errorf("only %d ports were tried: those for clients, members and pages, and one of each node", ports)
 	}
 	l.reaches("x", "as before", func(s status) error {
 		if s.State != "running" || s.Generation != 1 {

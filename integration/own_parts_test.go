@@ -81,8 +81,7 @@ func TestEachNodeLoadsItsOwnShards(t *testing.T) {
 		saved = j.newest()
 		st = j.replace(st, rank)
 		if step := j.from(st.Generation, 3); step != saved {
-			t.Errorf("generation %d goes on from step %d, and step %d was committed", st.Generation, step,
-				saved)
+			t.Errorf("generation %d goes on from step %d, and step %d was committed", st.Generation, step, saved)
 		}
 		for of, shards := range j.shards(st.Generation) {
 			// Both nodes that the part of rank 1 was on at the commit are lost with the second one.

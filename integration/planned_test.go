@@ -48,8 +48,7 @@ func TestLargeJobIsPlannedInTime(t *testing.T) {
 			t.Errorf("the world of %d nodes was proposed after %s; %s are allowed", n, took, most)
 		}
 		if bytes > mostBytes || operations > store.MaxOps {
-			t.Errorf("%d nodes: etcd refuses a transaction of %d bytes or %d operations", n, bytes,
-				operations)
+			t.Errorf("%d nodes: etcd refuses a transaction of %d bytes or %d operations", n, bytes, operations)
 		}
 	})
 }

@@ -73,8 +73,7 @@ func TestOrdinaryNodesReadTheirOwn(t *testing.T) {
 				continue
 			}
 			if b.requests > a.requests+2 || b.sent > a.sent+100 || b.received > a.received*11/10+100 {
-				t.Errorf("%s: a %s of %d nodes asks the store for more than one of %d", p.name, r, large,
-					small)
+				t.Errorf("%s: a %s of %d nodes asks the store for more than one of %d", p.name, r, large, small)
 			}
 		}
 	}
@@ -108,8 +107,7 @@ func playJob(t *testing.T, n, row int) (phases []phase) {
 		bytes, operations := h.server.largest()
 		t.Logf("%d nodes: at most %d bytes and %d operations in a transaction", n, bytes, operations)
 		if bytes > mostBytes || operations > store.MaxOps {
-			t.Errorf("%d nodes: etcd refuses a transaction of %d bytes or %d operations", n, bytes,
-				operations)
+			t.Errorf("%d nodes: etcd refuses a transaction of %d bytes or %d operations", n, bytes, operations)
 		}
 	})
 	return phases

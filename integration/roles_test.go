@@ -29,8 +29,7 @@ func grants(t *testing.T) (calls [][]string) {
 	if !ok {
 		t.Fatal("the section has no commands")
 	}
-	out, err := exec.CommandContext(t.Context(), "bash", "-euc", `etcdctl() { echo "$*"; }`+"\n"+script).
-		Output()
+	out, err := exec.CommandContext(t.Context(), "bash", "-euc", `etcdctl() { echo "$*"; }`+"\n"+script).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

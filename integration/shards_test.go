@@ -110,8 +110,7 @@ func (j *shardedJob) lose(st status, size int) status {
 	j.join(size)
 	st = j.after("x", st.Generation, size)
 	if step := j.from(st.Generation, size); step < newest {
-		j.t.Errorf("generation %d goes on from step %d, and step %d was committed", st.Generation, step,
-			newest)
+		j.t.Errorf("generation %d goes on from step %d, and step %d was committed", st.Generation, step, newest)
 	}
 	return st
 }

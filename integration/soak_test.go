@@ -177,8 +177,7 @@ func (l *testbed) trains(w *audit, n int, after int64) {
 	until(l.t, "each member has the worker of its generation, and no other node has any", func() error {
 		for _, name := range l.names {
 			have := l.workers(name)
-			if member[name] && (len(have) != 1 || generation(have[0]) != g) || !member[name] &&
-				len(have) > 0 {
+			if member[name] && (len(have) != 1 || generation(have[0]) != g) || !member[name] && len(have) > 0 {
 				return fmt.Errorf("%s, member of generation %d: %v, has %v", name, g, member[name], have)
 			}
 		}

@@ -19,8 +19,7 @@ func TestStarved(t *testing.T) {
 	p.daemons(1)
 	p.undisturbed("elasticd", 5, func([]*proc) {
 		busy := exec.CommandContext(t.Context(), "sh", "-c",
-			fmt.Sprintf(`for i in $(seq %d); do nice -n %d sh -c 'while :; do :; done' & done; wait`, others,
-				nice))
+			fmt.Sprintf(`for i in $(seq %d); do nice -n %d sh -c 'while :; do :; done' & done; wait`, others, nice))
 		busy.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		busy.Cancel = func() error { return syscall.Kill(-busy.Process.Pid, syscall.SIGKILL) }
 		if err := busy.Start(); err != nil {

@@ -43,8 +43,7 @@ func TestScriptsOfUsersStay(t *testing.T) {
 				for i, n := range others {
 					// All ranks may be broken off between the step and commit(): they begin anew.
 					if now := s.training(n).pid; now != before[i] && way != "between" {
-						t.Errorf("round %d: the worker of %s was process %d, and is %d", round, n, before[i],
-							now)
+						t.Errorf("round %d: the worker of %s was process %d, and is %d", round, n, before[i], now)
 					}
 				}
 			}

@@ -66,8 +66,7 @@ func TestWarmWorkersTakeOver(t *testing.T) {
 	}
 	python := cmp.Or(os.Getenv("TORCH"), "/usr/bin/python3")
 	off := p.run("--job-id=off", "--log-dir=off", "--warm=off", python, "train.py", "x")
-	a := p.run("--job-id=x", "--nproc-per-node=2", "--max-restarts=5", "--console=all", python, "train.py",
-		"x")
+	a := p.run("--job-id=x", "--nproc-per-node=2", "--max-restarts=5", "--console=all", python, "train.py", "x")
 	var ports []string
 	for generation := 1; generation <= 2; generation++ {
 		var next []string

@@ -53,8 +53,7 @@ func TestModel(t *testing.T) {
 		})
 	}
 	if right < 5 || wrong < 8 {
-		t.Errorf("got %d runs of the protocol and %d wrong choices, want at least 5 and 8\n%s", right, wrong,
-			out)
+		t.Errorf("got %d runs of the protocol and %d wrong choices, want at least 5 and 8\n%s", right, wrong, out)
 	}
 }
 

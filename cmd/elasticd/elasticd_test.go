@@ -245,8 +245,7 @@ func TestDefaultIsPrivate(t *testing.T) {
 			t.Error(err)
 		}
 		web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _,
-			_ string) (net.Conn,
-			error) {
+			_ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(data, "http.sock"))
 		}}}
 		r, err := web.Get("http://localhost/metrics")

@@ -30,8 +30,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	return status(app(stdout, stderr).RunContext(ctx, append([]string{"elasticd"}, normalize(args)...)),
-		stderr)
+	return status(app(stdout, stderr).RunContext(ctx, append([]string{"elasticd"}, normalize(args)...)), stderr)
 }
 
 // status prints err and turns it into the exit status.

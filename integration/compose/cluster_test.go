@@ -90,8 +90,7 @@ func (c *cluster) down() {
 	}
 	for _, kind := range [][]string{{"ps", "-a"}, {"network", "ls"}, {"volume", "ls"}} {
 		left, err := output(ctx, nil, "docker",
-			append(kind, "-q", "--filter", "label=com.docker.compose.project="+
-				c.name)...)
+			append(kind, "-q", "--filter", "label=com.docker.compose.project="+c.name)...)
 		if err != nil || left != "" {
 			c.t.Errorf("left behind by down -v, of docker %s: %v %s", kind[0], err, left)
 		}
@@ -110,8 +109,7 @@ func (c *cluster) tell(ctx context.Context) {
 		c.t.Log(last)
 	}
 	ids, err := output(ctx, nil, "docker", "ps", "-aq", "--no-trunc", "--filter",
-		"label=com.docker.compose.project="+
-			c.name)
+		"label=com.docker.compose.project="+c.name)
 	if err != nil {
 		c.t.Log(err)
 	}

@@ -108,8 +108,7 @@ func (c *cluster) ends(steps int, worlds ...int) outcome {
 	got, want := read(c.t, said), undisturbed(c.t, steps)
 	c.t.Log(strings.TrimSpace(got.line))
 	if got.steps != want.steps || got.samples != want.samples {
-		c.t.Errorf("%d steps, %d samples; undisturbed %d, %d", got.steps, got.samples, want.steps,
-			want.samples)
+		c.t.Errorf("%d steps, %d samples; undisturbed %d, %d", got.steps, got.samples, want.steps, want.samples)
 	}
 	if d := math.Abs(got.loss - want.loss); d > tolerance {
 		c.t.Errorf("loss %f, undisturbed %f", got.loss, want.loss)

@@ -141,8 +141,7 @@ func TestDamagedAuthority(t *testing.T) {
 		"no key":         func(dir string) error { return os.Remove(filepath.Join(dir, "ca.key")) },
 		"no certificate": func(dir string) error { return os.Remove(filepath.Join(dir, "peer-ca.crt")) },
 		"garbage": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("x"),
-				0o600)
+			return os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("x"), 0o600)
 		},
 		"another's key": func(dir string) error {
 			return os.Rename(filepath.Join(dir, "peer-ca.key"), filepath.Join(dir, "ca.key"))

@@ -32,8 +32,7 @@ type Network struct {
 // check of that node.
 func (n *Network) Run(ctx context.Context) ([]Finding, error) {
 	client, err := peer.Dial(n.Secret, peer.Self{Hello: func() peer.Hello {
-		return peer.Hello{Job: n.Job,
-			UID: n.UID}
+		return peer.Hello{Job: n.Job, UID: n.UID}
 	}})
 	if err != nil {
 		return nil, err

@@ -161,8 +161,7 @@ func (m *Member) Run(ctx context.Context) error {
 
 func (m *Member) failed(err error) error {
 	p := &Problem{Kind: ErrStopped, Text: "etcd stopped", Why: "see the lines above",
-		Fix: fmt.Sprintf("start again; if this member was removed from its cluster, delete %s first",
-			m.cfg.Dir)}
+		Fix: fmt.Sprintf("start again; if this member was removed from its cluster, delete %s first", m.cfg.Dir)}
 	if err != nil {
 		p.Why = err.Error()
 	}

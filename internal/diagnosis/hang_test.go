@@ -112,8 +112,7 @@ func TestBehindIsBounded(t *testing.T) {
 		b := FindBehind(ranks)
 		if b.Rank != 0 || b.Reason == "" || len(b.Reason) > maxMessage || strings.Contains(b.Reason, "\n") ||
 			len(b.Stack) > maxDetail {
-			t.Errorf("%s: rank %d, a reason of %d bytes, a stack of %d", name, b.Rank, len(b.Reason),
-				len(b.Stack))
+			t.Errorf("%s: rank %d, a reason of %d bytes, a stack of %d", name, b.Rank, len(b.Reason), len(b.Stack))
 		}
 	}
 }

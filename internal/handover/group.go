@@ -145,8 +145,7 @@ func (g *Group) Await(ctx context.Context) error {
 func (g *Group) await() (all, closed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !slices.ContainsFunc(g.workers, func(w workerState) bool { return !w.can || w.left == nil }),
-		g.closed
+	return !slices.ContainsFunc(g.workers, func(w workerState) bool { return !w.can || w.left == nil }), g.closed
 }
 
 func (g *Group) tellLeave() error {

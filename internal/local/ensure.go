@@ -136,8 +136,7 @@ func (r Runtime) failed(how string, before int64) error {
 		return p
 	}
 	return &Problem{Kind: ErrStart, Text: "the local server did not come up: " + how,
-		Why: "its log is " + r.logFile(), Fix: "cure what the log says, or name a server with --server",
-		Log: log}
+		Why: "its log is " + r.logFile(), Fix: "cure what the log says, or name a server with --server", Log: log}
 }
 
 // said is the error with which elasticd ended, as it prints one: a line with a code, why, and what

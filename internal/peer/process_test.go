@@ -246,8 +246,7 @@ func TestRing(t *testing.T) {
 	closeServer(t, agents[5].srv)
 	for _, i := range []int{6, 7} {
 		until(t, watchers[i], ring[5], membership.ConnectionClosed)
-		if holds, err := agents[0].client(t, secret).Ask(t.Context(), ring[i], ring[5]); err != nil ||
-			!holds {
+		if holds, err := agents[0].client(t, secret).Ask(t.Context(), ring[i], ring[5]); err != nil || !holds {
 			t.Errorf("%s, asked, holds it: %v, %v", ring[i].Node, holds, err)
 		}
 	}

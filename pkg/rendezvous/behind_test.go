@@ -34,8 +34,7 @@ func TestAhead(t *testing.T) {
 		"newer": {func(s *rendezvous.Snapshot) { s.Fence, s.Head.Number, s.Rev = 4, 8, 60 },
 			false},
 		"wiped": {func(s *rendezvous.Snapshot) {
-			*s = rendezvous.Snapshot{Cluster: 2,
-				Rev: 1}
+			*s = rendezvous.Snapshot{Cluster: 2, Rev: 1}
 		}, true},
 		"an older generation":  {func(s *rendezvous.Snapshot) { s.Fence = 2 }, true},
 		"an older commit":      {func(s *rendezvous.Snapshot) { s.Head.Number = 6 }, true},

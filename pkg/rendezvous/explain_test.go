@@ -221,8 +221,7 @@ func TestExplain(t *testing.T) {
 			"waiting nodes-missing: waiting for 1 more node: scaling from 2 to 3 nodes | " +
 				"a waiting, b waiting | `elastic run` on 1 more node, or: elastic scale x --np=2"},
 		"drain": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
-			s.Wish = rendezvous.Wish{NP: 2, Request: "r2", By: "drain", Drain: []string{"b"}, Rev: 2,
-				Time: noon}
+			s.Wish = rendezvous.Wish{NP: 2, Request: "r2", By: "drain", Drain: []string{"b"}, Rev: 2, Time: noon}
 		}), "waiting draining: asked to go: b | a waiting, b draining |"},
 
 		"finishing": {aJob(2).here("a", "b").world(rendezvous.Finishing, "a", "b").with(func(s *jobSnapshot) {

@@ -249,8 +249,7 @@ func TestFollowOverFaults(t *testing.T) {
 					default:
 						node := string(rune('a' + rng.IntN(4)))
 						n := membership.Node{Ref: membership.Ref{Node: node,
-							Incarnation: membership.Incarnation(fmt.Sprint(rng.IntN(9)))}, Attempt: 1,
-							Slots: 1}
+							Incarnation: membership.Incarnation(fmt.Sprint(rng.IntN(9)))}, Attempt: 1, Slots: 1}
 						write := store.Put("/elastic/v1/x/nodes/"+node, schema.Encode(n))
 						if rng.IntN(3) == 0 {
 							write = store.Delete(write.Key)

@@ -332,8 +332,7 @@ func TestLeastMovement(t *testing.T) {
 				}
 			}
 			if rank < w.Count && slices.ContainsFunc(w.Members, func(m membership.Ref) bool {
-				return m.Node == o.Node &&
-					!m.Same(o)
+				return m.Node == o.Node && !m.Same(o)
 			}) {
 				// a member that lives again has its rank, before survivors of ranks that are no more
 				allowed++

@@ -213,8 +213,7 @@ func ofSize(np int) fact { return func(x *situation) { x.World.NP = np } }
 
 func asksToGo(nodes ...string) fact {
 	return func(x *situation) {
-		x.Wish.Drain, x.Wish.Request, x.Wish.By, x.Wish.Rev = nodes, "r2", "drain",
-			40
+		x.Wish.Drain, x.Wish.Request, x.Wish.By, x.Wish.Rev = nodes, "r2", "drain", 40
 	}
 }
 

@@ -171,8 +171,7 @@ func DecodePart(job schema.Job, r store.Read) (Snapshot, error) {
 		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{},
 		Missed: map[membership.Incarnation]bool{}}
 	at := map[string]*store.Entry{} // of these there is one each; of others one for each node
-	for _, key := range []string{job.Job(), job.Wish(), job.Fence(), job.Head(), job.Progress(),
-		job.World()} {
+	for _, key := range []string{job.Job(), job.Wish(), job.Fence(), job.Head(), job.Progress(), job.World()} {
 		at[key] = nil
 	}
 	missed := job.Event(MissedEvent)
@@ -228,8 +227,7 @@ func (s *Snapshot) decodeJob(job schema.Job, at map[string]*store.Entry) (err er
 			return err
 		}
 		if s.Job != nil && of != s.Job.UID {
-			return fmt.Errorf("%s: %w: it is of job %s, and the job is %s", e.Key, schema.ErrBadRecord, of,
-				s.Job.UID)
+			return fmt.Errorf("%s: %w: it is of job %s, and the job is %s", e.Key, schema.ErrBadRecord, of, s.Job.UID)
 		}
 	}
 	if e := at[job.Head()]; e != nil {

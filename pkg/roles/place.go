@@ -125,8 +125,7 @@ func NewTeam(s *Spec, z Size, ports []string) (*Team, error) {
 		need += len(tasks) + 1
 	}
 	if len(ports) != need {
-		return nil, fmt.Errorf("%d ports are known of %d that the processes of the job need", len(ports),
-			need)
+		return nil, fmt.Errorf("%d ports are known of %d that the processes of the job need", len(ports), need)
 	}
 	for _, tasks := range t.Nodes {
 		for i, task := range tasks {

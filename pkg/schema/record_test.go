@@ -40,8 +40,7 @@ func TestDecode(t *testing.T) {
 		`{"format":2,"value":7}`:            schema.ErrNewerFormat,
 	} {
 		if n, err := schema.Decode[int](&store.Entry{Value: []byte(value)}); !errors.Is(err, want) ||
-			err == nil &&
-				n != 7 {
+			err == nil && n != 7 {
 			t.Errorf("%s: %d, %v", value, n, err)
 		}
 	}

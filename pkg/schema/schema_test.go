@@ -101,8 +101,7 @@ func TestBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j, n, g := draw(t)
 		_, _, limit := draw(t)
-		limit = rapid.SampledFrom([]schema.Generation{g, min(g+1, schema.MaxGeneration), max(g, 1) - 1,
-			limit}).
+		limit = rapid.SampledFrom([]schema.Generation{g, min(g+1, schema.MaxGeneration), max(g, 1) - 1, limit}).
 			Draw(t, "limit")
 		for prefix, key := range map[string]string{
 			j.AllReady(): j.Ready(g, n), j.AllExits(): j.Exit(g, n), j.AllFailures(): j.Failure(g),

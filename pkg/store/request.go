@@ -24,8 +24,7 @@ type Request struct {
 // any more, because guards compare revisions, which do not come back.
 func Send(ctx context.Context, s Store, r Request) (int64, error) {
 	if len(r.If) > MaxOps || len(r.Then) > MaxOps {
-		return 0, fmt.Errorf("request of %d guards and %d writes: etcd takes %d", len(r.If), len(r.Then),
-			MaxOps)
+		return 0, fmt.Errorf("request of %d guards and %d writes: etcd takes %d", len(r.If), len(r.Then), MaxOps)
 	}
 	proof := r.Then[0]
 	t := Txn{If: r.If, Then: r.Then, Else: proof.Key}

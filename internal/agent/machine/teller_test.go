@@ -357,8 +357,7 @@ func (w *teller) shows(f []string) error {
 	switch f[0] {
 	case "scaled":
 		np, err := strconv.Atoi(f[1])
-		w.s.Wish.NP, w.s.Wish.Request, w.s.Wish.By, w.s.Wish.Rev = np, fmt.Sprintf("r%d", w.rev), "scale",
-			w.rev
+		w.s.Wish.NP, w.s.Wish.Request, w.s.Wish.By, w.s.Wish.Rev = np, fmt.Sprintf("r%d", w.rev), "scale", w.rev
 		return err
 	case "committed":
 		n, err := strconv.Atoi(f[1])
@@ -637,8 +636,7 @@ func (w *teller) apply(step plan.Step, idle time.Duration) {
 	case plan.Finish:
 		w.s.World.Phase = rendezvous.Finishing
 	case plan.End:
-		w.s.World.Phase, w.s.World.Hold, w.s.World.Outcome, w.s.World.Ledger = p.Phase, nil, &p.Outcome,
-			p.Ledger
+		w.s.World.Phase, w.s.World.Hold, w.s.World.Outcome, w.s.World.Ledger = p.Phase, nil, &p.Outcome, p.Ledger
 	}
 	w.s.World.Rev = w.rev
 }

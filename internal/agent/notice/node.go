@@ -138,6 +138,5 @@ func (n *Notices) tellReach(f *Facts) {
 // OutOfReach says that node by cannot reach this node at its address, and what to do.
 func OutOfReach(by, address string) string {
 	return fmt.Sprintf("this node cannot be reached at %s by %s: "+
-		"--host=ADDRESS of this machine that other nodes reach, or open the port (--port=P fixes it)",
-		address, by)
+		"--host=ADDRESS of this machine that other nodes reach, or open the port (--port=P fixes it)", address, by)
 }

@@ -95,8 +95,7 @@ func TestGarbageForSeconds(t *testing.T) {
 					put(struck, now.Value)
 					time.Sleep(s.between(10, 4000))
 					if !s.running(1, 3)(s.snapshot()) {
-						t.Errorf("damage %d of %s, %.300q: the workers stopped\n%s", i, e.Key, value,
-							s.story())
+						t.Errorf("damage %d of %s, %.300q: the workers stopped\n%s", i, e.Key, value, s.story())
 						s.killAll()
 						return
 					}

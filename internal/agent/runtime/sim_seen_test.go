@@ -145,8 +145,7 @@ func (s *sim) story() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lines := slices.Clone(s.trace)
-	slices.SortStableFunc(lines, func(a,
-		b told) int {
+	slices.SortStableFunc(lines, func(a, b told) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.text, b.text))
 	})
 	var text strings.Builder
@@ -197,8 +196,7 @@ func (s *sim) finish() {
 				s.wrongf("G8: the done job turned %s", w.Phase)
 			}
 			if lo, hi := s.sizes(w); w.Count < lo || w.Count > hi {
-				s.wrongf("G1: generation %d has %d nodes, and may have %d to %d", w.Generation, w.Count, lo,
-					hi)
+				s.wrongf("G1: generation %d has %d nodes, and may have %d to %d", w.Generation, w.Count, lo, hi)
 			}
 			seen := map[string]bool{}
 			for _, m := range w.Members {

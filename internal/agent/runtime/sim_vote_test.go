@@ -91,8 +91,7 @@ func (v *stayers) agree(w *rendezvous.World, x *simVote) {
 	x.step = newest
 	switch {
 	case newest < head && !brought || newest >= head && giver >= 0 && x.here[giver].step != newest:
-		v.tracef("generation %d has no state to begin with: said %d, checkpoint %d", w.Generation, newest,
-			head)
+		v.tracef("generation %d has no state to begin with: said %d, checkpoint %d", w.Generation, newest, head)
 		for rank := range w.Count {
 			x.here[rank].later(time.Millisecond, &event.WorkerExit{Code: 1})
 		}
@@ -101,8 +100,7 @@ func (v *stayers) agree(w *rendezvous.World, x *simVote) {
 		x.step = head
 	}
 	if x.step < head {
-		v.wrongf("generation %d begins with step %d, and its checkpoint is of step %d", w.Generation, x.step,
-			head)
+		v.wrongf("generation %d begins with step %d, and its checkpoint is of step %d", w.Generation, x.step, head)
 	}
 	v.tracef("generation %d begins with step %d, its checkpoint is of step %d", w.Generation, x.step, head)
 	x.before = x.step

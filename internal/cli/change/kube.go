@@ -125,8 +125,7 @@ func (k kubeJobs) Wish(ctx context.Context, name string, np int) error {
 	if snap.Job == nil {
 		return kube.ErrNoJob
 	}
-	size := wanted{Setting: command.Setting{Name: "np", Text: fmt.Sprint(np), Origin: "replicas",
-		Given: true}}
+	size := wanted{Setting: command.Setting{Name: "np", Text: fmt.Sprint(np), Origin: "replicas", Given: true}}
 	if _, err := size.of(&snap); err != nil {
 		return err
 	}

@@ -195,8 +195,7 @@ func (w wanted) of(s *rendezvous.Snapshot) (int, error) {
 		return 0, problem.New(problem.NPRange, "%s: job %s takes %d to %d nodes", shown, j.Name, j.Limits.Min,
 			j.Limits.Max).
 			Because("it was begun with --np=%d:%d", j.Limits.Min, j.Limits.Max).
-			Cure("a size in that range; another range takes elastic stop %s, and elastic run with it",
-				j.Name).
+			Cure("a size in that range; another range takes elastic stop %s, and elastic run with it", j.Name).
 			Detail("min", j.Limits.Min).Detail("max", j.Limits.Max)
 	}
 	if _, err := scaling.For(j.Base, j.Workers(np)); err != nil {
@@ -257,8 +256,7 @@ func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, l
 		case target.Remade(snap, seen) != nil:
 			return true, target.Remade(snap, seen)
 		case snap.Job.UID != seen.Job.UID || snap.Job.Attempt != seen.Job.Attempt:
-			return true, problem.New(problem.JobEnded, "the attempt of job %s that was to scale has ended",
-				name)
+			return true, problem.New(problem.JobEnded, "the attempt of job %s that was to scale has ended", name)
 		case target.Ended(snap):
 			return true, endedError(snap)
 		case snap.Wish.Stop == snap.Job.Attempt:

@@ -98,8 +98,7 @@ func (k *saves) words() (verb, error) {
 	}
 	if n := len(words); n > 0 && command.Digits(words[n-1]) {
 		if number.Given {
-			return v, problem.New(problem.Usage, "the checkpoint is given twice: %s and %s", number,
-				words[n-1])
+			return v, problem.New(problem.Usage, "the checkpoint is given twice: %s and %s", number, words[n-1])
 		}
 		number = command.Setting{Name: "number", Text: words[n-1], Origin: "--number", Given: true}
 		words = words[:n-1]

@@ -73,8 +73,7 @@ func (k *saves) restore(ctx context.Context) error {
 			return k.restored(h, head, fmt.Sprintf("job %s is at checkpoint %d already", job, h.Number))
 		}
 		if why := txn.Unrestorable(&k.snap); why != "" {
-			e := problem.New(problem.JobLive, "job %s cannot go back to checkpoint %d now: %s", job, h.Number,
-				why).
+			e := problem.New(problem.JobLive, "job %s cannot go back to checkpoint %d now: %s", job, h.Number, why).
 				Cure("elastic stop %s; then elastic ckpt restore %s %d", job, job, h.Number)
 			if target.Ended(&k.snap) {
 				e.Code = problem.JobEnded

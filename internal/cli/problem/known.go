@@ -94,8 +94,7 @@ func fromDiffers(d *refusal.Differs) *Error {
 	first := d.Settings[0]
 	e := New(JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).Of(d).
 		Because("what the job is was settled by its first node").
-		Cure("leave the flag out, or --%s=%s", first.Flag,
-			first.Job)
+		Cure("leave the flag out, or --%s=%s", first.Flag, first.Job)
 	if first.Job == "0" && (first.Flag == "lr" || first.Flag == "batch-size") { // 0 is no value of either
 		e.Message = "--" + first.Flag + "=" + first.Yours + ": the job was made without"
 		e.Cure("leave the flag out")

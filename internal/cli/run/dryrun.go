@@ -35,8 +35,7 @@ func dryRun(c *command.Call, o *node.Options) error {
 			WorldSize    int               `json:"world_size"`
 			LogDir       string            `json:"log_dir"`
 			preview
-		}{string(o.Job.Name), server, o.Job.Limits, o.Job.Slots, o.Job.Workers(o.Job.Limits.Max), o.LogDir,
-			p})
+		}{string(o.Job.Name), server, o.Job.Limits, o.Job.Slots, o.Job.Workers(o.Job.Limits.Max), o.LogDir, p})
 	}
 	if err := c.Out.Line("job %s: np=%s nodes x %s = world size %d; nothing was started",
 		o.Job.Name, o.Job.Limits,

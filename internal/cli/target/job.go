@@ -71,8 +71,7 @@ func LivingJob(ctx context.Context, c *command.Call, s *Server,
 		names := namesOf(m.abandoned)
 		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
 			Because("no node is left of %s", phrase.List(names)).
-			Cure("name the job: elastic %s %s", c.Command.Name,
-				names[0])
+			Cure("name the job: elastic %s %s", c.Command.Name, names[0])
 	}
 	return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
 		Because("the newest, %s, is %s", m.newest.Job.Name, m.newest.World.Phase).

@@ -111,8 +111,7 @@ func (s *Stay) ask(ctx context.Context, to membership.Ref,
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return reply, fmt.Errorf("ask %s for the store of generation %d: %s", to.Node, r.Generation,
-			res.Status)
+		return reply, fmt.Errorf("ask %s for the store of generation %d: %s", to.Node, r.Generation, res.Status)
 	}
 	err = json.NewDecoder(io.LimitReader(res.Body, longestRequest)).Decode(&reply)
 	return reply, err

@@ -66,8 +66,7 @@ func TestDraftBecomesHeld(t *testing.T) {
 	must(t, d.s.Retain(1, nil, nil, time.Now()))
 	must(t, d.s.Verify(t.Context(), h))
 	if len(d.s.drafts) != 0 || len(d.s.offers) != 0 || d.s.reserved != 0 {
-		t.Errorf("left: %d drafts, %d offers, %d bytes reserved", len(d.s.drafts), len(d.s.offers),
-			d.s.reserved)
+		t.Errorf("left: %d drafts, %d offers, %d bytes reserved", len(d.s.drafts), len(d.s.offers), d.s.reserved)
 	}
 	// The chunks belong to the manifest alone.
 	must(t, d.s.Retain(2, nil, nil, time.Now()))

@@ -58,8 +58,7 @@ func TestHoldParts(t *testing.T) {
 	check := func(what string, known, part bool) {
 		t.Helper()
 		if s.Has(whole) || s.HasManifest(whole) != known || s.Has(own) != part {
-			t.Errorf("%s: has it %v, knows it %v, part %v", what, s.Has(whole), s.HasManifest(whole),
-				s.Has(own))
+			t.Errorf("%s: has it %v, knows it %v, part %v", what, s.Has(whole), s.HasManifest(whole), s.Has(own))
 		}
 	}
 	now := time.Now()

@@ -39,8 +39,7 @@ func TestFillDirect(t *testing.T) {
 				}
 				if got, err := os.ReadFile(filepath.Join(dir, "chunk")); err != nil ||
 					!bytes.Equal(got, want) {
-					t.Errorf("read %d bytes, as they were written: %v: %v", len(got), bytes.Equal(got, want),
-						err)
+					t.Errorf("read %d bytes, as they were written: %v: %v", len(got), bytes.Equal(got, want), err)
 				}
 			})
 		}

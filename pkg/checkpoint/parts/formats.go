@@ -87,8 +87,7 @@ func gap(paths []string) error {
 			continue
 		}
 		key := rankIndex.ReplaceAllString(p, "rank_#")
-		ranks := strings.Join(digitRuns.FindAllString(strings.Join(rankIndex.FindAllString(p, -1), " "), -1),
-			" ")
+		ranks := strings.Join(digitRuns.FindAllString(strings.Join(rankIndex.FindAllString(p, -1), " "), -1), " ")
 		if families[key] == nil {
 			families[key], example[key] = map[string]bool{}, p
 		}

@@ -44,8 +44,7 @@ func TestOwn(t *testing.T) {
 	const model = "s/mp_rank_00_model_states.pt=m latest=s"
 	megatron := func(dirs ...string) (files string) {
 		for _, d := range dirs {
-			files += fmt.Sprintf(" i/mp_rank_%s/model_optim_rng.pt=%s i/mp_rank_%s/distrib_optim.pt=o%s", d,
-				d, d, d)
+			files += fmt.Sprintf(" i/mp_rank_%s/model_optim_rng.pt=%s i/mp_rank_%s/distrib_optim.pt=o%s", d, d, d, d)
 		}
 		return files
 	}
@@ -157,8 +156,7 @@ func TestOwnLeavesOutFilesOfOneRankOnly(t *testing.T) {
 				}
 				for _, f := range files {
 					if !slices.ContainsFunc(need.Parts, func(p int) bool { return has(all[p], f) }) {
-						t.Fatalf("rank %d gets %s from none of the parts %v of %q", rank, f.Path, need.Parts,
-							parts)
+						t.Fatalf("rank %d gets %s from none of the parts %v of %q", rank, f.Path, need.Parts, parts)
 					}
 				}
 			}

@@ -175,8 +175,7 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 				"of generation %d with %d",
 				nodes[i], p.Generation, p.WorldSize, nodes[0], lead.Generation, lead.WorldSize)
 		case p.Step == nil || lead.Step == nil || *p.Step != *lead.Step:
-			return nil, fmt.Errorf("the parts of node %s and of node %s are not of one step", nodes[i],
-				nodes[0])
+			return nil, fmt.Errorf("the parts of node %s and of node %s are not of one step", nodes[i], nodes[0])
 		case p.Samples != nil && m.Samples != nil && *p.Samples != *m.Samples:
 			return nil, fmt.Errorf("node %s saved after %d samples, node %s after %d", nodes[i], *p.Samples,
 				nodes[0], *m.Samples)

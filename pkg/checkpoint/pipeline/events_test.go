@@ -29,8 +29,7 @@ func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 	for i := range commits {
 		var err error
 		seen, err = r.Commit(t.Context(),
-			manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i), byte(i >> 8), byte(i >> 16)}}, seen,
-			c.nodes)
+			manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i), byte(i >> 8), byte(i >> 16)}}, seen, c.nodes)
 		must(t, err)
 		must(t, r.Drop(t.Context(), 1, seen, checkpoint.Retention{Keep: 3}.Surplus(committed(t, r), seen)))
 		must(t, trim.Wrote(t.Context(), 2))
@@ -50,8 +49,7 @@ func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 	events, _, err := history.Read(t.Context(), client, testJob, 0)
 	must(t, err)
 	if n := len(events); n < history.Kept || events[n-1].Rev < seen.Rev*1000 {
-		t.Errorf("%d events are kept, the newest at %d; the newest commit was at %d", n, events[n-1].Rev,
-			seen.Rev)
+		t.Errorf("%d events are kept, the newest at %d; the newest commit was at %d", n, events[n-1].Rev, seen.Rev)
 	}
 }
 

@@ -51,8 +51,7 @@ func newCluster(t testing.TB, names ...string) *cluster {
 func (c *cluster) join(t testing.TB, node string, life membership.Incarnation) {
 	t.Helper()
 	n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: life, Address: node + ":1"},
-		Machine: "machine-" +
-			node}
+		Machine: "machine-" + node}
 	n.Rev = c.write(t, store.Put(testJob.Node(node), schema.Encode(n)))
 	for i := range c.nodes {
 		if c.nodes[i].Node == node {

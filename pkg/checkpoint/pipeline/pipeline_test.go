@@ -463,8 +463,7 @@ func TestWrittenOverWhileCopied(t *testing.T) {
 		c, r, _, l := capturing(t, "a")
 		dir, n := c.dirs["a"], 0
 		dir.Machine.Hook = func(op, name string) error {
-			if _, _, file, _ := dir.Find("", "model.raw"); op == "read" && name == "model.raw" &&
-				file != nil {
+			if _, _, file, _ := dir.Find("", "model.raw"); op == "read" && name == "model.raw" && file != nil {
 				n++
 				file.Mtime = file.Mtime.Add(time.Millisecond)
 			}

@@ -104,8 +104,7 @@ func wholeAfterAnyLoss(t *testing.T, x *team, acked []replicator.Committed, seed
 	head, _, err := recordOn(x.etcd.Client("test"), "test").Read(t.Context())
 	must(t, err)
 	if len(acked) > 0 && head.Number < acked[len(acked)-1].Head.Number {
-		t.Errorf("checkpoint %d was acknowledged, %d is the head", acked[len(acked)-1].Head.Number,
-			head.Number)
+		t.Errorf("checkpoint %d was acknowledged, %d is the head", acked[len(acked)-1].Head.Number, head.Number)
 	}
 	for _, kept := range []func() bool{names(false), names(true), func() bool { return rng.IntN(2) == 0 }} {
 		stores := map[string]*chunkstore.Store{}
@@ -139,8 +138,7 @@ func wholeAfterAnyLoss(t *testing.T, x *team, acked []replicator.Committed, seed
 			got := memfs.Contents(t, to)
 			for i, node := range []string{"c", "a", "b"} {
 				name := fmt.Sprintf("step-%d/shard_%d", *head.Step, i)
-				if want := fmt.Sprint(node, " at ", *head.Step); !strings.HasSuffix(got[name], want) ||
-					len(got) != 4 {
+				if want := fmt.Sprint(node, " at ", *head.Step); !strings.HasSuffix(got[name], want) || len(got) != 4 {
 					t.Errorf("without %s: %s is not %q: %q", lost, name, want, got)
 				}
 			}

@@ -47,8 +47,7 @@ func TestLayoutsOfFrameworks(t *testing.T) {
 				x := newTeam(t, false, "a", "b")
 				defer x.close()
 				at := func(name string, step int) string {
-					return strings.NewReplacer("#", fmt.Sprint(step), "%", fmt.Sprintf("%07d", step)).
-						Replace(name)
+					return strings.NewReplacer("#", fmt.Sprint(step), "%", fmt.Sprintf("%07d", step)).Replace(name)
 				}
 				save := func(step int, pause time.Duration) {
 					for _, node := range []string{"a", "b"} {

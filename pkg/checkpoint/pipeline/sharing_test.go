@@ -304,8 +304,7 @@ func TestOldPartsAreRemoved(t *testing.T) {
 		}
 		for _, n := range []string{"a", "b"} {
 			if held := len(x.peers.Stores[n].Held()); held != 7 {
-				t.Errorf("%s holds %d manifests, not both parts of 3 checkpoints and the newest part of b", n,
-					held)
+				t.Errorf("%s holds %d manifests, not both parts of 3 checkpoints and the newest part of b", n, held)
 			}
 		}
 		x.save("a", 60, map[string]string{"s0": "a60"})

@@ -30,8 +30,7 @@ func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest
 		to := transfer.Targets(nodes, r.Self, n)
 		if held >= len(to) {
 			if len(to) < n && len(failed) > 0 {
-				return fmt.Errorf("checkpoint %v: %d copies elsewhere, %d wanted; no answer from %v", h, held,
-					n, failed)
+				return fmt.Errorf("checkpoint %v: %d copies elsewhere, %d wanted; no answer from %v", h, held, n, failed)
 			}
 			return nil
 		}

@@ -104,8 +104,7 @@ func (c *Copier) send(ctx context.Context, to membership.Ref, s *sending) error 
 		eg.SetLimit(streams)
 		for _, chunk := range missing {
 			if _, ok := s.sizes[chunk]; !ok {
-				return errors.Join(fmt.Errorf("node %s asks for a chunk that was not offered", to.Node),
-					eg.Wait())
+				return errors.Join(fmt.Errorf("node %s asks for a chunk that was not offered", to.Node), eg.Wait())
 			}
 			eg.Go(func() error {
 				return c.sendChunk(ctx, to, chunk, s)

@@ -147,8 +147,7 @@ func TestEveryFaultOfExport(t *testing.T) {
 func TestRemoteSourceThatIsAway(t *testing.T) {
 	asked := 0
 	d := &RemoteSource{Node: membership.Ref{Node: "b"},
-		Peers: &checkpointtest.Peers{Hook: func(string,
-			string) error {
+		Peers: &checkpointtest.Peers{Hook: func(string, string) error {
 			asked++
 			return checkpointtest.ErrCrash
 		}}}
@@ -162,8 +161,7 @@ func TestRemoteSourceThatIsAway(t *testing.T) {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
 	d = &RemoteSource{Node: membership.Ref{Node: "b"},
-		Peers: &checkpointtest.Peers{Hook: func(string,
-			string) error {
+		Peers: &checkpointtest.Peers{Hook: func(string, string) error {
 			asked++
 			return chunkstore.ErrNotHeld
 		}}}

@@ -45,8 +45,7 @@ var liars = map[string]wire{
 	"nothing": func(*http.Request) (*http.Response, error) { return says(200, strings.NewReader("")), nil },
 	"no end":  func(*http.Request) (*http.Response, error) { return says(200, endless{}), nil },
 	"not held": func(*http.Request) (*http.Response, error) {
-		return says(404, strings.NewReader("not here")),
-			nil
+		return says(404, strings.NewReader("not here")), nil
 	},
 	"trouble": func(*http.Request) (*http.Response, error) { return says(500, endless{}), nil },
 	"no answer": func(r *http.Request) (*http.Response, error) {
@@ -56,8 +55,7 @@ var liars = map[string]wire{
 	},
 	"no body": func(r *http.Request) (*http.Response, error) { return says(200, stalled{r.Context()}), nil },
 	"another node": func(*http.Request) (*http.Response, error) {
-		return says(421, strings.NewReader("another life")),
-			nil
+		return says(421, strings.NewReader("another life")), nil
 	},
 }
 

@@ -340,8 +340,7 @@ func TestHandlerRefuses(t *testing.T) {
 			}
 		})
 	}
-	req, err := http.NewRequestWithContext(t.Context(), "GET", url+chunksURL+m.Files[0].Chunks[0].String(),
-		nil)
+	req, err := http.NewRequestWithContext(t.Context(), "GET", url+chunksURL+m.Files[0].Chunks[0].String(), nil)
 	must(t, err)
 	req.Header.Set("Range", "bytes=990-")
 	resp, err := http.DefaultTransport.RoundTrip(req)

@@ -65,8 +65,7 @@ func (p *planner) fallBack() Step {
 			Outcome: rendezvous.Outcome{Code: ledger.ExitNever, Source: "elastic",
 				Why: rendezvous.CheckpointLost,
 				Message: fmt.Sprintf(
-					"checkpoint %d cannot be read on any of its holders, and there is no older one",
-					bad.Number)}}
+					"checkpoint %d cannot be read on any of its holders, and there is no older one", bad.Number)}}
 	}
 	head := *older
 	head.Number = bad.Number + 1

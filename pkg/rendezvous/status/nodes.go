@@ -150,8 +150,7 @@ func (x *explainer) other(n *membership.Node) Node {
 		st.State, st.Why = NodeQuarantined, new(k.Text)
 		switch {
 		case k.UntilAdmitted:
-			st.Why = new(fmt.Sprintf("%s; until it runs another program, or: elastic admit %s", k.Text,
-				k.Node))
+			st.Why = new(fmt.Sprintf("%s; until it runs another program, or: elastic admit %s", k.Text, k.Node))
 		case k.For > 0:
 			st.Why = new(fmt.Sprintf("%s; for %s", k.Text, k.For))
 		}

@@ -24,8 +24,7 @@ func ScaleEffect(s *rendezvous.Snapshot, wish rendezvous.Wish) string {
 	case wish.NP == present && s.World.Count == wish.NP:
 		return fmt.Sprintf("asked for %d, %d here; training goes on with %d", wish.NP, present, wish.NP)
 	case wish.NP <= present:
-		return fmt.Sprintf("asked for %d, %d here; the workers save, and go on with %d", wish.NP, present,
-			wish.NP)
+		return fmt.Sprintf("asked for %d, %d here; the workers save, and go on with %d", wish.NP, present, wish.NP)
 	case wish.Until > 0:
 		return fmt.Sprintf("asked for %d, %d here; training goes on with %d until %s here", wish.NP, present,
 			wish.Until, missing)

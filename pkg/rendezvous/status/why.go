@@ -94,8 +94,7 @@ func (x *explainer) waiting(h *rendezvous.Hold) explanation {
 		v.code, v.text = rendezvous.NodesMissing, "waiting for "+phrase.Count(missing, "more node")+": "+
 			plan.WishText(x.s)
 	case missing > 0 && h != nil && h.Text != "":
-		v.code, v.text = rendezvous.NodesMissing, "waiting for "+phrase.Count(missing, "more node")+": "+
-			h.Text
+		v.code, v.text = rendezvous.NodesMissing, "waiting for "+phrase.Count(missing, "more node")+": "+h.Text
 	case missing > 0:
 		v.code, v.text = rendezvous.NodesMissing,
 			fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
@@ -142,8 +141,7 @@ func (x *explainer) starting() explanation {
 			v.text += fmt.Sprintf("; %s fetches a checkpoint (%s)", d.Node, share(d))
 		}
 		if d.Kind == "checking" && late[d.Node] {
-			v.text += fmt.Sprintf("; %s runs its pre-hook (%d of at most %d seconds)", d.Node, d.Done,
-				d.Total)
+			v.text += fmt.Sprintf("; %s runs its pre-hook (%d of at most %d seconds)", d.Node, d.Done, d.Total)
 		}
 	}
 	if away := x.holdersAway(late); len(away) > 0 {

@@ -44,9 +44,8 @@ func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me member
 			Fields: history.Fields{"why_code": e.Hold.Why, "present": e.Hold.Present, "np": seen.Wish.NP}})
 	if e.Hold.Planned {
 		events = append(events, history.Event{Kind: history.SaveAsked, Generation: w.Generation,
-			Text: "the workers are asked to save (" + e.Hold.Reason + ")",
-			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": e.Hold.Limit(seen.Job).
-				Seconds()}})
+			Text:   "the workers are asked to save (" + e.Hold.Reason + ")",
+			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": e.Hold.Limit(seen.Job).Seconds()}})
 	}
 	return r.turn(ctx, seen, w,
 		store.Request{If: guards, Then: []store.Write{history.Tell(r.Job, events...)}})

@@ -328,8 +328,7 @@ func TestFull(t *testing.T) {
 		if err := a.Renew(t.Context(), l); err != nil {
 			t.Error(err)
 		}
-		if r, err := a.Txn(t.Context(), store.Txn{Then: []store.Write{store.Delete("/k")}}); err != nil ||
-			!r.OK {
+		if r, err := a.Txn(t.Context(), store.Txn{Then: []store.Write{store.Delete("/k")}}); err != nil || !r.OK {
 			t.Error(r, err)
 		}
 		c.Full(false)

@@ -28,8 +28,7 @@ func distinctNames(to *dirfs.Disk, m *manifest.Manifest) error {
 				continue
 			}
 			if folds, err := foldsCase(to); folds || err != nil {
-				return errors.Join(fmt.Errorf("%w: %s and %s are one file on it", ErrOneName, other, name),
-					err)
+				return errors.Join(fmt.Errorf("%w: %s and %s are one file on it", ErrOneName, other, name), err)
 			}
 			return nil
 		}
