@@ -27,17 +27,20 @@ func (p *sandbox) environ(generation int, node string, local int) map[string]str
 	return vars
 }
 
-// holds compares; a value that is a regular expression begins with ^.
-func (p *sandbox) holds(who string, got, want map[string]string) {
+// holds compares the variables of a process; a wanted value that begins with ^ is a regular expression.
+func (p *sandbox) holds(process string, got, want map[string]string) {
 	p.t.Helper()
 	for k, w := range want {
 		g, ok := got[k]
+		same := g == w
+		if strings.HasPrefix(w, "^") {
+			same = regexp.MustCompile(w).MatchString(g)
+		}
 		switch {
 		case !ok:
-			p.t.Errorf("%s: %s is not set, want %s", who, k, w)
-		case strings.HasPrefix(w, "^") && !regexp.MustCompile(w).MatchString(g), !strings.HasPrefix(w, "^") &&
-			g != w:
-			p.t.Errorf("%s: %s=%s, want %s", who, k, g, w)
+			p.t.Errorf("%s: %s is not set, want %s", process, k, w)
+		case !same:
+			p.t.Errorf("%s: %s=%s, want %s", process, k, g, w)
 		}
 	}
 }

@@ -183,8 +183,8 @@ func TestExitStatusOfWorkers(t *testing.T) {
 			if st.Exit == nil || st.Exit.Code != c.status {
 				t.Fatalf("exit: %+v", st.Exit)
 			}
-			if got := st.Exit.Signal; c.signal == "" && got != nil || c.signal != "" &&
-				(got == nil || *got != c.signal) {
+			if got := st.Exit.Signal; c.signal == "" && got != nil ||
+				c.signal != "" && (got == nil || *got != c.signal) {
 				t.Errorf("signal of %+v, want %q", st.Exit, c.signal)
 			}
 			for _, e := range kinds(p.events("x"), "world_proposed") {

@@ -244,10 +244,10 @@ func TestDefaultIsPrivate(t *testing.T) {
 		if _, err := client(t, "unix://"+data+"/clients.sock").Put(t.Context(), "k", "v"); err != nil {
 			t.Error(err)
 		}
-		web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _,
-			_ string) (net.Conn, error) {
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(data, "http.sock"))
-		}}}
+		}
+		web := &http.Client{Transport: &http.Transport{DialContext: dial}}
 		r, err := web.Get("http://localhost/metrics")
 		if err != nil {
 			t.Fatal(err)

@@ -115,7 +115,7 @@ var agentPlants = []plant{
 		` &&
 		w.NP < s.Wish.NP`, ``, rendezvous, "TestPlan"},
 	{"a node is gone as a cause and alive in the plan", plan + "/assign.go",
-		`seen == nil || seen.State != verdict.Gone &&`, `seen == nil ||`, rendezvous, "TestWorldsAreSound"},
+		`seen.State != verdict.Gone && (seen.State`, `(seen.State`, rendezvous, "TestWorldsAreSound"},
 	{"a failure is handled before a stop", plan + "/plan.go",
 		`case s.Wish.Stop == s.Job.Attempt:`, `case s.Wish.Stop == s.Job.Attempt && s.Failure == nil:`,
 		rendezvous, "TestPlan"},

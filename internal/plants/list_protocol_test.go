@@ -133,7 +133,7 @@ var protocolPlants = []plant{
 	{"section 10: a watch of a store that was set back stays open", etcd + "/watch.go",
 		`case a.Header.Revision < w.last:`, `case false:`, etcd, "TestStore"},
 	{"C9: a late event brings an old world back", machine + "/observe.go",
-		`if known != nil && (w.Generation < known.Generation || `, `if known != nil && (`,
+		`if known != nil && (w.Generation < known.Generation ||`, `if known != nil && (`,
 		machine, "TestStories"},
 
 	{"G4: Ready before the workers that stay have left", workers + "/workers.go",
@@ -181,6 +181,5 @@ var protocolPlants = []plant{
 	{"G3: new workers in place of some that stayed begin without the checkpoint", workers + "/start.go",
 		`		Unprepared: w.inMemory}`, `	}`, machine, "TestStories"},
 	{"a last call after a member left", plan + "/waiting.go",
-		`cause == rendezvous.CauseDrain &&
-		p.survivors() >= p.s.Least()`, `false`, rendezvous, "TestPlan"},
+		`cause == rendezvous.CauseDrain && p.survivors() >= p.s.Least()`, `false`, rendezvous, "TestPlan"},
 }

@@ -35,8 +35,8 @@ func TestOwn(t *testing.T) {
 	if want := "first\nCpus_allowed_list:\t" + strconv.Itoa(cpu) + "\n"; first != want {
 		t.Errorf("the bound one: %q, want %q", first, want)
 	}
-	if !strings.HasPrefix(second, "second\n") || allowed.Count() > 1 &&
-		strings.HasSuffix(second, "\t"+strconv.Itoa(cpu)+"\n") {
+	if !strings.HasPrefix(second, "second\n") ||
+		allowed.Count() > 1 && strings.HasSuffix(second, "\t"+strconv.Itoa(cpu)+"\n") {
 		t.Errorf("the other: %q", second)
 	}
 }

@@ -248,8 +248,8 @@ func TestFollowOverFaults(t *testing.T) {
 						time.Sleep(time.Duration(rng.IntN(5000)) * time.Millisecond)
 					default:
 						node := string(rune('a' + rng.IntN(4)))
-						n := membership.Node{Ref: membership.Ref{Node: node,
-							Incarnation: membership.Incarnation(fmt.Sprint(rng.IntN(9)))}, Attempt: 1, Slots: 1}
+						life := membership.Incarnation(fmt.Sprint(rng.IntN(9)))
+						n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: life}, Attempt: 1, Slots: 1}
 						write := store.Put("/elastic/v1/x/nodes/"+node, schema.Encode(n))
 						if rng.IntN(3) == 0 {
 							write = store.Delete(write.Key)

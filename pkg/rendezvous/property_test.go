@@ -583,8 +583,8 @@ func TestBooksAreClosedOnce(t *testing.T) {
 		if before.Closed == w.Generation && after.Ran != before.Ran || after.Ran > before.Ran+1 {
 			t.Fatalf("it ran %d times, and then %d", before.Ran, after.Ran)
 		}
-		if after.Used > before.Used+1 || after.Used > before.Used &&
-			(x.Failure == nil || before.Closed == w.Generation || after.Charged != w.Generation) {
+		uncharged := x.Failure == nil || before.Closed == w.Generation || after.Charged != w.Generation
+		if after.Used > before.Used+1 || after.Used > before.Used && uncharged {
 			t.Fatalf("charged without a failure: %+v, then %+v", before, after)
 		}
 		if after.Used == before.Used-1 && after.Charged != 0 {

@@ -70,8 +70,8 @@ func (m *Machine) isBehind(e *event.StoreRead) bool {
 		return false
 	}
 	if w, known := s.World, o.world; w != nil && known != nil && w.UID == known.UID &&
-		(w.Generation < known.Generation || w.Generation == known.Generation &&
-			w.Proposal != known.Proposal) {
+		(w.Generation < known.Generation ||
+			w.Generation == known.Generation && w.Proposal != known.Proposal) {
 		return true
 	}
 	if s.Whole {
@@ -147,8 +147,8 @@ func (m *Machine) acceptWorld(w *rendezvous.World) {
 	if m.self.job != nil && w.UID != m.self.job.UID {
 		return // the answer to a request of before the job was made again
 	}
-	if known != nil && (w.Generation < known.Generation || w.Generation == known.Generation &&
-		w.Rev <= known.Rev) {
+	if known != nil && (w.Generation < known.Generation ||
+		w.Generation == known.Generation && w.Rev <= known.Rev) {
 		return
 	}
 	if known == nil || w.Generation > known.Generation {

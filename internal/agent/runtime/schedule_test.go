@@ -159,10 +159,12 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 	}
 	s.untilAfter(waits, "a world runs again (G6)", 25*time.Second, func(x rendezvous.Snapshot) bool {
 		w := x.World
-		return w != nil && w.Attempt == x.Job.Attempt && (w.Phase.Ended() || w.Phase == rendezvous.Running &&
-			!plan.WishPending(&x, plan.StoreView(&x, time.Now())) &&
-			!plan.Grows(&x, plan.StoreView(&x, time.Now())) &&
-			s.running(0, w.Count)(x))
+		if w == nil || w.Attempt != x.Job.Attempt {
+			return false
+		}
+		v := plan.StoreView(&x, time.Now())
+		settled := !plan.WishPending(&x, v) && !plan.Grows(&x, v)
+		return w.Phase.Ended() || w.Phase == rendezvous.Running && settled && s.running(0, w.Count)(x)
 	})
 	s.until("every suspicion is taken back", 30*time.Second, func(x rendezvous.Snapshot) bool {
 		return len(x.Suspects) == 0 || x.World.Phase.Ended()

@@ -57,8 +57,7 @@ func (g *Group) firstOrder(f *Facts, out *outbox.Outbox) order {
 // state, or the checkpoint.
 func (w *Workers) needsNoCheckpoint(f *Facts) bool {
 	g := w.Group
-	return w.holdsState(f) || w.waiting(f) && g.First &&
-		slices.ContainsFunc(f.World.Members, func(o membership.Ref) bool {
-			return !o.Same(f.Self.Ref) && g.World.Rank(o) >= 0
-		})
+	hasState := func(o membership.Ref) bool { return !o.Same(f.Self.Ref) && g.World.Rank(o) >= 0 }
+	return w.holdsState(f) ||
+		w.waiting(f) && g.First && slices.ContainsFunc(f.World.Members, hasState)
 }

@@ -211,8 +211,8 @@ func TestFormats(t *testing.T) {
 		if got := Format(paths); got != c.format {
 			t.Errorf("%s: format %q", c.paths, got)
 		}
-		if err := Missing(paths, metadata); (err == nil) != (c.missing == "") || err != nil &&
-			err.Error() != c.missing {
+		if err := Missing(paths, metadata); (err == nil) != (c.missing == "") ||
+			err != nil && err.Error() != c.missing {
 			t.Errorf("%s: %v", c.paths, err)
 		}
 		if c.format == "torch.distributed.checkpoint" && Alone(paths, metadata) != (c.missing == "") {

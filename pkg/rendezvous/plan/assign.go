@@ -151,8 +151,8 @@ func fit(s *rendezvous.Snapshot, v verdict.View) func(*membership.Node) bool {
 		}
 		seen := v.Find(n.Ref)
 		// nor one that another node found gone, as long as it does not answer
-		return seen == nil || seen.State != verdict.Gone &&
-			(seen.State != verdict.Suspect || !reported[n.Incarnation])
+		return seen == nil ||
+			seen.State != verdict.Gone && (seen.State != verdict.Suspect || !reported[n.Incarnation])
 	}
 }
 

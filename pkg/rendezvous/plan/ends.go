@@ -53,9 +53,9 @@ func (p *planner) allZero() bool {
 
 func (p *planner) done() Step {
 	lost := p.unreported()
-	return End{Phase: rendezvous.Done, Outcome: rendezvous.Outcome{Source: "worker",
-		Message: "every worker ended with 0"}, Ledger: ledger.CountLost(p.books().Ledger, p.w, lost, p.now),
-		Lost: lost}
+	return End{Phase: rendezvous.Done,
+		Outcome: rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"},
+		Ledger:  ledger.CountLost(p.books().Ledger, p.w, lost, p.now), Lost: lost}
 }
 
 // StopWithoutNodes is the end of an attempt that was asked to stop while no node is registered: no

@@ -47,16 +47,20 @@ func (p *planner) unreported() []verdict.Member {
 	return out
 }
 
-// isNewLoss reports whether the loss of m is news: in this attempt, not reported yet, and not of
-// one that said good-bye. A leaver said it if it left since, or is back: its word is that of its
-// name only, and a later life may have written over it.
+// isNewLoss reports whether the loss of m is news: it happened in this attempt, is not reported yet,
+// and m did not announce its departure. An announcement of a leaver is found by its node name only,
+// because a later life of the node may have written over it: it counts as made if the node left
+// since, or is back.
 func (p *planner) isNewLoss(m verdict.Member) bool {
 	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || p.w.Phase.Ended() || m.Reason == "left" ||
 		slices.Contains(p.w.ReportedLost, m.Incarnation) {
 		return false
 	}
-	return m.Registered || !p.w.Leaver(m.Ref) || p.s.Node(m.Node) == nil &&
-		!slices.ContainsFunc(p.s.Left, func(l membership.Left) bool { return l.Node == m.Node })
+	if m.Registered || !p.w.Leaver(m.Ref) {
+		return true
+	}
+	leftNode := func(l membership.Left) bool { return l.Node == m.Node }
+	return p.s.Node(m.Node) == nil && !slices.ContainsFunc(p.s.Left, leftNode)
 }
 
 // withDelay is m as it is reported.

@@ -122,11 +122,10 @@ func (p *planner) partWith(w *rendezvous.World, step *Propose) {
 			continue
 		}
 		lost := seen.State == verdict.Gone
+		// As a leaver, a node that was reported lost and does not answer would hold the barrier up.
+		mute := seen.State == verdict.Suspect && reported[o.Incarnation]
 		switch room := len(step.Evicted)+len(step.Dropped) < maxDropped; {
-		case room && seen.Registered && (lost || late[o.Node] || seen.State == verdict.Suspect &&
-			reported[o.Incarnation]):
-			// Also a node that was reported lost and does not answer: as a leaver it would hold the
-			// barrier up.
+		case room && seen.Registered && (lost || late[o.Node] || mute):
 			step.Evicted, lost = append(step.Evicted, *seen), true
 		case room && !seen.Registered:
 			step.Dropped, lost = append(step.Dropped, *seen), lost || i < len(old)

@@ -33,8 +33,8 @@ func (p *planner) waiting() Step {
 	}
 	propose := func() Step { return p.propose(cause, text, b) }
 	var step Step
-	if h.Why == rendezvous.BackingOff && Present(p.s, p.v) >= p.s.Least() || cause == rendezvous.CauseDrain &&
-		p.survivors() >= p.s.Least() {
+	if h.Why == rendezvous.BackingOff && Present(p.s, p.v) >= p.s.Least() ||
+		cause == rendezvous.CauseDrain && p.survivors() >= p.s.Least() {
 		step = propose()
 	} else {
 		step = p.lastCall(propose)

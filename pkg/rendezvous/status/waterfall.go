@@ -198,8 +198,8 @@ func (x *explainer) waterfall() *rendezvous.Timing {
 	}
 	for i := len(x.s.Events) - 1; i >= 0; i-- {
 		e := x.s.Events[i]
-		if e.Generation != x.s.World.Generation || e.Kind != history.Started &&
-			e.Kind != history.WorldRunning {
+		if e.Generation != x.s.World.Generation ||
+			e.Kind != history.Started && e.Kind != history.WorldRunning {
 			continue
 		}
 		raw, err := json.Marshal(e.Fields["waterfall"])

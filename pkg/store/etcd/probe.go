@@ -95,8 +95,8 @@ func (s *Store) plain(at int) (address string, plain bool) {
 	if !ok {
 		scheme, address = "", s.endpoints[at]
 	}
-	return strings.TrimSuffix(address, "/"), scheme == "http" || scheme == "unix" || s.tls == nil &&
-		scheme != "https"
+	plain = scheme == "http" || scheme == "unix" || s.tls == nil && scheme != "https"
+	return strings.TrimSuffix(address, "/"), plain
 }
 
 // wantsTLS reports whether an endpoint that was asked without TLS speaks it, and gRPC in it.
