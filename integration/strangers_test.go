@@ -18,8 +18,8 @@ func (l *testbed) hide(name string, how ...string) (show func()) {
 	rule := func(do string) {
 		l.t.Helper()
 		out, err := exec.Command("ip",
-			append([]string{"netns", "exec", l.ns(name), "iptables", "-w", do, "INPUT", "-p",
-				"tcp", "--syn", "-j"}, how...)...).CombinedOutput()
+			append([]string{"netns", "exec", l.ns(name), "iptables", "-w", do, "INPUT", "-p", "tcp", "--syn", "-j"},
+				how...)...).CombinedOutput()
 		if err != nil {
 			l.t.Fatalf("iptables: %v: %s", err, out)
 		}

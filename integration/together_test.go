@@ -111,8 +111,8 @@ func (p *sandbox) pair(np string, program ...string) (nodes []*proc) {
 	p.t.Helper()
 	for _, name := range []string{"a", "b"} {
 		nodes = append(nodes,
-			p.run(append([]string{"--np=" + np, "--job-id=x", "--node=" + name, "--last-call=1s",
-				"--console=all"}, program...)...))
+			p.run(append([]string{"--np=" + np, "--job-id=x", "--node=" + name, "--last-call=1s", "--console=all"},
+				program...)...))
 	}
 	p.reaches("x", "both train", func(s status) error {
 		if s.State != "running" || s.WorldSize != 2 {

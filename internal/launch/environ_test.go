@@ -150,8 +150,8 @@ func TestOnlyIfUnset(t *testing.T) {
 		"one worker": {nil, 1, nil, "", "", "gloo"},
 		"devices": {nil, 2, [][]string{{"FLAGS_selected_gpus=0"}, {"FLAGS_selected_gpus=1"}}, "1", "",
 			""},
-		"set": {[]string{"OMP_NUM_THREADS=4", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3",
-			"PADDLE_DISTRI_BACKEND=x"}, 2, nil, "4", "3", "x"},
+		"set": {[]string{"OMP_NUM_THREADS=4", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3", "PADDLE_DISTRI_BACKEND=x"},
+			2, nil, "4", "3", "x"},
 		"set to nothing counts":  {[]string{"OMP_NUM_THREADS="}, 2, nil, "", "", "gloo"},
 		"another name is no set": {[]string{"OMP_NUM_THREADSX=4"}, 2, nil, "1", "", "gloo"},
 	} {

@@ -70,8 +70,8 @@ func TestEnvironmentOfServersAndTrainers(t *testing.T) {
 func TestEnvironmentOfStages(t *testing.T) {
 	t.Parallel()
 	spec := roles.Spec{Mode: roles.PSHeter, Servers: []string{"10.0.0.1:6170"},
-		Trainers: []string{"10.0.0.1:6171",
-			"10.0.0.2:6171"}, Heter: [][]string{{"10.0.0.1:6172"}, {"10.0.0.2:6172"}},
+		Trainers:     []string{"10.0.0.1:6171", "10.0.0.2:6171"},
+		Heter:        [][]string{{"10.0.0.1:6172"}, {"10.0.0.2:6172"}},
 		HeterDevices: []string{"cpu", "gpu", "cpu"}}
 	in := taskInputs(t, &spec, roles.Size{Nodes: 2, Hosts: spec.Hosts()}, 1, "10.0.0.1:1", "10.0.0.1:2",
 		"10.0.0.1:3", "10.0.0.1:4", "10.0.0.2:1", "10.0.0.2:2", "10.0.0.2:3")

@@ -43,8 +43,8 @@ func TestLocate(t *testing.T) {
 			"/s/" + host + "/elasticd", time.Minute},
 		"the variable": {"", map[string]string{"ELASTIC_STATE_DIR": "/e", "XDG_STATE_HOME": "/x"},
 			tmp, "/e/" + host + "/elasticd", time.Minute},
-		"XDG": {"", map[string]string{"XDG_STATE_HOME": "/x", "HOME": "/h",
-			"XDG_RUNTIME_DIR": own}, own + "/elastic", "/x/elastic/" + host + "/elasticd", time.Minute},
+		"XDG": {"", map[string]string{"XDG_STATE_HOME": "/x", "HOME": "/h", "XDG_RUNTIME_DIR": own},
+			own + "/elastic", "/x/elastic/" + host + "/elasticd", time.Minute},
 		"a relative XDG is none": {"", map[string]string{"XDG_STATE_HOME": "x", "HOME": "/h",
 			"XDG_RUNTIME_DIR": "r"}, tmp, "/h/.local/state/elastic/" + host + "/elasticd", time.Minute},
 		"another user's runtime": {"/s", map[string]string{"XDG_RUNTIME_DIR": theirs}, tmp, "/s/" + host +

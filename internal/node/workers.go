@@ -109,8 +109,8 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	w.doing = activity.New(w.effects, w.store, w.o.Job.Name.Doing(node))
 	w.warmth = warmth.New(w.store, w.o.Job.Name.Warm(node), w.standBy)
 	w.effects.Go(w.warmth.Run)
-	if err := w.saves.Join(saves.Node{Name: node, Dir: w.dir, Directory: w.directory(),
-		Activity: w.doing}, job); err != nil {
+	joining := saves.Node{Name: node, Dir: w.dir, Directory: w.directory(), Activity: w.doing}
+	if err := w.saves.Join(joining, job); err != nil {
 		return "", err
 	}
 	ctx, done := w.effects.Context(context.Background())

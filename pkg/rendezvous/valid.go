@@ -60,8 +60,8 @@ func (r *Rules) validate() error {
 	p.Range("replicas", int64(r.Replicas), 0, scaling.MaxWorld)
 	p.Range("keep", int64(r.Keep), 0, maxCount)
 	p.Check(slices.Contains(loads, r.Load), "load is %.80q", r.Load)
-	p.Check(slices.Contains([]checkpoint.SaveFrom{"", checkpoint.SaveFromRank0,
-		checkpoint.SaveFromAll}, r.SaveFrom), "save_from is %.80q", r.SaveFrom)
+	savers := []checkpoint.SaveFrom{"", checkpoint.SaveFromRank0, checkpoint.SaveFromAll}
+	p.Check(slices.Contains(savers, r.SaveFrom), "save_from is %.80q", r.SaveFrom)
 	checkSeconds(&p, "last_call", r.LastCall)
 	checkSeconds(&p, "grace", r.Grace)
 	checkSeconds(&p, "finish_timeout", r.FinishTimeout)

@@ -58,8 +58,8 @@ func TestCommitLeft(t *testing.T) {
 					if i < c.head {
 						head, _, err := k.Record.Read(t.Context())
 						must(t, err)
-						_, err = k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h,
-							Bytes: m.Bytes()}, head, l.nodes[:1])
+						next := manifest.Head{Generation: 1, Manifest: h, Bytes: m.Bytes()}
+						_, err = k.Record.Commit(t.Context(), next, head, l.nodes[:1])
 						must(t, err)
 					}
 				}

@@ -60,8 +60,8 @@ func testRanges(h *harness) {
 			[]string{"one", "n/a", "n/b", "n/c"}},
 		"the first of a range": {[]store.Range{first, store.One(h.key("other"))},
 			[]string{"n/a", "n/b", "other"}},
-		"a key that is not there": {[]store.Range{store.One(h.key("none")),
-			store.One(h.key("one"))}, []string{"one"}},
+		"a key that is not there": {[]store.Range{store.One(h.key("none")), store.One(h.key("one"))},
+			[]string{"one"}},
 	} {
 		r, err := h.A.GetRanges(h.Context(), c.ranges...)
 		if err != nil {
