@@ -225,8 +225,8 @@ func (b *bed) running(ctx context.Context, g, n int) (int, time.Time, error) {
 		}
 	}
 	events, _ := b.elastic(ctx, "events", "b")
-	return 0, time.Time{}, fmt.Errorf("no generation after %d started %d workers within a minute:\n%s", g, n,
-		events)
+	return 0, time.Time{}, fmt.Errorf("no generation after %d started %d workers within a minute:\n%s",
+		g, n, events)
 }
 
 // elastic runs a command to its end.

@@ -156,15 +156,15 @@ func (l *audit) apply(events []*clientv3.Event) {
 // commit: G2, and the numbers of checkpoints rise by one.
 func (l *audit) commit(h checkpoint.Head, fallback bool) {
 	if h.Generation != l.fence && !fallback {
-		l.breach("G2: a checkpoint of generation %d was committed; generation %d was proposed", h.Generation,
-			l.fence)
+		l.breach("G2: a checkpoint of generation %d was committed; generation %d was proposed",
+			h.Generation, l.fence)
 	}
 	if h.Number != l.head.Number+1 {
 		l.breach("checkpoint %d after %d", h.Number, l.head.Number)
 	}
 	if h.Step != nil && l.head.Step != nil && *h.Step < *l.head.Step {
-		l.breach("G3: checkpoint %d is of step %d, and %d was of %d", h.Number, *h.Step, l.head.Number,
-			*l.head.Step)
+		l.breach("G3: checkpoint %d is of step %d, and %d was of %d",
+			h.Number, *h.Step, l.head.Number, *l.head.Step)
 	}
 	l.head = h
 }

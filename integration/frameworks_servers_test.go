@@ -159,8 +159,7 @@ func TestFrameworksServers(t *testing.T) {
 		j.from(st.Generation, 4)
 		j.learns("d", 2)
 		if now := [2]int{j.starts("a"), j.starts("b")}; now != begun {
-			t.Errorf("the servers were started %v times, and %v times before the number of trainers changed",
-				now, begun)
+			t.Errorf("the servers were started %v times, %v before the number of trainers changed", now, begun)
 		}
 		p.must("stop", "x")
 		for _, x := range j.nodes {

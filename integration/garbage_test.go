@@ -32,8 +32,8 @@ var damages = []struct {
 	}},
 	{"truncated", func(was []byte, r *rand.Rand) []byte { return was[:r.IntN(len(was)+1)] }},
 	{"oversized", func(was []byte, _ *rand.Rand) []byte {
-		return fmt.Appendf(nil, `{"format":1,"record":{"uid":"%s","x":%s}}`, strings.Repeat("x", 1<<20),
-			quoted(was))
+		return fmt.Appendf(nil, `{"format":1,"record":{"uid":"%s","x":%s}}`,
+			strings.Repeat("x", 1<<20), quoted(was))
 	}},
 	{"wrongly typed", func(was []byte, r *rand.Rand) []byte { return twisted(was, r) }},
 	{"of a future format", func(was []byte, _ *rand.Rand) []byte {
@@ -264,8 +264,8 @@ func (v *vandal) asks(key, damage string, args ...string) {
 	}
 	reported := strings.Contains(r.stderr, "[E-JOB-UNREADABLE]") && strings.HasPrefix(key, about)
 	if r.status != 0 && !reported && !strings.Contains(r.stderr, "[E-JOB-LIVE]") {
-		v.t.Errorf("%q is %s: elastic %s ended with %d: %q", key, damage, strings.Join(args, " "), r.status,
-			r.stderr)
+		v.t.Errorf("%q is %s: elastic %s ended with %d: %q",
+			key, damage, strings.Join(args, " "), r.status, r.stderr)
 	}
 }
 

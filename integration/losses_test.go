@@ -45,8 +45,8 @@ func sameLosses(t *testing.T, made, undisturbed []madeStep, tolerance float64) {
 	if !worlds[1] || !worlds[2] || !worlds[3] {
 		t.Errorf("steps were made in worlds of %v, want 1, 2 and 3", worlds)
 	}
-	t.Logf("%d steps made, up to step %d, in worlds of %v: largest difference %.2g", len(made), last, worlds,
-		worst)
+	t.Logf("%d steps made, up to step %d, in worlds of %v: largest difference %.2g",
+		len(made), last, worlds, worst)
 }
 
 // disturb runs nodes of a job in worlds of 2, 2 after a kill, 3, 1 and 2 workers, each of which

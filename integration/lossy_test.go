@@ -135,8 +135,8 @@ func pausesOnALossyNetwork(t *testing.T, names []string) {
 		"echo $$ >worker.$ELASTIC_NODE; exec sleep 1d")
 	l.running("x", 1, len(names))
 	from, pauses := w.mark(t), 0
-	for end := time.Now().Add(endure(t, 20*time.Second, time.Duration(soak(t))*time.Minute)); time.Now().
-		Before(end); {
+	end := time.Now().Add(endure(t, 20*time.Second, time.Duration(soak(t))*time.Minute))
+	for time.Now().Before(end) {
 		time.Sleep(rand.N(3 * time.Second))
 		agent := l.agents[l.names[rand.N(len(l.names))]]
 		if err := agent.kill(syscall.SIGSTOP); err != nil {

@@ -34,8 +34,8 @@ func TestStreams(t *testing.T) {
 		`generation 1 running: world size 1, rank 0 here, from scratch`,
 		`job x done: 1 generation, 0 nodes lost`,
 	}
-	if re := regexp.MustCompile("^elastic: " + strings.Join(want, "\nelastic: ") + "\n$"); !re.MatchString(
-		x.stderr()) {
+	re := regexp.MustCompile("^elastic: " + strings.Join(want, "\nelastic: ") + "\n$")
+	if !re.MatchString(x.stderr()) {
 		t.Errorf("stderr is\n%s\nwant\n%s", x.stderr(), strings.Join(want, "\n"))
 	}
 }

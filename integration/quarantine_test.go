@@ -33,8 +33,8 @@ func TestMistypedNewcomer(t *testing.T) {
 	p.refused(2, "E-JOB-DIFFERS", "run", "--np=1:2", "--job-id=x", "--node=b", "sh", "-c", "exit 2")
 	b := p.run("--np=1:2", "--job-id=x", "--node=b", "--other-program", "sh", "-c", "exit 2")
 	p.says(b, "this node runs another program than job x")
-	p.says(b, "this node is in quarantine: rank 1 on b ended with exit code 2 in its first generation with "+
-		"the job")
+	p.says(b, "this node is in quarantine: "+
+		"rank 1 on b ended with exit code 2 in its first generation with the job")
 	p.says(a, "b is in quarantine: rank 1 on b ended with exit code 2")
 	p.running("x", 3, 1)
 	p.nodeState("b", "quarantined")

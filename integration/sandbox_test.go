@@ -299,8 +299,8 @@ func (p *sandbox) refused(status int, code string, args ...string) {
 		}
 	}
 	if r.status != status || !strings.HasSuffix(line, " ["+code+"]") {
-		p.t.Errorf("elastic %s: status %d, %q; want %d, …[%s]", strings.Join(args, " "), r.status, line,
-			status, code)
+		p.t.Errorf("elastic %s: status %d, %q; want %d, …[%s]",
+			strings.Join(args, " "), r.status, line, status, code)
 	}
 }
 

@@ -101,8 +101,8 @@ func TestPaddleElasticLines(t *testing.T) {
 		"PADDLE_ELASTIC_JOB_ID=XXXXXX", "PADDLE_ELASTIC_NP=2", "POD_IP=127.0.0.1")
 	nodes = append(nodes, p.run(script...))
 	p.running("XXXXXX", 1, 2)
-	scaled := p.start(filepath.Join(bin, "elastic"), "--elastic_server="+at, "--np=4", "--job_id=XXXXXX",
-		"scale")
+	scaled := p.start(filepath.Join(bin, "elastic"),
+		"--elastic_server="+at, "--np=4", "--job_id=XXXXXX", "scale")
 	p.says(scaled, "waiting for 2 more nodes (2 of 4)")
 	nodes = append(nodes, line("4"), line("4"))
 	p.running("XXXXXX", 2, 4)

@@ -259,8 +259,8 @@ func TestServersStay(t *testing.T) {
 	}
 	nodes := map[string]*proc{}
 	join := func(name string) {
-		nodes[name] = p.run("--np=2", "--job-id=x", "--node="+name, "--server_num=1", "--log-dir=log-"+name,
-			"train.py")
+		nodes[name] = p.run("--np=2", "--job-id=x", "--node="+name, "--server_num=1",
+			"--log-dir=log-"+name, "train.py")
 	}
 	join("a")
 	join("b")

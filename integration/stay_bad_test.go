@@ -126,8 +126,8 @@ func TestAHelperOfAnotherVersion(t *testing.T) {
 	s := newMistaken(t, "version", "a", "b", "c")
 	g := s.trains(0, "a", "b", "c")
 	before := s.training("a").pid
-	s.said("this worker is started again when the world changes: the helper speaks version 2, this agent " +
-		"version 1")
+	s.said("this worker is started again when the world changes: " +
+		"the helper speaks version 2, this agent version 1")
 	s.lose("c")
 	s.trains(g, "a", "b")
 	if s.training("a").pid == before {

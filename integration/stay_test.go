@@ -53,8 +53,8 @@ type training struct{ generation, rank, size, pid, step, at, after, called int }
 
 func (s *stayers) training(node string) (at training) {
 	for _, m := range trainsIn.FindAllStringSubmatch(s.nodes[node].stdout(), -1) {
-		for i, to := range []*int{&at.generation, &at.rank, &at.size, &at.pid, &at.step, &at.at, &at.after,
-			&at.called} {
+		fields := []*int{&at.generation, &at.rank, &at.size, &at.pid, &at.step, &at.at, &at.after, &at.called}
+		for i, to := range fields {
 			*to, _ = strconv.Atoi(m[i+1])
 		}
 	}

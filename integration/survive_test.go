@@ -249,8 +249,8 @@ func (p *sandbox) seen() map[string]int {
 	p.t.Helper()
 	all := map[string]int{}
 	for _, pattern := range []string{"generation", "store/generation"} {
-		files, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", "*", "jobs", "x",
-			pattern))
+		nodes := filepath.Join(p.dir, "state", "elastic", "*", "nodes")
+		files, err := filepath.Glob(filepath.Join(nodes, "*", "jobs", "x", pattern))
 		if err != nil {
 			p.t.Fatal(err)
 		}

@@ -38,9 +38,8 @@ func TestThreeTerminals(t *testing.T) {
 	first, second := hostNode(t), hostNode(t)+"-2"
 
 	// The first terminal pipes what it sees; it is also the one that starts the server.
-	terminal := p.start("sh", "-c", `sh -c 'echo $$ >agent; exec elastic run --np=2 --job_id=x sh -c "$0"' '`+
-		breed+
-		`' 2>&1 | tee seen`)
+	terminal := p.start("sh", "-c",
+		`sh -c 'echo $$ >agent; exec elastic run --np=2 --job_id=x sh -c "$0"' '`+breed+`' 2>&1 | tee seen`)
 	until(t, "the first agent waits", func() error {
 		if seen := content(p.path("seen")); !strings.Contains(seen, "waiting for 1 more node (1 of 2)") {
 			return fmt.Errorf("it said %q", seen)

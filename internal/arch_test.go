@@ -417,7 +417,8 @@ func TestPurePackages(t *testing.T) {
 		found++
 		for _, i := range p.Imports {
 			if slices.Contains(noImport, i) {
-				t.Errorf("%s imports %s: it decides, and everything outside comes to it as an argument", p.name(), i)
+				t.Errorf("%s imports %s: it decides, and everything outside comes to it as an argument",
+					p.name(), i)
 			}
 		}
 	}

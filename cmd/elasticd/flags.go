@@ -14,14 +14,13 @@ import (
 	"github.com/elasticd/elastic/internal/version"
 )
 
-// app is the whole command line. Its errors are returned, never printed and
-// never a reason to exit: main alone does both.
-func app(stdout, stderr io.Writer) *cli.App {
+// flags are those of etcd, under etcd's names, and elasticd's own.
+func flags() []cli.Flag {
 	text := func(name, value, usage string) *cli.StringFlag {
 		return &cli.StringFlag{Name: name, Value: value, Usage: usage}
 	}
 	yes := func(name, usage string) *cli.BoolFlag { return &cli.BoolFlag{Name: name, Usage: usage} }
-	flags := []cli.Flag{
+	all := []cli.Flag{
 		text("name", "", "this member's name `NAME` (the host name)"),
 		text("data-dir", "", "`DIR` of its data (NAME.etcd)"),
 		text("listen-client-urls", "",
@@ -40,13 +39,13 @@ func app(stdout, stderr io.Writer) *cli.App {
 			Usage: "`BYTES` at which the store is full"},
 	}
 	for _, side := range []struct{ flag, peers string }{{"", "clients"}, {"peer-", "the other members"}} {
-		flags = append(flags,
+		all = append(all,
 			text(side.flag+"cert-file", "", "certificate `FILE` for "+side.peers),
 			text(side.flag+"key-file", "", "key `FILE` for "+side.peers),
 			text(side.flag+"trusted-ca-file", "", "CA `FILE` that certifies "+side.peers),
 			yes(side.flag+"client-cert-auth", "ask "+side.peers+" for certificates"))
 	}
-	flags = append(flags,
+	all = append(all,
 		text("http", ownSocket,
 			"`ADDRESS` of /healthz, /readyz and /metrics: HOST:PORT, unix:/PATH, a socket in DIR, or empty for none"),
 		yes("insecure", "serve every client that reaches a TCP address"),
@@ -56,12 +55,18 @@ func app(stdout, stderr io.Writer) *cli.App {
 		&cli.StringFlag{Name: "listen", Hidden: true},
 		&cli.DurationFlag{Name: "idle", Value: time.Minute, Hidden: true},
 	)
+	return all
+}
+
+// app is the whole command line. Its errors are returned, never printed and
+// never a reason to exit: main alone does both.
+func app(stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
 		Name:            "elasticd",
 		Usage:           "coordination daemon of elastic: an etcd member with care",
 		UsageText:       usageText,
 		Version:         version.String(),
-		Flags:           flags,
+		Flags:           flags(),
 		HideHelpCommand: true,
 		Writer:          stdout,
 		ErrWriter:       stderr,

@@ -76,8 +76,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, to cons
 	} else if err != nil {
 		return 2
 	}
-	if f.NArg() > 0 || min(c.samples, c.epochs, c.baseBatch, c.hidden) < 1 || c.steps < 0 || c.baseLR <= 0 ||
-		c.pace < 0 {
+	tooSmall := min(c.samples, c.epochs, c.baseBatch, c.hidden) < 1 ||
+		c.steps < 0 || c.baseLR <= 0 || c.pace < 0
+	if f.NArg() > 0 || tooSmall {
 		fmt.Fprintln(to.stderr, "train: only flags, and only numbers above 0; see train -h")
 		return 2
 	}

@@ -180,8 +180,8 @@ func TestItLearns(t *testing.T) {
 	out := mustComplete(t, environ(t, scaling.Base{Nodes: 2, Slots: 1}, 1, 2, t.TempDir()), "--samples=3000",
 		"--epochs=12")
 	var accuracy float64
-	if _, err := fmt.Sscanf(out[strings.LastIndex(out, "accuracy"):], "accuracy %f", &accuracy); err != nil ||
-		accuracy < 90 {
+	_, err := fmt.Sscanf(out[strings.LastIndex(out, "accuracy"):], "accuracy %f", &accuracy)
+	if err != nil || accuracy < 90 {
 		t.Errorf("accuracy %v (%v)\n%s", accuracy, err, out)
 	}
 }

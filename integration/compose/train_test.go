@@ -52,8 +52,8 @@ func read(t *testing.T, said string) outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := outcome{steps: number(m[1]), samples: number(m[2]), loss: loss, generations: map[int]contribution{},
-		line: m[0]}
+	o := outcome{steps: number(m[1]), samples: number(m[2]), loss: loss, line: m[0],
+		generations: map[int]contribution{}}
 	sum := 0
 	for _, s := range stretch.FindAllStringSubmatch(m[3], -1) {
 		o.generations[number(s[1])] = contribution{world: number(s[3]), steps: number(s[2])}

@@ -230,8 +230,8 @@ func (l *lab) failedJob() {
 // scale asks for np nodes from within a pod.
 func (l *lab) scale(job string, np int) {
 	l.t.Helper()
-	l.must("exec", "trainer-0", "--", "/usr/local/bin/elastic", "scale", job, fmt.Sprintf("--np=%d", np),
-		"--detach")
+	l.must("exec", "trainer-0", "--",
+		"/usr/local/bin/elastic", "scale", job, fmt.Sprintf("--np=%d", np), "--detach")
 }
 
 // replicas waits until the StatefulSet has n.

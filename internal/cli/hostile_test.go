@@ -46,8 +46,8 @@ func FuzzCommandLine(f *testing.F) {
 	}
 	table := commands()
 	f.Fuzz(func(t *testing.T, line string) {
-		if _, err := command.Normalise(strings.Split(line, "\n"), table); err != nil && problem.Known(err).
-			Status == 0 {
+		_, err := command.Normalise(strings.Split(line, "\n"), table)
+		if err != nil && problem.Known(err).Status == 0 {
 			t.Errorf("%q is refused with status 0: %v", line, err)
 		}
 	})

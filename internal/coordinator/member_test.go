@@ -320,8 +320,8 @@ func TestDefaults(t *testing.T) {
 		c.ListenPeers != nil {
 		t.Errorf("data in %s, clients are given %s, peers %v", c.Dir, got, c.ListenPeers)
 	}
-	c, err = (Config{Insecure: true, ListenClients: []url.URL{{Scheme: "http", Host: "0.0.0.0:2379"}}}).
-		complete()
+	anywhere := []url.URL{{Scheme: "http", Host: "0.0.0.0:2379"}}
+	c, err = (Config{Insecure: true, ListenClients: anywhere}).complete()
 	if err != nil {
 		t.Fatal(err)
 	}

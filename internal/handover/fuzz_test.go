@@ -33,15 +33,16 @@ func pipe(s *Server) (c net.Conn, through chan struct{}) {
 
 // FuzzSocket says any bytes on the socket of an agent. A worker that comes after them is heard.
 func FuzzSocket(f *testing.F) {
-	f.Add([]byte(control(3, 0) + "\n" + `{"can_stay":true}` + "\n" + `{"left":{"generation":3,"step":7}}` +
-		"\n"))
+	f.Add([]byte(control(3, 0) + "\n" +
+		`{"can_stay":true}` + "\n" +
+		`{"left":{"generation":3,"step":7}}` + "\n"))
 	f.Add([]byte(control(2, -1) + "\n"))
 	f.Add([]byte(`{"version":1,"store":""}` + "\n" +
 		`{"generation":3,"op":"set","keys":["a"],"values":["MQ=="]}` + "\n" +
 		`{"generation":3,"op":"add","keys":["a"],"delta":2}` + "\n" +
 		`{"generation":3,"op":"get","keys":["a","a"],"wait_ms":9223372036854775807}` + "\n"))
-	f.Add([]byte(`{"version":1,"store":"","local_rank":0}` + "\n" + `{"generation":18446744073709551615}` +
-		"\n"))
+	f.Add([]byte(`{"version":1,"store":"","local_rank":0}` + "\n" +
+		`{"generation":18446744073709551615}` + "\n"))
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		s := &Server{storage: brief{&Store{}}, open: map[net.Conn]bool{}}
 		g := s.Expect(3, 1)

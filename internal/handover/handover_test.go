@@ -397,8 +397,8 @@ func TestStoreIsBounded(t *testing.T) {
 	if r := do(Request{Op: "get", Keys: []string{"v", "v"}}); r.Error != "" || len(r.Values) != 2 {
 		t.Errorf("two values of 1 MiB: %q", r.Error)
 	}
-	if r := do(Request{Op: "get", Keys: slices.Repeat([]string{"v"}, 1000)}); !strings.Contains(r.Error,
-		"more than") {
+	r := do(Request{Op: "get", Keys: slices.Repeat([]string{"v"}, 1000)})
+	if !strings.Contains(r.Error, "more than") {
 		t.Errorf("one value, a thousand times: %q, %d values", r.Error, len(r.Values))
 	}
 	key := strings.Repeat("k", 1<<20)

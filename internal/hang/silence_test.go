@@ -45,8 +45,8 @@ func measured(seconds int, pulse func(second int) Pulse) time.Duration {
 	start := time.Now()
 	for i := range seconds + 1 {
 		quiet := Pulse{Output: 1}
-		s.Observe(Look{At: start.Add(time.Duration(i) * time.Second), Pulses: []Pulse{quiet, pulse(i)}},
-			time.Second)
+		at := start.Add(time.Duration(i) * time.Second)
+		s.Observe(Look{At: at, Pulses: []Pulse{quiet, pulse(i)}}, time.Second)
 	}
 	return s.Total()
 }

@@ -98,7 +98,8 @@ func (s *Sync) look(ctx context.Context) error {
 		}
 		if first, taken := owner[set.Job()]; taken {
 			all = append(all, s.warn(ctx, set, fmt.Sprintf(
-				"%s=%s is on StatefulSet %s too: only that one is kept equal with the job", Label, set.Job(), first)))
+				"%s=%s is on StatefulSet %s too: only that one is kept equal with the job",
+				Label, set.Job(), first)))
 			continue
 		}
 		owner[set.Job()] = set.Metadata.Name

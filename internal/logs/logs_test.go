@@ -82,8 +82,8 @@ func TestRead(t *testing.T) {
 
 func TestLongLinesAreCut(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, map[string]string{"workerlog.0": header(1, 0) + strings.Repeat("x", 3*longestLine) +
-		"\nafter\n"})
+	long := strings.Repeat("x", 3*longestLine)
+	write(t, dir, map[string]string{"workerlog.0": header(1, 0) + long + "\nafter\n"})
 	got := gather(t, dir, Query{Job: "x"})
 	if len(got) != 4+1 && len(got) != 4 || got[len(got)-1] != "g1 r0 after" ||
 		strings.Count(strings.Join(got, ""), "x") != 3*longestLine {

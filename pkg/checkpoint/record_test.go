@@ -244,8 +244,9 @@ func TestSurplus(t *testing.T) {
 func TestSurplusSparesTheLastCopies(t *testing.T) {
 	var all []manifest.Head
 	for i := range 9 {
-		all = append(all, manifest.Head{Number: manifest.Number(i + 1), Manifest: manifest.Hash{byte(i + 1)},
-			Copies: 1})
+		n := i + 1
+		h := manifest.Head{Number: manifest.Number(n), Manifest: manifest.Hash{byte(n)}, Copies: 1}
+		all = append(all, h)
 	}
 	for _, c := range []struct {
 		copies []int

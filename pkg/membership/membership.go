@@ -145,8 +145,9 @@ func (k AnswerKind) String() string {
 }
 
 // Decode reads the entries of a job's prefix that this package owns.
-func Decode(job schema.Job, entries []store.Entry) (nodes []Node, left []Left, suspects []Suspicion,
-	err error) {
+func Decode(
+	job schema.Job, entries []store.Entry,
+) (nodes []Node, left []Left, suspects []Suspicion, err error) {
 	registered, gone, doubted := job.Nodes(), job.AllLeft(), job.AllSuspects()
 	warming := map[string]Incarnation{}
 	for i := range entries {

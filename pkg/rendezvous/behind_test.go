@@ -133,8 +133,8 @@ func TestRemakeOverAnOlderStore(t *testing.T) {
 		must(err)
 		return s
 	}
-	must(r.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 2, Max: 2},
-		Slots: 1}))
+	must(r.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1, Slots: 1,
+		Limits: rendezvous.Limits{Min: 2, Max: 2}}))
 	me := membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1, Slots: 1}
 	put(job.Node("a"), me)
 	s := read()

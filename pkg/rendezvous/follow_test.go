@@ -249,7 +249,8 @@ func TestFollowOverFaults(t *testing.T) {
 					default:
 						node := string(rune('a' + rng.IntN(4)))
 						life := membership.Incarnation(fmt.Sprint(rng.IntN(9)))
-						n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: life}, Attempt: 1, Slots: 1}
+						ref := membership.Ref{Node: node, Incarnation: life}
+						n := membership.Node{Ref: ref, Attempt: 1, Slots: 1}
 						write := store.Put("/elastic/v1/x/nodes/"+node, schema.Encode(n))
 						if rng.IntN(3) == 0 {
 							write = store.Delete(write.Key)

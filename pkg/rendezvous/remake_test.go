@@ -206,7 +206,8 @@ func TestRemakeThatComesLateIntoOlderClaims(t *testing.T) {
 			}
 			s, err := rendezvous.Read(t.Context(), r.Store, "x")
 			must(err)
-			late := txn.Remaking{Me: s.Claims[0], Job: reclaim.Decide(s.Claims, "u", reclaim.ForAll).Remake, Seen: &s}
+			remake := reclaim.Decide(s.Claims, "u", reclaim.ForAll).Remake
+			late := txn.Remaking{Me: s.Claims[0], Job: remake, Seen: &s}
 			c.Restore(old)
 			newer := memberClaim(x.claims)
 			newer.Job.UID, newer.Job.Succeeds = "v", "u"

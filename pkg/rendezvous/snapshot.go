@@ -227,7 +227,8 @@ func (s *Snapshot) decodeJob(job schema.Job, at map[string]*store.Entry) (err er
 			return err
 		}
 		if s.Job != nil && of != s.Job.UID {
-			return fmt.Errorf("%s: %w: it is of job %s, and the job is %s", e.Key, schema.ErrBadRecord, of, s.Job.UID)
+			return fmt.Errorf("%s: %w: it is of job %s, and the job is %s",
+				e.Key, schema.ErrBadRecord, of, s.Job.UID)
 		}
 	}
 	if e := at[job.Head()]; e != nil {

@@ -16,8 +16,8 @@ import (
 // then claims the job like one that saw it, and a later read of the older state does not change
 // that.
 func TestStoreBehindTheDisk(t *testing.T) {
-	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
-		"ok start")
+	w := replayed(t, "job 2", "enters", "b joins", "ok step",
+		"b ready", "ok ready", "ok step", "ok read", "ok start")
 	done := w.m.Decide(event.StoreBehind{}, w.now)
 	claims := func(done []action.Action) bool {
 		return slices.ContainsFunc(done,

@@ -70,8 +70,8 @@ func TestAnAnswerOfALostJob(t *testing.T) {
 
 // A node that follows its own keys only keeps no whole snapshot, also when one comes late.
 func TestALateWholeSnapshotIsNotKept(t *testing.T) {
-	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
-		"ok start")
+	w := replayed(t, "job 2", "enters", "b joins", "ok step",
+		"b ready", "ok ready", "ok step", "ok read", "ok start")
 	own := follow.ScopeOwn
 	w.m.keeper.scope, w.m.seen.snap.Whole = &own, false
 	w.m.keeper.nodes, w.m.seen.world.Count, w.m.keeper.lookAgain = 100, 100, w.now.Add(time.Hour)
@@ -86,8 +86,8 @@ func TestALateWholeSnapshotIsNotKept(t *testing.T) {
 
 // What an agent remembers of a node is forgotten when the node is gone.
 func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
-	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
-		"ok start")
+	w := replayed(t, "job 2", "enters", "b joins", "ok step",
+		"b ready", "ok ready", "ok step", "ok read", "ok start")
 	for life := 2; life < 30; life++ {
 		for _, l := range []string{"heard b closed", "ok suspect", "b expires", "after 5s",
 			fmt.Sprintf("proposed %d: a", 2*life), "after 1s", "b joins", "after 1s",

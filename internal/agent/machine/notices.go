@@ -29,8 +29,8 @@ func (m *Machine) facts() *notice.Facts {
 		Store: notice.Store{AwaySince: o.awaySince, Stale: o.stale, SetBack: o.setBack, WrongJob: o.wrongJob,
 			Unreadable: o.unreadable}}
 	if g := m.workers.Group; g != nil && !g.First {
-		f.Workers = &notice.Workers{World: &g.World, Started: g.Started, Handed: g.Handed, Paused: g.Paused,
-			Dead: g.Dead}
+		f.Workers = &notice.Workers{World: &g.World,
+			Started: g.Started, Handed: g.Handed, Paused: g.Paused, Dead: g.Dead}
 	}
 	if m.leave != nil {
 		f.Leaving = &m.leave.Leaving

@@ -27,8 +27,8 @@ func TestWipedBeforeAMemberHeardOfARollback(t *testing.T) {
 		time.Sleep(time.Second) // their workers wait for the next generation
 		nodes[1].client.Cut(true)
 		snap := s.snapshot()
-		head, err := (txn.Requests{Store: s.etcd.Client("operator"), Job: s.job.Name}).Restore(t.Context(),
-			&snap, older)
+		operator := txn.Requests{Store: s.etcd.Client("operator"), Job: s.job.Name}
+		head, err := operator.Restore(t.Context(), &snap, older)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,8 @@ func twoTrain(t *testing.T, seed uint64, disturb func(s *sim, b *simAgent)) {
 		disturb(s, b)
 		time.Sleep(30 * time.Second)
 		if x := s.snapshot(); !s.running(1, 2)(x) || len(x.Suspects) > 0 {
-			t.Errorf("generation %d is %s, in doubt: %v\n%s", x.World.Generation, x.World.Phase, x.Suspects, s.story())
+			t.Errorf("generation %d is %s, in doubt: %v\n%s",
+				x.World.Generation, x.World.Phase, x.Suspects, s.story())
 		}
 		s.finish()
 	})

@@ -253,8 +253,10 @@ func TestAllowance(t *testing.T) {
 	for i, want := range []struct {
 		after time.Duration
 		again int
-	}{{0, 1}, {9 * time.Minute, 2}, {9 * time.Minute, 0}, {9 * time.Minute, 0}, {10 * time.Minute, 1}, {0, 2},
-		{0, 0}} {
+	}{
+		{0, 1}, {9 * time.Minute, 2}, {9 * time.Minute, 0}, {9 * time.Minute, 0},
+		{10 * time.Minute, 1}, {0, 2}, {0, 0},
+	} {
 		now = now.Add(want.after)
 		if got := a.take(&c, now); got != want.again {
 			t.Errorf("failure %d: start %d again, want %d", i, got, want.again)

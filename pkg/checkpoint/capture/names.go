@@ -38,8 +38,8 @@ func passing(name string) bool {
 // ones, those of passing files, and the logs that frameworks keep beside.
 func ignored(name string) bool {
 	switch name {
-	case "runs", "log", "logs", "lightning_logs", "wandb", "mlruns", "tensorboard", "tb_logs", "__pycache__",
-		"nohup.out":
+	case "runs", "log", "logs", "lightning_logs", "wandb", "mlruns", "tensorboard", "tb_logs",
+		"__pycache__", "nohup.out":
 		return true
 	}
 	switch path.Ext(name) {

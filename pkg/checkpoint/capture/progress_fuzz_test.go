@@ -13,8 +13,8 @@ func FuzzProgress(f *testing.F) {
 	f.Add(uint8(1), []byte(`{"global_step":9223372036854775808}`))
 	f.Add(uint8(2), []byte("-3"))
 	f.Add(uint8(3), []byte("../step-1"))
-	names := []string{"step-1/" + markFile, "step-1/trainer_state.json", "latest_checkpointed_iteration.txt",
-		"latest"}
+	names := []string{"step-1/" + markFile, "step-1/trainer_state.json",
+		"latest_checkpointed_iteration.txt", "latest"}
 	f.Fuzz(func(t *testing.T, which uint8, bytes []byte) {
 		tree := memfs.New()
 		memfs.WriteFile(t, tree, "step-1/model.pt", []byte("weights"), 0o600)

@@ -36,7 +36,8 @@ func TestRandomLives(t *testing.T) {
 				func(w string) bool { return strings.Contains(w, "is the newest") })
 			if len(wrong) > 0 {
 				failed++
-				t.Errorf("seed %d: %s, resumed %t: %s; %q", seed, name, s.resumed, strings.Join(wrong, "; "), l.taken)
+				t.Errorf("seed %d: %s, resumed %t: %s; %q",
+					seed, name, s.resumed, strings.Join(wrong, "; "), l.taken)
 			}
 		}
 	}

@@ -44,7 +44,8 @@ func TestOwn(t *testing.T) {
 	const model = "s/mp_rank_00_model_states.pt=m latest=s"
 	megatron := func(dirs ...string) (files string) {
 		for _, d := range dirs {
-			files += fmt.Sprintf(" i/mp_rank_%s/model_optim_rng.pt=%s i/mp_rank_%s/distrib_optim.pt=o%s", d, d, d, d)
+			files += fmt.Sprintf(" i/mp_rank_%s/model_optim_rng.pt=%s i/mp_rank_%s/distrib_optim.pt=o%s",
+				d, d, d, d)
 		}
 		return files
 	}

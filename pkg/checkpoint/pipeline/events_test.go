@@ -29,7 +29,8 @@ func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 	for i := range commits {
 		var err error
 		seen, err = r.Commit(t.Context(),
-			manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i), byte(i >> 8), byte(i >> 16)}}, seen, c.nodes)
+			manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i), byte(i >> 8), byte(i >> 16)}},
+			seen, c.nodes)
 		must(t, err)
 		must(t, r.Drop(t.Context(), 1, seen, checkpoint.Retention{Keep: 3}.Surplus(committed(t, r), seen)))
 		must(t, trim.Wrote(t.Context(), 2))

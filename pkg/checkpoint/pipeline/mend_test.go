@@ -51,8 +51,8 @@ func committedOnBoth(t *testing.T, c *cluster, report func(replicator.Event)) (*
 	m, h := checkpointtest.Put(t, c.peers.Stores["a"], c.dirs["a"], 1, 1)
 	k := c.replicator("a", c.etcd.Client("a"), report)
 	must(t, k.Spread(t.Context(), 1, h, 1))
-	head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{},
-		c.nodes)
+	head, err := k.Record.Commit(t.Context(),
+		manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, c.nodes)
 	must(t, err)
 	return k, m, head
 }
@@ -288,8 +288,8 @@ func TestPrepareTellsWhenItBeganToAsk(t *testing.T) {
 		_, h := checkpointtest.Put(t, c.peers.Stores["a"], c.dirs["a"], 1, 1)
 		k := c.replicator("a", c.etcd.Client("a"), func(replicator.Event) {})
 		must(t, k.Spread(t.Context(), 1, h, 1))
-		head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{},
-			c.nodes)
+		head, err := k.Record.Commit(t.Context(),
+			manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, c.nodes)
 		must(t, err)
 		c.gone(t, "b")
 		delete(c.peers.Stores, "a") // it does not answer

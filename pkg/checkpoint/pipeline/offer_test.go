@@ -153,8 +153,8 @@ func TestOffer(t *testing.T) {
 		must(t, err)
 		read, err := r.Store.Get(t.Context(), testJob.Checkpoint(uint64(c.want)), "")
 		must(t, err)
-		if h, err := checkpoint.DecodeHead(read.One()); err != nil || h.Manifest != (manifest.Hash{9}) ||
-			!h.Offered {
+		h, err := checkpoint.DecodeHead(read.One())
+		if err != nil || h.Manifest != (manifest.Hash{9}) || !h.Offered {
 			t.Errorf("%+v: %+v %v", c, h, err)
 		}
 	}

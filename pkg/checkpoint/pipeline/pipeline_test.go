@@ -494,8 +494,8 @@ func TestPrepareMends(t *testing.T) {
 		m, h := checkpointtest.Put(t, s, c.dirs["a"], 1, 1)
 		k := c.replicator("a", c.etcd.Client("a"), func(replicator.Event) {})
 		must(t, k.Spread(t.Context(), 1, h, 1))
-		head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{},
-			c.nodes)
+		head, err := k.Record.Commit(t.Context(),
+			manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, c.nodes)
 		must(t, err)
 		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
 		_, _, err = k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h},

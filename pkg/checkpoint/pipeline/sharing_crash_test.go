@@ -138,7 +138,8 @@ func wholeAfterAnyLoss(t *testing.T, x *team, acked []replicator.Committed, seed
 			got := memfs.Contents(t, to)
 			for i, node := range []string{"c", "a", "b"} {
 				name := fmt.Sprintf("step-%d/shard_%d", *head.Step, i)
-				if want := fmt.Sprint(node, " at ", *head.Step); !strings.HasSuffix(got[name], want) || len(got) != 4 {
+				want := fmt.Sprint(node, " at ", *head.Step)
+				if !strings.HasSuffix(got[name], want) || len(got) != 4 {
 					t.Errorf("without %s: %s is not %q: %q", lost, name, want, got)
 				}
 			}

@@ -30,7 +30,8 @@ func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest
 		to := transfer.Targets(nodes, r.Self, n)
 		if held >= len(to) {
 			if len(to) < n && len(failed) > 0 {
-				return fmt.Errorf("checkpoint %v: %d copies elsewhere, %d wanted; no answer from %v", h, held, n, failed)
+				return fmt.Errorf("checkpoint %v: %d copies elsewhere, %d wanted; no answer from %v",
+					h, held, n, failed)
 			}
 			return nil
 		}
@@ -80,8 +81,9 @@ func (r *Replicator) Put(ctx context.Context, save chunkstore.Save) (*manifest.M
 }
 
 // whileRegistered returns a context that ends when one of the nodes is gone from the view.
-func (r *Replicator) whileRegistered(ctx context.Context, to []membership.Node) (_ context.Context,
-	stop func()) {
+func (r *Replicator) whileRegistered(
+	ctx context.Context, to []membership.Node,
+) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {

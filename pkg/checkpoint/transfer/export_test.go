@@ -156,8 +156,8 @@ func TestRemoteSourceThatIsAway(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if _, err := d.Manifest(t.Context(), manifest.Hash{1}); !errors.Is(err, checkpointtest.ErrCrash) ||
-		asked != 1 {
+	_, err := d.Manifest(t.Context(), manifest.Hash{1})
+	if !errors.Is(err, checkpointtest.ErrCrash) || asked != 1 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
 	d = &RemoteSource{Node: membership.Ref{Node: "b"},

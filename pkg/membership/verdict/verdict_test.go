@@ -354,8 +354,8 @@ func TestViewIsWhole(t *testing.T) {
 		t.Errorf("members %s in the order that was given, others %s: want abcde and d2s1", order, others)
 	}
 	if s := v.Find(member("d")); s.Rev != 9 || s.Registered {
-		t.Errorf("d lives again: rev %d, mine %v: want the revision of its new key, not its own", s.Rev,
-			s.Registered)
+		t.Errorf("d lives again: rev %d, mine %v: want the revision of its new key, not its own",
+			s.Rev, s.Registered)
 	}
 	if s := v.Find(member("c")); s.Rev != 0 || s.Registered {
 		t.Errorf("the key of c is absent: rev %d, mine %v", s.Rev, s.Registered)
@@ -501,8 +501,8 @@ func TestWhatIsNoCrowdDropsOneAtMost(t *testing.T) {
 func TestJudgeNeverDropsAnsweringNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := given()
-		ago := rapid.SampledFrom([]time.Duration{0, sec, 2*sec - 1, 2 * sec, 3 * sec, 10 * sec, time.Minute,
-			time.Hour})
+		ago := rapid.SampledFrom([]time.Duration{
+			0, sec, 2*sec - 1, 2 * sec, 3 * sec, 10 * sec, time.Minute, time.Hour})
 		pick := func(name string, f func(*trial)) {
 			if rapid.Bool().Draw(t, name) {
 				f(x)

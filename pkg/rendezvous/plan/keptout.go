@@ -100,7 +100,8 @@ func Quarantined(s *rendezvous.Snapshot) (list []KeptOut) {
 		k := KeptOut{Node: n.Node, Text: "it held up a barrier"}
 		for _, r := range s.World.Ledger.Nodes {
 			if r.Node == n.Node && r.Quarantine > 0 {
-				k.Text, k.UntilAdmitted, k.For, k.Time = r.Text, r.UntilAdmitted, time.Duration(r.Quarantine), r.Time
+				k.Text, k.UntilAdmitted = r.Text, r.UntilAdmitted
+				k.For, k.Time = time.Duration(r.Quarantine), r.Time
 			}
 		}
 		list = append(list, k)
