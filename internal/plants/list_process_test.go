@@ -167,6 +167,13 @@ var processPlants = []plant{
 		`if units[i].Passes > units[i-1].Passes {`, `if false {`, capture + "/judge", "TestSavesThatFail"},
 	{"three saves that failed set a file apart", capture + "/judge/judge.go",
 		`most > apartAfter && steps`, `most >= apartAfter && steps`, capture + "/judge", "TestSavesThatFail"},
+	{"an old step that is being deleted is a save", capture + "/watcher.go",
+		`if e.shrunk(c.base[name]) {`, `if false {`, capture, "TestOldStepThatIsBeingDeleted"},
+	{"the next save has what is being deleted", capture + "/picture.go",
+		`InLast: c.in[e.name] && !e.shrunk(c.base[e.name]),`, `InLast: c.in[e.name],`,
+		capture, "TestNextSaveLeavesOutWhatIsBeingDeleted"},
+	{"a step that is written again counts nothing", capture + "/watcher.go",
+		`e.numbered() && !e.ordered() {`, `e.numbered() {`, capture, "TestStepThatIsWrittenAgain"},
 	{"the first of numbered parts is a save", capture + "/numbers.go",
 		`	c.memory.Uncount(family, names)
 `,

@@ -65,6 +65,13 @@ func (e *entry) same(o *entry) bool {
 			func(a, b dirfs.Found) bool { return a.Path == b.Path && a.State.SameBytes(b.State) })
 }
 
+// shrunk reports whether files of a directory were deleted since the look that found o, and none was
+// written.
+func (e *entry) shrunk(o *entry) bool {
+	return e.dir && o != nil && e.top.Ino == o.top.Ino && len(e.files) < len(o.files) &&
+		!slices.ContainsFunc(e.files, func(f dirfs.Found) bool { return !o.hasSame(f) })
+}
+
 // numbered reports whether the name has a number: that of a step, or of a rank, or of nothing.
 func (e *entry) numbered() bool { return strings.ContainsAny(path.Base(e.name), "0123456789") }
 

@@ -50,7 +50,8 @@ func (c *Watcher) decide(
 func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState) (judge.Unit, error) {
 	fresh := slices.Contains(all, e)
 	p := c.evidence.passesOf(e.name, state)
-	u := judge.Unit{Path: e.name, Key: e.name, Dir: e.dir, Fresh: fresh, InLast: c.in[e.name],
+	u := judge.Unit{Path: e.name, Key: e.name, Dir: e.dir, Fresh: fresh,
+		InLast: c.in[e.name] && !e.shrunk(c.base[e.name]),
 		Status: judge.Done, Passes: max(1, p.Times-c.evidence.void[e.name]), First: p.First, Last: p.Last,
 		Prior: p.Prior}
 	if n, counted := c.number(e); counted && (e.ordered() || !c.several(e)) {

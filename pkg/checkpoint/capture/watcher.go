@@ -319,11 +319,14 @@ func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 			c.since[name], c.moved = now, now
 		}
 		c.evidence.noteTimes(e, c.base[name])
+		if e.shrunk(c.base[name]) {
+			continue // it is being deleted
+		}
 		if !e.same(c.base[name]) || c.evidence.unsure[name] {
 			fresh = append(fresh, e)
 		}
-		if c.base[name] != nil && !e.same(c.base[name]) && e.numbered() {
-			c.uncount(e.family()) // a name that is written again counts nothing
+		if c.base[name] != nil && !e.same(c.base[name]) && e.numbered() && !e.ordered() {
+			c.uncount(e.family()) // a name that is written again counts nothing, if its words do not say so
 		}
 		// Only rank 0 need write marks: those that were put back say nothing of the others.
 		c.explicit = c.explicit || e.mark != nil && (c.workers.Share != Following || !e.same(c.base[name]))
