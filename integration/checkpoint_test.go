@@ -42,7 +42,7 @@ func trainNode(p *sandbox, node string, np int, more ...string) *proc {
 	return p.run(append(args, more...)...)
 }
 
-// resumed reads the step that a generation started from, as `train` tells it.
+// resumed reads the step that a generation started from, as `train` prints it.
 var resumed = regexp.MustCompile(`(?m)^generation (\d+): world \d+, batch \d+, lr [0-9.]+, from step (\d+)`)
 
 func steps(all ...*proc) map[int]int {

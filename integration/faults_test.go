@@ -29,7 +29,7 @@ var everyKind = []kind{
 	{name: "cut between", nodes: 2, calm: true, strike: pair(true)}, // silence needs a second witness
 	{name: "cut one way between", nodes: 2, calm: true, strike: pair(false)},
 	{name: "cut from its peers", nodes: 1, strike: sever((*testbed).peers, both)},
-	{name: "cut off", nodes: 1, more: true, strike: sever((*testbed).everybody, both)},
+	{name: "cut off", nodes: 1, more: true, strike: sever((*testbed).peersAndServer, both)},
 	{name: "cut from the server", nodes: 1, more: true, calm: true, strike: sever(theServer, both)},
 	{name: "cut on the way to the server", nodes: 1, calm: true, strike: sever(theServer, there)},
 	{name: "cut on the way from the server", nodes: 1, calm: true, strike: sever(theServer, back)},
@@ -44,9 +44,9 @@ var everyKind = []kind{
 }
 
 // kill ends all of these processes of each node; undo starts its agent again.
-func kill(whom ...func(*testbed, string) []process) func(*testbed, []string) func() {
+func kill(processes ...func(*testbed, string) []process) func(*testbed, []string) func() {
 	return func(l *testbed, nodes []string) func() {
-		l.signal(syscall.SIGKILL, nodes, whom...)
+		l.signal(syscall.SIGKILL, nodes, processes...)
 		return func() {
 			for _, name := range nodes {
 				l.again(name)
@@ -55,9 +55,9 @@ func kill(whom ...func(*testbed, string) []process) func(*testbed, []string) fun
 	}
 }
 
-func freeze(whom ...func(*testbed, string) []process) func(*testbed, []string) func() {
+func freeze(processes ...func(*testbed, string) []process) func(*testbed, []string) func() {
 	return func(l *testbed, nodes []string) func() {
-		frozen := l.signal(syscall.SIGSTOP, nodes, whom...)
+		frozen := l.signal(syscall.SIGSTOP, nodes, processes...)
 		return func() {
 			for _, x := range frozen {
 				x.signal(syscall.SIGCONT)
@@ -67,10 +67,10 @@ func freeze(whom ...func(*testbed, string) []process) func(*testbed, []string) f
 }
 
 func (l *testbed) signal(s syscall.Signal, nodes []string,
-	whom ...func(*testbed, string) []process) (all []process) {
+	processes ...func(*testbed, string) []process) (all []process) {
 	for _, name := range nodes {
-		for _, w := range whom {
-			all = append(all, w(l, name)...)
+		for _, of := range processes {
+			all = append(all, of(l, name)...)
 		}
 	}
 	for _, x := range all {
@@ -95,7 +95,7 @@ func (l *testbed) peers(nodes []string) []string {
 	return slices.DeleteFunc(slices.Clone(l.names), func(n string) bool { return slices.Contains(nodes, n) })
 }
 
-func (l *testbed) everybody(nodes []string) []string { return append(l.peers(nodes), "server") }
+func (l *testbed) peersAndServer(nodes []string) []string { return append(l.peers(nodes), "server") }
 
 func sever(from func(*testbed, []string) []string, w way) func(*testbed, []string) func() {
 	return func(l *testbed, nodes []string) func() {

@@ -33,7 +33,7 @@ type budget struct {
 }
 
 var (
-	// To form: a registration and what it tells, that it is ready, its part of
+	// To form: a registration and what it reports, that it is ready, its part of
 	// the plan and of the member list. A node that enters reads the job once, and once more to see
 	// whether it is one of the few planners.
 	toForm = budget{writes: 6, watches: 5, bytes: 800}
@@ -147,7 +147,7 @@ func newFleetWith(t testing.TB, n int, look store.Store) *fleet {
 			Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}}
 	t.Cleanup(func() {
 		if t.Failed() {
-			h.tell()
+			h.logEvents()
 		}
 		var names []string
 		for _, b := range h.agents() {
@@ -200,8 +200,8 @@ func (h *fleet) kill(names ...string) {
 	}
 }
 
-// tell logs what happened, but that every node came and went.
-func (h *fleet) tell() {
+// logEvents logs what happened, but that every node came and went.
+func (h *fleet) logEvents() {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	all, _, err := history.Read(ctx, h.look, h.job.Name, 0)

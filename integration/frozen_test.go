@@ -24,13 +24,13 @@ func cluster(t *testing.T) (*testbed, *audit) {
 // when it goes on it finds that out before it does anything else. So it is when
 // the agent alone stands still; its worker, which no world has any more, ends then.
 func TestFrozenMachineIsReplaced(t *testing.T) {
-	for name, whom := range map[string]func(*testbed, string) []process{"agent and worker": (*testbed).on,
+	for name, processes := range map[string]func(*testbed, string) []process{"agent and worker": (*testbed).on,
 		"agent": (*testbed).agent} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, w := cluster(t)
 			zero, from := w.zero(), w.mark(t)
-			thaw := freeze(whom)(l, []string{zero})
+			thaw := freeze(processes)(l, []string{zero})
 			stopped := time.Now()
 			w.reaches(t, limit, "the next generation commits", func() error {
 				if w.head.Generation < 2 {

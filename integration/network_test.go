@@ -44,7 +44,7 @@ func (l *testbed) dialFrom(name string) func(context.Context, string) (net.Conn,
 	}
 }
 
-// listening are the TCP addresses of a machine that others could reach, as the kernel tells them.
+// listening are the TCP addresses of a machine that others could reach, as the kernel lists them.
 func (l *testbed) listening(name string) (all []string) {
 	l.t.Helper()
 	cmd := l.sandbox.start("nsenter", l.inside(name, "cat", "/proc/net/tcp", "/proc/net/tcp6")...)

@@ -139,7 +139,7 @@ func (s paced) sent(ctx context.Context, began time.Time, r store.Read,
 // longestRest is how long a node that follows a whole large job gathers its changes, at most.
 const longestRest = 50 * time.Millisecond
 
-// Watch tells the changes that come while it works, or rests, as one.
+// Watch reports the changes that come while it works, or rests, as one.
 func (s paced) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
 	s.server.takes(s.server.read)
 	var rest time.Duration

@@ -66,10 +66,10 @@ func (p *sandbox) read(name ...string) string {
 	return string(b)
 }
 
-// clear ends everything and, when the test failed, tells its story.
+// clear ends everything and, when the test failed, logs its story.
 func (p *sandbox) clear() {
 	if p.t.Failed() {
-		p.tell()
+		p.logStory()
 	}
 	for _, x := range p.all {
 		if x.kill(syscall.SIGKILL) == nil {
@@ -100,8 +100,8 @@ func (p *sandbox) clear() {
 	}
 }
 
-// tell logs what the processes said, what happened, and where it stood.
-func (p *sandbox) tell() {
+// logStory logs what the processes said, what happened, and where it stood.
+func (p *sandbox) logStory() {
 	for _, x := range p.all {
 		p.t.Logf("== %s\n-- stderr\n%s-- stdout\n%s", x, tail(x.stderr()), tail(x.stdout()))
 	}
@@ -254,7 +254,7 @@ func (p *sandbox) command(args ...string) result {
 	p.t.Helper()
 	// After the command's name, which may be followed by positionals.
 	line := slices.Insert(slices.Clone(args), 1, p.server()...)
-	// also after the test, to tell its story
+	// also after the test, to log its story
 	ctx, cancel := context.WithTimeout(context.Background(), 2*limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "elastic"), line...)

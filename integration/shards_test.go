@@ -55,7 +55,7 @@ var goesOn = regexp.MustCompile(`(?m)^generation (\d+) rank (\d+) of (\d+): from
 // from waits until every rank of a generation says from which step it goes on: the same one.
 func (j *shardedJob) from(g, size int) (step int) {
 	j.t.Helper()
-	until(j.t, fmt.Sprintf("all %d ranks of generation %d tell what they loaded", size, g), func() error {
+	until(j.t, fmt.Sprintf("all %d ranks of generation %d say what they loaded", size, g), func() error {
 		ranks, steps := map[string]bool{}, map[string]bool{}
 		for _, m := range goesOn.FindAllStringSubmatch(j.logs("log-*"), -1) {
 			if m[1] == strconv.Itoa(g) && m[3] == strconv.Itoa(size) {

@@ -47,7 +47,7 @@ func TestRandomFaults(t *testing.T) {
 	t.Log(total)
 }
 
-// figures are what a soak has to tell.
+// figures are what a soak reports.
 type figures struct {
 	rounds, generations, lost, failures int             // failures of workers that spent a restart
 	back                                []time.Duration // from the end of the faults until it trained again

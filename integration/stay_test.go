@@ -87,7 +87,7 @@ var ended = regexp.MustCompile(`(?m)^through: .*$`)
 // step is the one that the newest world reported last.
 func (s *stayers) step() (step float64) {
 	s.t.Helper()
-	until(s.t, "the newest world tells a step", func() error {
+	until(s.t, "the newest world reports a step", func() error {
 		progress, _ := s.object("status", "x")["progress"].(map[string]any)
 		var ok bool
 		if step, ok = progress["step"].(float64); !ok {
@@ -131,7 +131,7 @@ func (s *stayers) finish() {
 	}
 	want := ended.FindString(string(out))
 	if want == "" {
-		s.t.Fatalf("undisturbed training tells no end:\n%s", out)
+		s.t.Fatalf("undisturbed training prints no end:\n%s", out)
 	}
 	for _, x := range s.nodes {
 		s.ends(x, 0)

@@ -23,7 +23,7 @@ func (t times) log(to testing.TB) {
 	}
 }
 
-// logKept tells which share of the time went into steps that count, and where the rest went.
+// logKept logs which share of the time went into steps that count, and where the rest went.
 func (s *stayers) logKept() {
 	r := s.object("goodput", "x")
 	seconds, _ := r["seconds"].(map[string]any)

@@ -120,7 +120,7 @@ var loaded = regexp.MustCompile(`(?m)^generation (\d+) rank \d+: from step (\d+)
 // must rise.
 func (p *sandbox) loaded(g int) (from []int) {
 	p.t.Helper()
-	until(p.t, fmt.Sprintf("both ranks of generation %d tell what they loaded", g), func() error {
+	until(p.t, fmt.Sprintf("both ranks of generation %d say what they loaded", g), func() error {
 		if n := len(regexp.MustCompile(fmt.Sprintf(`(?m)^generation %d rank \d: `, g)).
 			FindAllString(p.logs("log-*"), -1)); n < 2 {
 			return fmt.Errorf("%d do", n)
@@ -298,7 +298,7 @@ func TestSavedByThreeLoadedByTwoAndFive(t *testing.T) {
 	for g, n := range map[int]int{2: 2, 3: 5} {
 		loads := regexp.MustCompile(fmt.Sprintf(`(?m)^generation %d of %d loads ([0-9a-f]{64})`, g, n))
 		var sums []string
-		until(t, fmt.Sprintf("the %d workers of generation %d tell what they load", n, g), func() error {
+		until(t, fmt.Sprintf("the %d workers of generation %d say what they load", n, g), func() error {
 			sums = nil
 			for _, m := range loads.FindAllStringSubmatch(p.logs("log-*"), -1) {
 				sums = append(sums, m[1])

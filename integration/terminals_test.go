@@ -74,7 +74,7 @@ func TestThreeTerminals(t *testing.T) {
 		}
 		if !strings.HasPrefix(s.Why, "waiting for 1 more node") ||
 			!strings.Contains(s.Why, first+" was lost") {
-			return fmt.Errorf("why does not say for whom")
+			return fmt.Errorf("why does not name the node that is waited for")
 		}
 		return nil
 	})

@@ -57,7 +57,7 @@ func torchLines() map[string]torchLine {
 	}
 }
 
-// Each line with `elastic run` in the place of torchrun tells the workers what torchrun tells them,
+// Each line with `elastic run` in the place of torchrun gives the workers what torchrun gives them,
 // and shows the same. With TORCHRUN=FILE the lines are run by that torchrun, too, and held to the
 // same.
 func TestTorchrunLines(t *testing.T) {

@@ -40,7 +40,7 @@ while True:
 	}
 }
 
-// rates are the learning rates that `train` tells, in order, each once.
+// rates are the learning rates that `train` prints, in order, each once.
 func rates(x *proc) (all []float64) {
 	for _, m := range regexp.MustCompile(` lr ([0-9.]+)`).FindAllStringSubmatch(x.stdout(), -1) {
 		if v, err := strconv.ParseFloat(m[1], 64); err == nil && (len(all) == 0 || all[len(all)-1] != v) {

@@ -34,7 +34,7 @@ Tag: py3-none-any
 )
 
 // wheelTime is the time of every file in the archive, so that equal files make an equal wheel. It
-// is the first that zip can tell.
+// is the first that zip can store.
 var wheelTime = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Wheel is the helper for pip: the files that workers are given, byte for byte.

@@ -20,7 +20,7 @@ const job = "x"
 // project is what the names of this run's projects begin with. TestMain made it.
 var project string
 
-// cluster is one compose project. It ends with its test, which then tells its
+// cluster is one compose project. It ends with its test, which then logs its
 // story if it failed.
 type cluster struct {
 	t    *testing.T
@@ -83,7 +83,7 @@ func (c *cluster) down() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the test's own is over
 	defer cancel()
 	if c.t.Failed() {
-		c.tell(ctx)
+		c.logStory(ctx)
 	}
 	if _, err := c.compose(ctx, "down", "-v", "--remove-orphans", "-t", "0"); err != nil {
 		c.t.Error(err)
@@ -97,8 +97,8 @@ func (c *cluster) down() {
 	}
 }
 
-// tell logs where the job stood, what happened, and what each container said.
-func (c *cluster) tell(ctx context.Context) {
+// logStory logs where the job stood, what happened, and what each container said.
+func (c *cluster) logStory(ctx context.Context) {
 	_, _ = output(ctx, nil, "docker", "unpause", c.via) // a paused container answers no command
 	out, err := c.elastic(ctx, "status", job)
 	c.t.Logf("== elastic status (%v)\n%s", err, out)

@@ -165,7 +165,7 @@ func (c *cluster) waits(survivor, lost string) {
 			return fmt.Errorf("not yet")
 		case !strings.HasPrefix(s.Why, "waiting for 1 more node") ||
 			!strings.Contains(s.Why, lost+" was lost"):
-			return fmt.Errorf("why does not say for whom")
+			return fmt.Errorf("why does not name the node that is waited for")
 		}
 		return nil
 	})

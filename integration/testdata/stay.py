@@ -34,7 +34,7 @@ def loop(world):
     global stepped
     called = time.time_ns()
     ddp = torch.nn.parallel.DistributedDataParallel(net)
-    told = False
+    reported = False
     while state.step < target():
         for indices in state.sampler:
             optimizer.zero_grad()
@@ -46,10 +46,10 @@ def loop(world):
             optimizer.step()
             state.commit(loss=loss.item())
             before, stepped = stepped, time.time_ns()
-            if not told:
+            if not reported:
                 print(f"generation {world.generation} rank {world.rank} of {world.size} pid {os.getpid()}: step {state.step}"
                       f" at {stepped} after {before} called {called}", flush=True)
-                told = True
+                reported = True
             if state.step >= target():
                 break
             time.sleep(pace)

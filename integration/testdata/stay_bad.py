@@ -52,17 +52,17 @@ def loop(world):
     if mistake == "group":
         kept = kept or torch.distributed.new_group(list(range(world.size)))
     data = torch.ones(4, 8, dtype=torch.double)
-    told = False
+    reported = False
     while not os.path.exists("target"):
         try:
             step(model, data)
         except caught as error:
             print("caught", type(error).__name__, flush=True)
             continue
-        if not told:
+        if not reported:
             print(f"generation {world.generation} rank {world.rank} of {world.size} pid {os.getpid()}: step {state.step}"
                   f" at 0 after 0", flush=True)
-            told = True
+            reported = True
         if mistake == "own" and world.size == 3 and os.path.exists("own"):
             raise KeyError("mine")
 

@@ -93,7 +93,7 @@ def loop(world):
     front.register_forward_hook(lambda *_: None)
     child = subprocess.Popen(["sleep", "1000"]) if way == "children" else None
     subgroup = dist.new_group(list(range(world.size))) if way == "subgroup" else None
-    told = False
+    reported = False
     while state.step < target():
         for indices in batches():
             try:
@@ -108,10 +108,10 @@ def loop(world):
             if subgroup is not None:
                 dist.all_reduce(torch.ones(1), group=subgroup, async_op=True)
             state.commit(loss=loss.item())
-            if not told:
+            if not reported:
                 print(f"generation {world.generation} rank {world.rank} of {world.size} pid {os.getpid()}: step {state.step}"
                       f" at {time.time_ns()} after 0", flush=True)
-                told = True
+                reported = True
             if way == "evaluates" and state.step % 7 == 0:
                 evaluate(world)
             if way == "exits" and state.step == target():

@@ -1,5 +1,5 @@
 # Saves one file again and again, in place or by rename, and trusts nothing that it resumes from: each block
-# tells its step and its place, so that a mixture of two saves cannot pass for one.
+# names its step and its place, so that a mixture of two saves cannot pass for one.
 import hashlib
 import os
 import struct

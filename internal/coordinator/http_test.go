@@ -255,7 +255,7 @@ func TestQuorum(t *testing.T) {
 	}
 	series := jobSeries(t, members)
 	if series[`elastic_job_nodes{job="x"}`] == 0 {
-		t.Error("no member tells of job x")
+		t.Error("no member reports job x")
 	}
 	for name, n := range series {
 		if n != 1 {
@@ -313,7 +313,7 @@ func TestHTTPWithTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		who   []tls.Certificate
+		certs []tls.Certificate
 		path  string
 		wants int
 	}{
@@ -321,7 +321,7 @@ func TestHTTPWithTLS(t *testing.T) {
 		{[]tls.Certificate{pair}, "/readyz?verbose", 200}, {[]tls.Certificate{pair}, "/metrics", 200},
 	} {
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-			TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: c.who}}}
+			TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: c.certs}}}
 		r, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d%s", l.Addr().(*net.TCPAddr).Port, c.path))
 		if err != nil {
 			t.Fatal(err)
@@ -329,7 +329,7 @@ func TestHTTPWithTLS(t *testing.T) {
 		io.Copy(io.Discard, r.Body)
 		r.Body.Close()
 		if r.StatusCode != c.wants || r.TLS.Version != tls.VersionTLS13 {
-			t.Errorf("%s with %d certificates: %s, want %d", c.path, len(c.who), r.Status, c.wants)
+			t.Errorf("%s with %d certificates: %s, want %d", c.path, len(c.certs), r.Status, c.wants)
 		}
 	}
 }

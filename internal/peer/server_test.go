@@ -299,16 +299,16 @@ func TestReach(t *testing.T) {
 	me := newAgent("a", "a1").serve(t, secret, defaultLimits())
 	me.change(func(h *Hello) { h.Stalled = true })
 	stranger := newAgent("a", "a1").serve(t, []byte("another secret than that one"), defaultLimits())
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody.Close()
+	closed.Close()
 	c := me.client(t, secret)
 	_, port, _ := net.SplitHostPort(me.srv.Addr())
 	for address, want := range map[string]membership.AnswerKind{me.srv.Addr(): membership.Same,
 		stranger.srv.Addr():    membership.Stranger,
-		nobody.Addr().String(): membership.Refused, "localhost:" + port: membership.NoAnswer,
+		closed.Addr().String(): membership.Refused, "localhost:" + port: membership.NoAnswer,
 		"": membership.NoAnswer} {
 		if got, err := c.Reach(t.Context(), b.ref(), address); got != want || err != nil {
 			t.Errorf("%q: %v, %v; want %v", address, got, err, want)
@@ -384,7 +384,7 @@ func TestFollowEndsAfterTheLastMessage(t *testing.T) {
 	cancel()
 	select {
 	case <-result:
-		t.Error("it returned, and may still tell")
+		t.Error("it returned, and may still report")
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(leave)

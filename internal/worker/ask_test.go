@@ -73,7 +73,7 @@ sleep 1000 & helper=$!; echo up; wait'; echo never`)
 	}
 }
 
-// A worker that ignores SIGTERM gets none, nor do its children; the file tells it.
+// A worker that ignores SIGTERM gets none, nor do its children; it reads the file.
 func TestAskIgnoringWorker(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 1, `trap '' TERM

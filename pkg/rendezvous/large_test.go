@@ -92,11 +92,11 @@ func TestWorldsOfManyNodes(t *testing.T) {
 			w.must(err)
 
 			s = w.see()
-			whole := func(who string, got *rendezvous.World) {
+			whole := func(reader string, got *rendezvous.World) {
 				t.Helper()
 				if got == nil || !slices.Equal(got.Members, p.World.Members) ||
 					!slices.Equal(got.Leavers, p.World.Leavers) || got.Proposal != proposed.Proposal {
-					t.Errorf("%s sees another world", who)
+					t.Errorf("%s sees another world", reader)
 				}
 			}
 			whole("a node that reads it", s.World)
@@ -438,11 +438,11 @@ func TestWorldsByTheirChanges(t *testing.T) {
 		if lists := tally.Gets.Load() - before - 1; lists != c.lists {
 			t.Errorf("%s: %d lists were read, want %d", c.name, lists, c.lists)
 		}
-		for who, got := range map[string]*rendezvous.World{"one that knows the world before": u.World,
+		for reader, got := range map[string]*rendezvous.World{"one that knows the world before": u.World,
 			"one that knows none": stale.ReadOwn(t.Context()).World} {
 			if !slices.Equal(got.Members, c.to) || !slices.Equal(got.Leavers, c.leavers) ||
 				got.Generation != world.Generation {
-				t.Errorf("%s: %s sees another world", c.name, who)
+				t.Errorf("%s: %s sees another world", c.name, reader)
 			}
 		}
 	}

@@ -181,7 +181,7 @@ func plansOfRunning() []planned {
 		{"a stop: the workers save first",
 			given(aJob(2).here("a", "b").world(Running, "a", "b"), asksToStop),
 			"hold (draining) planned, stop"},
-		{"whom a lost node watched is waited for: it may be lost as well",
+		{"a node that a lost node watched is waited for: it may be lost as well",
 			given(aJob(4).here("a", "b", "c", "d", "e").world(Running, "a", "b", "c", "d"), crashed("d"),
 				answered("b"), watching(time.Second)), "nothing for 500ms"},
 		{"they answer", given(aJob(4).here("a", "b", "c", "d", "e").world(Running, "a", "b", "c", "d"),

@@ -142,7 +142,7 @@ func anyMoment(t *rapid.T) *situation {
 		newAttempt(x)
 	}
 	if yes("quarantine", 2) {
-		quarantine(names[rapid.IntRange(0, 8).Draw(t, "who")], x.World.Generation+
+		quarantine(names[rapid.IntRange(0, 8).Draw(t, "node")], x.World.Generation+
 			schema.Generation(rapid.IntRange(0, 2).Draw(t, "until")))(x)
 	}
 	if yes("the books are closed", 5) {

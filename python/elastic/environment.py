@@ -210,14 +210,14 @@ def world(batch_size: Optional[int] = None, lr: Optional[float] = None) -> World
         fresh = read(os.environ, batch_size, lr)
         if _current is None:
             _current = fresh
-        else:  # those who hold the object see what the script says of itself
+        else:  # holders of the object see what the script says of itself
             for name in ("batch_size", "global_batch_size", "target_lr"):
                 setattr(_current, name, getattr(fresh, name))
     return _current
 
 
 def renew() -> World:
-    """Read the environment again: this process goes on in another world. Those who hold the World
+    """Read the environment again: this process goes on in another world. Holders of the World object
     see the new one."""
     current = world()
     fresh = read(os.environ, *_own)

@@ -19,7 +19,7 @@ INTERVAL = 0.1
 
 
 class Reporter:
-    """One for each process. tell() takes some microseconds, never waits and never raises."""
+    """One for each process. report() takes some microseconds, never waits and never raises."""
 
     def __init__(self, path: Optional[str], interval: float = INTERVAL) -> None:
         self._path = path
@@ -30,7 +30,7 @@ class Reporter:
         self._thread: Optional[threading.Thread] = None
         self._pid = os.getpid()
 
-    def tell(self, figures: Dict[str, Any]) -> None:
+    def report(self, figures: Dict[str, Any]) -> None:
         if self._path is None:
             return
         self._slot = figures
@@ -93,12 +93,12 @@ def reporter() -> Reporter:
 def progress(
     step: Optional[int] = None, loss: Any = None, samples: Optional[int] = None, **more: Any
 ) -> None:
-    """Tell the launcher how far training is, where no State does it. loss may be a number or
+    """Report to the launcher how far training is, where no State does it. loss may be a number or
     a tensor of one element. With total_samples or total_steps, those of the whole training, the
     launcher knows the time that is left. `elastic status` shows rank 0's."""
     try:
         figures = dict(more, step=step, loss=detached(loss), samples=samples)
-        reporter().tell({name: value for name, value in figures.items() if value is not None})
+        reporter().report({name: value for name, value in figures.items() if value is not None})
     except Exception:
         pass
 

@@ -2,7 +2,7 @@
 
 One permutation per (seed, epoch) orders the samples of an epoch. The cursor counts the
 samples that committed steps have taken. A step takes the next global batch behind the
-cursor, whatever the world is; only who takes which of its samples depends on the world.
+cursor, whatever the world is; only which rank takes which of its samples depends on the world.
 The last batch of an epoch is short: nothing is padded and nothing is dropped.
 """
 

@@ -123,8 +123,8 @@ class State:
         return path
 
     def commit(self, loss: Any = None) -> None:
-        """End a step, on every rank: count it and its samples, tell the launcher, save when it is
-        time, and stop when the launcher wants it, at the same step on every rank.
+        """End a step, on every rank: count it and its samples, report it to the launcher, save when
+        it is time, and stop when the launcher wants it, at the same step on every rank.
 
         loss is for people and for --on-nan: a number, or a tensor of one element, which is
         read in the background."""
@@ -145,7 +145,7 @@ class State:
             figures["total_samples"] = self._sampler.total
         if loss is not None and has_samples:
             figures["loss"] = detached(loss)
-        reporter().tell(figures)
+        reporter().report(figures)
         self._torn = False
         if self._follower is not None:
             self._follower()

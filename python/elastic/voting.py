@@ -54,8 +54,9 @@ def unpack(data: bytes) -> Any:
         return torch.load(io.BytesIO(data), map_location="cpu")
 
 
-def broadcast(data: Optional[bytes], giver: int, device: str, tell: Callable[[int, int], None]) -> bytes:
-    """Give every rank the bytes of one rank, in chunks. tell is called after each with those that are here, and all."""
+def broadcast(data: Optional[bytes], giver: int, device: str, received: Callable[[int, int], None]) -> bytes:
+    """Give every rank the bytes of one rank, in chunks. After each chunk, received gets the number of
+    bytes that are here, and of all."""
     import torch
     import torch.distributed as dist
 
@@ -70,7 +71,7 @@ def broadcast(data: Optional[bytes], giver: int, device: str, tell: Callable[[in
         dist.broadcast(part, src=giver)
         if data is None:
             whole[begin:end].copy_(part)
-            tell(end, total)
+            received(end, total)
     return bytes(whole.numpy().tobytes()) if data is None else data
 
 

@@ -34,7 +34,7 @@ class ReporterTest(unittest.TestCase):
     def test_the_newest_is_written(self):
         r = Reporter(self.path, interval=30)
         for step in range(1000):
-            r.tell({"step": step, "samples": 2 * step})
+            r.report({"step": step, "samples": 2 * step})
         r.close()
         self.assertEqual(self.lines()[-1], {"step": 999, "samples": 1998})
         self.assertLess(len(self.lines()), 1000, "figures that are overtaken are not written")
@@ -42,14 +42,14 @@ class ReporterTest(unittest.TestCase):
     def test_a_tensor_is_read_in_the_background(self):
         reads = []
         r = Reporter(self.path)
-        r.tell({"step": 1, "loss": detached(Tensor(0.5, reads))})
+        r.report({"step": 1, "loss": detached(Tensor(0.5, reads))})
         r.close()
         self.assertEqual(self.lines(), [{"step": 1, "loss": 0.5}])
         self.assertEqual(reads, ["elastic-progress"])
 
     def test_a_loss_that_is_no_number(self):
         r = Reporter(self.path)
-        r.tell({"step": 1, "loss": float("nan")})
+        r.report({"step": 1, "loss": float("nan")})
         r.close()
         self.assertIn("NaN", pathlib.Path(self.path).read_text())
 
@@ -57,12 +57,12 @@ class ReporterTest(unittest.TestCase):
         for path in (None, "/nonexistent/progress.jsonl", os.path.dirname(self.path)):
             r = Reporter(path, interval=0)
             for value in (1, "no number", object()):
-                r.tell({"loss": value})
+                r.report({"loss": value})
             r.close()
 
     def test_a_file_that_takes_nothing_blocks_nobody(self):
         os.mkfifo(self.path)  # its open waits for a reader
         r = Reporter(self.path, interval=0)
         for step in range(100):
-            r.tell({"step": step})
+            r.report({"step": step})
         r.close()

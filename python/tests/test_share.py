@@ -30,7 +30,7 @@ class ShareTest(test_training.PlayedWorld):
             self.addCleanup(patch.stop)
         test_training.environment._current.rank, test_training.environment._current.size = 1, 2
 
-    def broadcast(self, data, giver, device, tell):
+    def broadcast(self, data, giver, device, received):
         generation = test_training.environment.world().generation
         self.broadcasts.append(generation)
         if generation in self.breaks:
@@ -45,7 +45,7 @@ class ShareTest(test_training.PlayedWorld):
         outcome = self.start(lambda world: (world.generation, self.state.step))
         for generation in (1, 2):
             test_training.until(lambda: generation in self.broadcasts)
-            self.agent.tell(leave=generation)
+            self.agent.send(leave=generation)
             self.assertEqual(self.agent.hears("left"), {"generation": generation, "step": None})
             self.hand(generation + 1, WORLD_SIZE="2", RANK="1")
         test_training.until(lambda: 3 in self.broadcasts)
@@ -58,7 +58,7 @@ class ShareTest(test_training.PlayedWorld):
         test_training.until(lambda: self.broadcasts)
         self.other = 4  # of the one that is left
         self.given = {"step": 4, "samples": 128}
-        self.agent.tell(leave=1)
+        self.agent.send(leave=1)
         self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": None})
         self.agent.values[2, "elastic/through/0"] = ""
         self.hand(2, WORLD_SIZE="2", RANK="1")
@@ -68,7 +68,7 @@ class ShareTest(test_training.PlayedWorld):
         self.breaks = {1: self.lost}
         outcome = self.start(lambda world: (world.generation, self.state.step))
         test_training.until(lambda: self.broadcasts)
-        self.agent.tell(leave=1)
+        self.agent.send(leave=1)
         self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": None})
         with unittest.mock.patch.object(saving, "read", lambda path: {"step": 3, "samples": 96}):
             self.hand(2, WORLD_SIZE="1", RANK="0", ELASTIC_RESUME_FROM="checkpoint")
@@ -91,7 +91,7 @@ class ShareTest(test_training.PlayedWorld):
         with unittest.mock.patch.object(voting, "pack", refuses):
             outcome = self.start(function)
             test_training.until(lambda: self.state.step == 1)
-            self.agent.tell(leave=1)
+            self.agent.send(leave=1)
             self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": 1})
             self.hand(2, WORLD_SIZE="2", RANK="1")
             error = outcome.get(timeout=60)

@@ -44,10 +44,10 @@ class StateTest(unittest.TestCase):
         values = {"save_every": None, "model": Model(), "sampler": Sampler(100), "best": 0.0, **values}
         return State(**values)
 
-    def test_tells_when_the_step_before_a_generation_ended(self):
-        """A process that goes on in the next generation tells it, and one that takes the state of another does not."""
-        told = []
-        reporter = types.SimpleNamespace(tell=told.append)
+    def test_reports_when_the_step_before_a_generation_ended(self):
+        """A process that goes on in the next generation reports it, and one that takes the state of another does not."""
+        reported = []
+        reporter = types.SimpleNamespace(report=reported.append)
         with unittest.mock.patch.object(state_module, "reporter", lambda: reporter), unittest.mock.patch.object(
             state_module.time, "time", iter(range(1, 9)).__next__
         ):
@@ -58,8 +58,8 @@ class StateTest(unittest.TestCase):
                     s.take(s.content())
                 s.commit()
                 s.commit()
-        self.assertEqual([figures["first"] for figures in told], [1, 1, 3, 3, 5, 5])
-        self.assertEqual([figures.get("before") for figures in told], [None, None, 2, 2, None, None])
+        self.assertEqual([figures["first"] for figures in reported], [1, 1, 3, 3, 5, 5])
+        self.assertEqual([figures.get("before") for figures in reported], [None, None, 2, 2, None, None])
 
     def test_round_trip(self):
         s = self.state()

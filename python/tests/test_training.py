@@ -47,7 +47,7 @@ class PlayedAgent:
         if self.control is not None:
             self.control.close()
 
-    def tell(self, **line):
+    def send(self, **line):
         until(lambda: self.control is not None)
         self.control.sendall(json.dumps(line).encode() + b"\n")
 
@@ -76,7 +76,7 @@ class PlayedAgent:
                 return
             self.control = connection
             if self._refuse:
-                self.tell(refused=self._refuse)
+                self.send(refused=self._refuse)
                 return
             for line in lines:
                 self.said.put(json.loads(line))
@@ -134,7 +134,7 @@ class PlayedGroup:
     def collective(self):
         """Blocks until it is broken off."""
         if not self.broken.wait(60):
-            raise AssertionError("nobody breaks it off")
+            raise AssertionError("it is not broken off")
         raise RuntimeError("Connection closed by peer")
 
 
@@ -180,12 +180,12 @@ class PlayedWorld(unittest.TestCase):
 
     def change_world(self):
         """Have the worker leave generation 1, and hand it the next one."""
-        self.agent.tell(leave=1)
+        self.agent.send(leave=1)
         self.agent.hears("left")
         self.hand(2)
 
     def hand(self, generation, **more):
-        self.agent.tell(world=dict({"ELASTIC_GENERATION": str(generation)}, **more))
+        self.agent.send(world=dict({"ELASTIC_GENERATION": str(generation)}, **more))
 
 
 class TrainingTest(PlayedWorld):
@@ -221,7 +221,7 @@ class TrainingTest(PlayedWorld):
         outcome = self.start(function)
         for generation in (1, 2, 3):
             until(lambda: len(worlds) >= generation)
-            self.agent.tell(leave=generation)
+            self.agent.send(leave=generation)
             self.assertEqual(self.agent.hears("left"), {"generation": generation, "step": generation})
             self.hand(generation + 1)
         self.assertEqual(outcome.get(timeout=60), "result")
@@ -249,7 +249,7 @@ class TrainingTest(PlayedWorld):
             looks = threading.Event()
             group, quiet = PlayedGroup.newest, PlayedGroup.newest.quiet
             group.quiet = lambda: (looks.set(), quiet())[1]
-            self.agent.tell(leave=1)
+            self.agent.send(leave=1)
             self.assertTrue(looks.wait(60))
             sent.set()
             self.agent.hears("left")
@@ -265,7 +265,7 @@ class TrainingTest(PlayedWorld):
 
         outcome = self.start(function)
         until(lambda: PlayedGroup.newest.busy.is_set())
-        self.agent.tell(leave=1)
+        self.agent.send(leave=1)
         self.agent.hears("left")
         PlayedGroup.newest.busy.clear()
         self.hand(2)
@@ -289,7 +289,7 @@ class TrainingTest(PlayedWorld):
             outcome = self.start(function)
             self.assertTrue(self.agent.hears("can_stay"))
             begun.wait(60)
-            self.agent.tell(leave=1)
+            self.agent.send(leave=1)
             self.assertFalse(self.agent.hears("can_stay"))
             stopping.stopper()._asked = True
             self.assertEqual(ended.get(timeout=60), 143)
@@ -310,7 +310,7 @@ class TrainingTest(PlayedWorld):
         with contextlib.redirect_stderr(said):
             outcome = self.start(function)
             until(lambda: worlds)
-            self.agent.tell(leave=1)
+            self.agent.send(leave=1)
             self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": None})
             self.hand(2)
             end = outcome.get(timeout=60)
@@ -330,7 +330,7 @@ class TrainingTest(PlayedWorld):
 
         outcome = self.start(function)
         begun.wait(60)
-        self.agent.tell(leave=1)
+        self.agent.send(leave=1)
         step = self.agent.hears("left")["step"]
         self.hand(2)
         self.assertEqual(outcome.get(timeout=60), step)
@@ -341,7 +341,7 @@ class TrainingTest(PlayedWorld):
         with unittest.mock.patch.object(PlayedGroup, "open", lambda g, w, word: g.agent.get(["none"], 60) if w.size == 2 else [word]):
             outcome = self.start(lambda world: world.generation)
             self.agent.hears("can_stay")
-            self.agent.tell(leave=1)
+            self.agent.send(leave=1)
             self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": None})
             self.hand(2, WORLD_SIZE="1")
             self.assertEqual(outcome.get(timeout=60), 2)
@@ -392,7 +392,7 @@ class TrainingTest(PlayedWorld):
             outcome = self.start(lambda world: calls.append(world.generation))
             self.agent.hears("can_stay")
             until(lambda: calls)
-            self.agent.tell(leave=1)
+            self.agent.send(leave=1)
             self.agent.hears("left")
             self.hand(2, WORLD_SIZE="1")
             outcome.get(timeout=60)
@@ -409,7 +409,7 @@ class TrainingTest(PlayedWorld):
             outcome = self.start(lambda world: None)
             self.agent.hears("can_stay")
             until(lambda: through(1))
-            self.agent.tell(leave=1)
+            self.agent.send(leave=1)
             self.agent.hears("left")
             self.hand(2, WORLD_SIZE="1")
             outcome.get(timeout=60)
@@ -425,7 +425,7 @@ class TrainingTest(PlayedWorld):
 
         outcome = self.start(function)
         runs.wait(60)
-        self.agent.tell(leave=1)
+        self.agent.send(leave=1)
         self.assertIsInstance(outcome.get(timeout=60), SystemExit)
         for thread in threading.enumerate():
             if thread.name == "elastic-leave":
@@ -501,7 +501,7 @@ class TrainingTest(PlayedWorld):
         outcome = self.start(function, State(optimizer=optimizer, save_every=None))
         self.agent.hears("can_stay")
         until(lambda: self.state.step > 0)
-        self.agent.tell(leave=1)
+        self.agent.send(leave=1)
         self.assertIsNone(self.agent.hears("left")["step"])
         self.hand(2)
         outcome.get(timeout=60)
@@ -521,7 +521,7 @@ class TrainingTest(PlayedWorld):
 
         outcome = self.start(function)
         until(lambda: calls)
-        self.agent.tell(leave=1)
+        self.agent.send(leave=1)
         self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": 0})
         self.hand(2)
         self.assertEqual(outcome.get(timeout=60), [])
@@ -543,7 +543,7 @@ class TrainingTest(PlayedWorld):
 
         outcome = self.start(function)
         begun.wait(60)
-        self.agent.tell(leave=1)
+        self.agent.send(leave=1)
         self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": 1})
         self.hand(2)
         self.assertEqual(outcome.get(timeout=60), "result")
@@ -590,7 +590,7 @@ class TrainingTest(PlayedWorld):
             outcome = self.start(function)
             self.assertTrue(self.agent.hears("can_stay"))
             begun.wait(60)
-            self.agent.tell(leave=1)
+            self.agent.send(leave=1)
             self.assertFalse(self.agent.hears("can_stay"))
             stopping.stopper()._asked = True
             outcome.get(timeout=60)
@@ -611,7 +611,7 @@ class TrainingTest(PlayedWorld):
             outcome = self.start(function)
             self.assertTrue(self.agent.hears("can_stay"))
             begun.wait(60)
-            self.agent.tell(leave=1)
+            self.agent.send(leave=1)
             self.assertFalse(self.agent.hears("can_stay"))
             self.hand(2)
             self.assertIsNone(outcome.get(timeout=60))
@@ -655,7 +655,7 @@ class TrainingTest(PlayedWorld):
 
             outcome = self.start(function, state)
             until(lambda: state.step > 0)
-            self.agent.tell(leave=1)
+            self.agent.send(leave=1)
             self.agent.hears("left")
             with open(drain, "w"):
                 pass
@@ -698,7 +698,7 @@ class TrainingTest(PlayedWorld):
 
         outcome = self.start(function)
         until(lambda: begun and self.state.step == step)
-        self.agent.tell(leave=1)
+        self.agent.send(leave=1)
         self.assertEqual(self.agent.hears("left")["step"], step)
         return outcome, begun
 
@@ -726,29 +726,29 @@ class AgentTest(unittest.TestCase):
         self.assertIn("this agent version 2", said.getvalue())
 
     def test_a_world_that_is_over_before_it_is_taken(self):
-        told = queue.Queue()
-        agent, client = self.connect(lambda *_: told.put(True))
+        asked = queue.Queue()
+        agent, client = self.connect(lambda *_: asked.put(True))
         client.can_stay(True)
         agent.hears("can_stay")
-        agent.tell(leave=1)
-        told.get(timeout=60)
-        agent.tell(world={"ELASTIC_GENERATION": "2"})
-        agent.tell(leave=2)
-        told.get(timeout=60)
+        agent.send(leave=1)
+        asked.get(timeout=60)
+        agent.send(world={"ELASTIC_GENERATION": "2"})
+        agent.send(leave=2)
+        asked.get(timeout=60)
         self.assertEqual(client.next_world(60), {"ELASTIC_GENERATION": "2"})
         self.assertTrue(client.leaving.is_set())
         with self.assertRaises(Left):
             client.set("key", b"")
 
     def test_a_connection_that_was_shut_is_not_used_in_the_next_world(self):
-        told = threading.Event()
-        agent, client = self.connect(lambda *_: told.set())
+        asked = threading.Event()
+        agent, client = self.connect(lambda *_: asked.set())
         client.can_stay(True)
         agent.hears("can_stay")
         answered = client._take()  # by a thread that stands still until the next world is there
-        agent.tell(leave=1)
-        told.wait(60)
-        agent.tell(world={"ELASTIC_GENERATION": "2"})
+        agent.send(leave=1)
+        asked.wait(60)
+        agent.send(world={"ELASTIC_GENERATION": "2"})
         client.next_world(60)
         client._give_back(answered)
         client.set("key", b"value")

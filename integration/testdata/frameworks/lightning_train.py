@@ -28,7 +28,7 @@ class Model(L.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.05)
 
 
-class Tell(Callback):
+class Report(Callback):
     def on_train_start(self, trainer, _):
         print(f"rank {trainer.global_rank} of {trainer.world_size} begins at step {trainer.global_step}", flush=True)
 
@@ -40,5 +40,5 @@ class Tell(Callback):
 x = torch.randn(256, 8, generator=torch.Generator().manual_seed(0))
 trainer = L.Trainer(
     accelerator="cpu", devices=1, num_nodes=2, strategy="ddp", max_steps=args.steps, logger=False,
-    enable_progress_bar=False, callbacks=[Tell(), ModelCheckpoint(dirpath=args.out, every_n_train_steps=5, save_last=True)])
+    enable_progress_bar=False, callbacks=[Report(), ModelCheckpoint(dirpath=args.out, every_n_train_steps=5, save_last=True)])
 trainer.fit(Model(), DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=16), ckpt_path="last")

@@ -240,18 +240,18 @@ func TestLostSpareIsReportedOnce(t *testing.T) {
 		killed.kill()
 		frozen.freeze()
 		left.signals <- syscall.SIGTERM
-		s.until("two are told", 15*time.Second,
+		s.until("two losses are reported", 15*time.Second,
 			func(x rendezvous.Snapshot) bool { return len(x.Missed) == 2 })
 		time.Sleep(20 * time.Second)
 		frozen.thaw()
 		s.until("it is back", 5*time.Second, func(x rendezvous.Snapshot) bool { return x.Node("e") != nil })
 		time.Sleep(20 * time.Second)
-		told := 0
+		reported := 0
 		for _, e := range s.entries(s.job.Name.Events()) {
-			told += s.lost(&e)
+			reported += s.lost(&e)
 		}
-		if x := s.snapshot(); told != 2 || len(x.Missed) != 2 || !s.running(1, 3)(x) {
-			t.Errorf("%d are told lost, of %v, and generation %d is %s", told, x.Missed, x.World.Generation,
+		if x := s.snapshot(); reported != 2 || len(x.Missed) != 2 || !s.running(1, 3)(x) {
+			t.Errorf("%d are reported lost, of %v, and generation %d is %s", reported, x.Missed, x.World.Generation,
 				x.World.Phase)
 		}
 		s.finish()

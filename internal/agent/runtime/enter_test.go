@@ -26,7 +26,7 @@ func TestWhatKeptItOut(t *testing.T) {
 		"the server": {cut: true, server: true},
 		"what an earlier agent left": {sweep: errors.New("process 7 does not end"),
 			want: "not in the job after 5s: end what an earlier agent left: process 7 does not end"},
-		"its name, which nobody holds": {before: registered,
+		"its name, which no process holds": {before: registered,
 			want: "not in the job after 5s: node a is registered at elsewhere:1 and does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {

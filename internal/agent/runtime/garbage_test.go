@@ -129,7 +129,7 @@ func TestRegistrationOnAnotherLease(t *testing.T) {
 		}
 		s.until("it is on a lease", 10*time.Second,
 			func(x rendezvous.Snapshot) bool { return s.entry(b.Key).Lease != 0 })
-		s.until("nobody was disturbed", time.Second, s.running(1, 3))
+		s.until("no worker was disturbed", time.Second, s.running(1, 3))
 		s.finish()
 	})
 }

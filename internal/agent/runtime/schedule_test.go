@@ -24,7 +24,7 @@ import (
 func TestSchedules(t *testing.T) { schedules(t, 150, func(*simGroup) {}) }
 
 // TestSchedulesOfWorkersThatStay is TestSchedules with workers that can stay in their process for
-// the next world: some leave their generation as they are told, some do not answer, some end while
+// the next world: some leave their generation when they are asked to, some do not answer, some end while
 // they wait, and some say that they hold a state that they have not. A worker that waits takes part
 // in no collective; everything else holds as ever.
 func TestSchedulesOfWorkersThatStay(t *testing.T) {

@@ -83,7 +83,7 @@ func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 	}
 }
 
-// goesOn waits until a newer save is committed, or is told to wait.
+// goesOn waits until a newer save is committed, or is reported as waiting.
 func (s *faulty) goesOn() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -92,14 +92,14 @@ func (s *faulty) goesOn() {
 	s.until("a newer save is committed", 90*time.Second, func(rendezvous.Snapshot) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		told := func(at time.Time) bool { return began.Sub(at) < time.Minute }
-		return s.head.Number > was.Number || s.layout == layoutUnsure && slices.ContainsFunc(s.doubts, told)
+		reported := func(at time.Time) bool { return began.Sub(at) < time.Minute }
+		return s.head.Number > was.Number || s.layout == layoutUnsure && slices.ContainsFunc(s.doubts, reported)
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := 2; i < len(s.doubts); i++ { // another node, or generation, may say it as well
 		if s.doubts[i].Sub(s.doubts[i-2]) < 10*time.Second {
-			s.wrongf("a save that waits was told three times in %v", s.doubts[i].Sub(s.doubts[i-2]))
+			s.wrongf("a save that waits was reported three times in %v", s.doubts[i].Sub(s.doubts[i-2]))
 		}
 	}
 }

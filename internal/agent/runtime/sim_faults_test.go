@@ -30,7 +30,7 @@ func someFaults() mix {
 
 // everyFault has also those that come in a row, and more layouts.
 func everyFault() mix {
-	return mix{layouts: slices.Concat(layouts, []layout{layoutTold, layoutTold}), rare: true,
+	return mix{layouts: slices.Concat(layouts, []layout{layoutMarkedBeside, layoutMarkedBeside}), rare: true,
 		faults: slices.Concat(storeFaults(), nodeFaults(),
 			[]fault{{2, true, (*faulty).diesUnheard}, {2, true, (*faulty).comesAlone},
 				{2, true, (*faulty).cutPair}},

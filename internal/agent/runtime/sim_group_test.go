@@ -33,7 +33,7 @@ type simGroup struct {
 	still chan struct{} // closed when it saves nothing of it any more; nil: it never saves
 }
 
-// stayKind is how a worker behaves that is told to leave its generation.
+// stayKind is how a worker behaves that is asked to leave its generation.
 type stayKind int
 
 const (

@@ -21,19 +21,19 @@ import (
 type layout int
 
 const (
-	layoutMarked  layout = iota // step-N/, with .elastic-commit
-	layoutInPlace               // one file, written over, in a directory with a digit in its name
-	layoutPair                  // two files, each renamed to its name, with a pause between
-	layoutNumbers               // two files with the step in their names, with a pause between
-	layoutRenamed               // step-N.tmp/, renamed
-	layoutTold                  // one file under a new name without a number, told by a mark beside it
-	layoutParts                 // step-N.tmp/, renamed, with a file of each rank on its own machine
-	layoutUnsure                // one file, written over, that is never whole by its own format
+	layoutMarked       layout = iota // step-N/, with .elastic-commit
+	layoutInPlace                    // one file, written over, in a directory with a digit in its name
+	layoutPair                       // two files, each renamed to its name, with a pause between
+	layoutNumbers                    // two files with the step in their names, with a pause between
+	layoutRenamed                    // step-N.tmp/, renamed
+	layoutMarkedBeside               // one file under a new name without a number, with a mark beside it
+	layoutParts                      // step-N.tmp/, renamed, with a file of each rank on its own machine
+	layoutUnsure                     // one file, written over, that is never whole by its own format
 )
 
 // counts reports whether each save has a name of its own: of several in a directory the newest counts.
 func (l layout) counts() bool {
-	return l == layoutMarked || l == layoutNumbers || l == layoutRenamed || l == layoutTold ||
+	return l == layoutMarked || l == layoutNumbers || l == layoutRenamed || l == layoutMarkedBeside ||
 		l == layoutParts
 }
 
@@ -105,8 +105,8 @@ func (s *faulty) save(g *simGroup, to *memfs.FS, step int64) {
 		whole = s.savePart(w, step)
 	case layoutUnsure:
 		w.write("last.pt", "PK\x03\x04"+weights)
-	case layoutTold:
-		whole = s.saveTold(w, step)
+	case layoutMarkedBeside:
+		whole = s.saveMarkedBeside(w, step)
 	case layoutInPlace:
 		whole = to.Mkdir("resnet50", 0o700) == nil && w.write("resnet50/last.raw", weights)
 	case layoutPair:
@@ -143,9 +143,9 @@ func (s *faulty) saveMarked(w saver, step int64) bool {
 	return w.alive()
 }
 
-// saveTold writes a file under a temporary name, removes the one before, tells of the new one, and gives
-// it a name of its own: it has that no moment without its mark.
-func (s *faulty) saveTold(w saver, step int64) bool {
+// saveMarkedBeside writes a file under a temporary name, removes the one before, writes the mark of the new
+// one, and only then gives it its name: under that name it is at no moment without its mark.
+func (s *faulty) saveMarkedBeside(w saver, step int64) bool {
 	name := "model-" + inLetters(step) + ".raw"
 	if !w.write(name+".tmp", fmt.Sprint("\x00weights of ", step)) || !w.pause(100*time.Millisecond) {
 		return false

@@ -91,7 +91,7 @@ type keptSaves struct {
 	chunks     *chunkstore.Store
 	disk       *keptDisk
 	lines      map[schema.Generation]*keptLine
-	told       *history.Trimmer
+	trimmer    *history.Trimmer
 	commits    int // in the generation that is captured; guarded by sim.mu
 	resume     *manifest.Manifest
 	head       checkpoint.Head
@@ -134,7 +134,7 @@ func (x *keptSaves) open(node string, job rendezvous.Job) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.disk, x.chunks = disk, chunks
-	x.told = &history.Trimmer{Store: x.a.client, Job: x.a.s.job.Name}
+	x.trimmer = &history.Trimmer{Store: x.a.client, Job: x.a.s.job.Name}
 	x.replicator = &replicator.Replicator{Store: chunks, Self: node, Replicas: job.Rules.Replicas,
 		Keep: job.Rules.Keep, Peers: keptPeers{x.a},
 		Record: &checkpoint.Record{Store: x.a.client, Job: x.a.s.job.Name, UID: job.UID, Self: node},
@@ -164,7 +164,7 @@ func (x *keptSaves) report(e replicator.Event) {
 		x.a.s.tracef("%s: checkpoint %d is committed, %d copies", x.a.label(), e.Head.Number, e.Head.Copies)
 		x.commits++
 		x.a.s.mu.Unlock()
-		x.wg.Go(func() { _ = x.told.Wrote(x.ctx, 1) }) // as internal/node/saves does
+		x.wg.Go(func() { _ = x.trimmer.Wrote(x.ctx, 1) }) // as internal/node/saves does
 	case replicator.Refused:
 		x.a.s.mu.Lock()
 		if e.Reason == capture.Unsettled {
@@ -243,7 +243,7 @@ func (x *keptSaves) Open(w rendezvous.World, rank int) {
 	if rank != 0 && with == nil {
 		if err := capture.TakeInventory(x.chunks, dir); err != nil {
 			x.a.s.mu.Lock()
-			x.a.s.tracef("%s: %v", x.a.label(), err) // on a full disk, of which the next save tells
+			x.a.s.tracef("%s: %v", x.a.label(), err) // the disk is full: the next save reports it
 			x.a.s.mu.Unlock()
 		}
 		return

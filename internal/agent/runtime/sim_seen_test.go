@@ -145,7 +145,7 @@ func (s *sim) story() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lines := slices.Clone(s.trace)
-	slices.SortStableFunc(lines, func(a, b told) int {
+	slices.SortStableFunc(lines, func(a, b traceLine) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.text, b.text))
 	})
 	var text strings.Builder
@@ -214,7 +214,7 @@ func (s *sim) finish() {
 			before.Ledger.Lost = 0
 		}
 		if after.Ledger.Lost != before.Ledger.Lost+lost && !s.gaps {
-			s.wrongf("generation %d: %d were lost, %d more are told, and the books say %d", after.Generation,
+			s.wrongf("generation %d: %d were lost, %d more are reported, and the books say %d", after.Generation,
 				before.Ledger.Lost, lost, after.Ledger.Lost)
 		}
 	}

@@ -40,7 +40,7 @@ type sim struct {
 	settle  time.Duration
 	clocks  bool                            // wall clocks are set while agents run
 	real    bool                            // checkpoints are kept by the real replicator
-	exits   bool                            // a capture is told of workers that end without a signal
+	exits   bool                            // a capture learns of workers that end without a signal
 	gaps    bool                            // the history of the store has some
 	begins  func(*simGroup)                 // workers are started, or are handed a world; mu is held
 	fated   func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
@@ -59,18 +59,18 @@ type sim struct {
 	vain   func(from, to string) bool // which hosts dial in vain; nil: none
 	base   rendezvous.World           // what the store showed when it was set back last
 	knew   map[string]bool            // hosts that knew more then
-	trace  []told
+	trace  []traceLine
 	wrong  []string
 	least  int         // number of nodes that was ever wished for by scale; 0: none was
 	kept   int         // how often workers went on in another generation
 	first  int         // and how often in their first one, which they had waited for
 	failed int         // how often workers ended by themselves with an error
-	doubts []time.Time // when a save was told that waits
+	doubts []time.Time // when a save that waits was reported
 	began  time.Time
 }
 
-// told is a line of the story.
-type told struct {
+// traceLine is a line of the story.
+type traceLine struct {
 	at   time.Duration
 	text string
 }
@@ -111,7 +111,7 @@ type simAgent struct {
 	hello   action.Hello
 	watch   []membership.Ref
 	crowd   map[membership.Incarnation]membership.Sign
-	again   bool // what is held is told again
+	again   bool // what is held is reported again
 	noted   chan event.Signal
 	frozen  chan struct{} // closed when it goes on; nil while it runs
 	dead    chan struct{}
@@ -151,7 +151,7 @@ func newSim(t *testing.T, np string, seed uint64) *sim {
 }
 
 func (s *sim) tracef(format string, args ...any) {
-	s.trace = append(s.trace, told{time.Since(s.began), fmt.Sprintf(format, args...)})
+	s.trace = append(s.trace, traceLine{time.Since(s.began), fmt.Sprintf(format, args...)})
 }
 
 func (s *sim) wrongf(format string, args ...any) {
@@ -505,7 +505,7 @@ func (a *simAgent) detect(later time.Duration) {
 			}
 		}
 		a.again = false
-		if g := a.told(); g > a.hello.Generation {
+		if g := a.peerGeneration(); g > a.hello.Generation {
 			out = append(out, event.Signal{Generation: g})
 		}
 		a.s.mu.Unlock()
@@ -519,8 +519,9 @@ func (a *simAgent) detect(later time.Duration) {
 	}
 }
 
-// told is the largest generation that the nodes it watches, or its watchers, tell it. mu is held.
-func (a *simAgent) told() (g schema.Generation) {
+// peerGeneration is the largest generation that its heartbeats hear of: from the nodes that it watches, and
+// from its watchers. mu is held.
+func (a *simAgent) peerGeneration() (g schema.Generation) {
 	for _, b := range a.s.agents {
 		watch := func(x, y *simAgent) bool {
 			return slices.ContainsFunc(x.watch, func(r membership.Ref) bool { return r.Address == y.address })

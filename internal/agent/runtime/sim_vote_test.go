@@ -14,7 +14,7 @@ import (
 type stayers struct {
 	*faulty
 	worlds map[string]*simVote // guarded by sim.mu, and what they hold
-	lies   int                 // that may still be told: each may cost the job a restart
+	lies   int                 // that workers may still tell: each may cost the job a restart
 	lied   int                 // lies that were told
 }
 

@@ -216,7 +216,7 @@ func TestScrubMendsWhatWasGoneAtTheStart(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 			if len(r.c) > 0 {
-				t.Errorf("told again: %+v", <-r.c)
+				t.Errorf("reported again: %+v", <-r.c)
 			}
 			if back {
 				must(t, reopen(t, c.disks["a"], names(true)).Verify(t.Context(), head.Manifest))
@@ -264,7 +264,7 @@ func TestScrubMendsTheManifestOfParts(t *testing.T) {
 						t.Errorf("%+v", e)
 					}
 					if len(r.c) > 0 {
-						t.Errorf("told again: %+v", <-r.c)
+						t.Errorf("reported again: %+v", <-r.c)
 					}
 					again := reopen(t, x.disks["c"], names(true))
 					if _, err := again.RawManifest(head.Manifest); err != nil {
@@ -279,7 +279,7 @@ func TestScrubMendsTheManifestOfParts(t *testing.T) {
 	}
 }
 
-// A node that finds no copy of a checkpoint tells when it began to ask: a node that registered after
+// A node that finds no copy of a checkpoint reports when it began to ask: a node that registered after
 // that was not asked.
 func TestPrepareTellsWhenItBeganToAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -64,7 +64,7 @@ func TestDeadEndpoint(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t)
 	for name, dead := range map[string]string{"refusing": refusing(t), "silent": silent(t),
-		"no socket": "unix:///nobody.sock"} {
+		"no socket": "unix:///none.sock"} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, etcd.Config{Endpoints: []string{dead, server.Endpoint()}})
 			lease := store.Lease(0)

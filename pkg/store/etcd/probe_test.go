@@ -52,8 +52,8 @@ func TestProbe(t *testing.T) {
 	}{
 		"etcd":                     {server.Endpoints(), nil},
 		"etcd without a scheme":    {[]string{host}, nil},
-		"nobody":                   {[]string{refusing(t)}, etcd.ErrUnreachable},
-		"no socket":                {[]string{"unix:///nobody.sock"}, etcd.ErrUnreachable},
+		"no server":                {[]string{refusing(t)}, etcd.ErrUnreachable},
+		"no socket":                {[]string{"unix:///none.sock"}, etcd.ErrUnreachable},
 		"no such host":             {[]string{"host.invalid:2379"}, etcd.ErrUnreachable},
 		"silence":                  {[]string{silent(t)}, etcd.ErrUnreachable},
 		"one that dies":            {[]string{dying(t)}, etcd.ErrUnreachable},
@@ -219,7 +219,7 @@ func TestUsers(t *testing.T) {
 	must(admin.AuthEnable(t.Context()))
 
 	for name, c := range map[string]etcd.Config{
-		"nobody":         {Endpoints: server.Endpoints()},
+		"no server":      {Endpoints: server.Endpoints()},
 		"wrong password": {Endpoints: server.Endpoints(), User: "trainer", Password: "word"},
 		"wrong user":     {Endpoints: server.Endpoints(), User: "stranger", Password: "pass:word"},
 	} {

@@ -174,10 +174,10 @@ func TestUserBesideACertificate(t *testing.T) {
 		config etcd.Config
 		want   error
 	}{
-		"the user of the certificate":           {certified, nil},
-		"the same with its password":            {as("root"), nil},
-		"another user, whom nothing is allowed": {as("reader"), rpctypes.ErrPermissionDenied},
-		"a user that there is not":              {as("nobody"), rpctypes.ErrAuthFailed},
+		"the user of the certificate":       {certified, nil},
+		"the same with its password":        {as("root"), nil},
+		"another user, without permissions": {as("reader"), rpctypes.ErrPermissionDenied},
+		"a user that there is not":          {as("nobody"), rpctypes.ErrAuthFailed},
 	} {
 		s := open(t, c.config)
 		for range 2 {
