@@ -34,8 +34,7 @@ func (o options) logging(ctx context.Context) error {
 	}{
 		{"plain files", plainWriters, "plain/*"},
 		{"elastic run", func(b *bed) error {
-			return b.agent("a", "1", "--nproc-per-node="+
-				strconv.Itoa(worker.LogWriters))
+			return b.agent("a", "1", "--nproc-per-node="+strconv.Itoa(worker.LogWriters))
 		},
 			"a/log/workerlog.*"},
 	} {

@@ -103,8 +103,7 @@ func TestStranger(t *testing.T) {
 			"--cert-file="+cert("server.crt"), "--key-file="+cert("server.key"), "--trusted-ca-file="+
 				cert("ca.crt"),
 			"--peer-cert-file="+cert("peer.crt"), "--peer-key-file="+cert("peer.key"),
-			"--peer-trusted-ca-file="+
-				cert("peer-ca.crt"))...)
+			"--peer-trusted-ca-file="+cert("peer-ca.crt"))...)
 	l.says(server, "elasticd: ready: ")
 	l.at = "unix://" + filepath.Join(l.dir, "tls.sock")
 	for _, name := range []string{"a", "b"} {

@@ -115,8 +115,7 @@ const requestLimit = 2 * time.Second
 var errLate = errors.New("no answer in time")
 
 // sent has r arrive when the server has sent it.
-func (s paced) sent(ctx context.Context, began time.Time, r store.Read,
-	err error) (store.Read, error) {
+func (s paced) sent(ctx context.Context, began time.Time, r store.Read, err error) (store.Read, error) {
 	if err != nil {
 		return r, err
 	}

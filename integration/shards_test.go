@@ -44,8 +44,7 @@ func (j *shardedJob) join(n int) {
 		j.made++
 		name := fmt.Sprintf("n%d", j.made)
 		args := append([]string{"--node=" + name, "--np=3", "--job_id=x", "--max-restarts=100000",
-			"--log-dir=log-" +
-				name}, j.flags...)
+			"--log-dir=log-" + name}, j.flags...)
 		j.nodes[name] = j.run(append(args, j.program...)...)
 	}
 }

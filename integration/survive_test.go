@@ -22,8 +22,7 @@ func wholeNode(p *sandbox, node, size, how, pause string, more ...string) *proc 
 		p.t.Fatal(err)
 	}
 	flags := append([]string{"--node=" + node, "--np=2", "--job_id=x", "--max-restarts=100000",
-		"--log-dir=log-" +
-			node}, more...)
+		"--log-dir=log-" + node}, more...)
 	return p.run(append(flags, "/usr/bin/python3", script, size, how, pause)...)
 }
 

@@ -83,8 +83,7 @@ func (p *sandbox) signalAll(round int, program string) {
 	p.t.Helper()
 	all := p.left()
 	isWorker := func(x process) bool {
-		return strings.Contains(x.line, program) &&
-			!strings.Contains(x.line, "--node=")
+		return strings.Contains(x.line, program) && !strings.Contains(x.line, "--node=")
 	}
 	for _, x := range all {
 		if isWorker(x) {

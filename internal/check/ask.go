@@ -97,8 +97,7 @@ func (n *Nodes) Transfer(ctx context.Context, limit time.Duration) []Edge {
 	var all sync.WaitGroup
 	for k, i := range n.near() {
 		if away := slices.IndexFunc(n.absent, func(name string) bool {
-			return name == edges[k].From ||
-				name == edges[k].To
+			return name == edges[k].From || name == edges[k].To
 		}); away >= 0 {
 			edges[k].Err = n.absent[away] + " does not answer"
 			continue

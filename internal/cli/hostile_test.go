@@ -28,8 +28,7 @@ func TestForeignTextIsEscaped(t *testing.T) {
 	}
 	all := strings.ReplaceAll(strings.ReplaceAll(out.String()+words.String(), "\x1b[32m", ""), "\x1b[0m", "")
 	if i := strings.IndexFunc(all, func(r rune) bool {
-		return r != '\n' &&
-			(r < ' ' || r >= 0x7f && r < 0xa0)
+		return r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0)
 	}); i >= 0 {
 		t.Errorf("raw: %q", all[i:])
 	}

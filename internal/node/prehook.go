@@ -71,8 +71,7 @@ func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) er
 	}
 	env := append(append([]string{}, h.Env...), "ELASTIC_JOB_ID="+string(w.o.Job.Name), "ELASTIC_NODE="+
 		w.node, fmt.Sprintf("ELASTIC_GENERATION=%d", g), fmt.Sprintf("ELASTIC_WORLD_SIZE=%d", size),
-		"ELASTIC_CHECKPOINT_DIR="+
-			w.checkpoints())
+		"ELASTIC_CHECKPOINT_DIR="+w.checkpoints())
 	if w.o.PortsHi > 0 {
 		env = append(env, fmt.Sprintf("ELASTIC_WORKER_PORTS=%d-%d", w.o.PortsLo, w.o.PortsHi))
 	}

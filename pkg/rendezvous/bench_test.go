@@ -39,8 +39,7 @@ func BenchmarkPlan(b *testing.B) {
 		}{
 			{"first", func() *situation { s, _ := many(n); return given(s, commit(3, "n00001")) }},
 			{"calm", func() *situation {
-				s,
-					names := many(n)
+				s, names := many(n)
 				return given(s.world(rendezvous.Running, names...))
 			}},
 			{"lost", func() *situation {

@@ -54,6 +54,15 @@ func followed(t *testing.T, scope follow.Scope, listed func(w *storedJob)) *read
 	return r
 }
 
+// upToDate is a reader that follows the whole job, and has the list of its nodes.
+func upToDate(t *testing.T) *reader {
+	t.Helper()
+	r := followed(t, follow.ScopeAll, nil)
+	t.Cleanup(r.end)
+	r.until("the list", time.Second, nodesAre("a", "b"))
+	return r
+}
+
 // until reads what is sent until it is what the store shows, and says how long that took.
 func (r *reader) until(what string, limit time.Duration, ok func(follow.Update) bool) time.Duration {
 	r.t.Helper()
@@ -100,9 +109,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		}
 	}
 	in("a-change-is-sent-at-once", func(t *testing.T) {
-		r := followed(t, follow.ScopeAll, nil)
-		defer r.end()
-		r.until("the list", time.Second, nodesAre("a", "b"))
+		r := upToDate(t)
 		if r.last.Begun.IsZero() || !r.last.Whole {
 			t.Errorf("a list says when it was begun: %v, and is whole", r.last.Begun)
 		}
@@ -127,9 +134,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		at(t, r.until("c", time.Minute, nodesAre("a", "b", "c")), 0)
 	})
 	in("compacted", func(t *testing.T) {
-		r := followed(t, follow.ScopeAll, nil)
-		defer r.end()
-		r.until("the list", time.Second, nodesAre("a", "b"))
+		r := upToDate(t)
 		synctest.Wait()
 		r.cl.Deaf(true)
 		r.w.expire("b")
@@ -139,17 +144,13 @@ func TestFollowMissesNothing(t *testing.T) {
 		at(t, r.until("b is gone, c is there", time.Minute, nodesAre("a", "c")), time.Second)
 	})
 	in("deaf", func(t *testing.T) {
-		r := followed(t, follow.ScopeAll, nil)
-		defer r.end()
-		r.until("the list", time.Second, nodesAre("a", "b"))
+		r := upToDate(t)
 		r.cl.Deaf(true)
 		r.w.join("c")
 		at(t, r.until("c", time.Hour, nodesAre("a", "b", "c")), 31*time.Second)
 	})
 	in("away", func(t *testing.T) {
-		r := followed(t, follow.ScopeAll, nil)
-		defer r.end()
-		r.until("the list", time.Second, nodesAre("a", "b"))
+		r := upToDate(t)
 		r.c.Down()
 		r.until("an error", time.Minute, func(s follow.Update) bool { return s.Err != nil })
 		r.c.Up()
@@ -157,18 +158,14 @@ func TestFollowMissesNothing(t *testing.T) {
 		at(t, r.until("c", time.Hour, nodesAre("a", "b", "c")), 31*time.Second)
 	})
 	in("another-cluster", func(t *testing.T) {
-		r := followed(t, follow.ScopeAll, nil)
-		defer r.end()
-		r.until("the list", time.Second, nodesAre("a", "b"))
+		r := upToDate(t)
 		r.c.Wipe()
 		at(t, r.until("no job", time.Hour,
 			func(s follow.Update) bool { return s.Err == nil && s.Job == nil }),
 			31*time.Second)
 	})
 	in("another-cluster-at-the-same-revisions", func(t *testing.T) {
-		r := followed(t, follow.ScopeAll, nil)
-		defer r.end()
-		r.until("the list", time.Second, nodesAre("a", "b"))
+		r := upToDate(t)
 		other := memory.New()
 		w := newStoredJob(t, other.Client("writer"), "x").create(2)
 		w.lives = 10

@@ -175,8 +175,7 @@ func plansOfRunning() []planned {
 			"finishing: a"},
 		{"a worker of another life is through", given(aJob(2).here("a", "b").world(Running, "a", "b"),
 			ended("b", 0), func(x *situation) {
-				x.Exits["b"] = rendezvous.Exit{Incarnation: "new-b",
-					Codes: []*int{new(0)}}
+				x.Exits["b"] = rendezvous.Exit{Incarnation: "new-b", Codes: []*int{new(0)}}
 			}), "nothing"},
 		{"a stop: the workers save first",
 			given(aJob(2).here("a", "b").world(Running, "a", "b"), asksToStop),
@@ -221,8 +220,7 @@ func plansOfFinishing() []planned {
 		{"C14: a record of another incarnation",
 			given(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0),
 				bornAgain("b"), func(x *situation) {
-					x.Exits["b"] = rendezvous.Exit{Incarnation: "new-b",
-						Codes: []*int{new(0)}}
+					x.Exits["b"] = rendezvous.Exit{Incarnation: "new-b", Codes: []*int{new(0)}}
 				}), "propose 2 (node-lost): a b'; without b; lost b"},
 		{"a node is lost while another goes on",
 			given(aJob(3).here("a", "b", "c", "d").world(Finishing, "a", "b", "c"), ended("a", 0),
@@ -268,8 +266,7 @@ func plansOfFinishing() []planned {
 			given(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0),
 				since(2*time.Minute),
 				rule(func(r *rendezvous.Rules) {
-					r.FinishTimeout = rendezvous.Seconds(
-						2 * time.Minute)
+					r.FinishTimeout = rendezvous.Seconds(2 * time.Minute)
 				})), "propose 2 (node-lost): a b"},
 		{"a stop: the workers save first",
 			given(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0), asksToStop),

@@ -146,10 +146,9 @@ func plansOfForming() []planned {
 			given(aJob(1).here("a", "b").world(Forming, "a"), ready("a"), leaving("b"), bornAgain("b")),
 			"run, master a:100 and 200"},
 		{"the leaver is ready as another life only",
-			given(aJob(1).here("a", "b").world(Forming, "a"), ready("a"),
-				leaving("b"), func(x *situation) {
-					x.Ready["b"] = rendezvous.Ready{Incarnation: "new-b"}
-				}),
+			given(aJob(1).here("a", "b").world(Forming, "a"), ready("a"), leaving("b"), func(x *situation) {
+				x.Ready["b"] = rendezvous.Ready{Incarnation: "new-b"}
+			}),
 			"nothing for 30s"},
 		{"a leaver is dead, and its key is there: evicted",
 			given(aJob(1).here("a", "b").world(Forming, "a"), ready("a"), leaving("b"), crashed("b")),

@@ -185,12 +185,11 @@ func plansOfAWait() []planned {
 				holding(rendezvous.Saving, rendezvous.CauseDrain), wentAway("b"), call(time.Second)),
 			"nothing for 2s"},
 		{"the back-off has not passed",
-			given(aJob(2).here("a", "b").world(Waiting, "a", "b"), since(time.Second),
-				func(x *situation) {
-					x.hold(rendezvous.Hold{Why: rendezvous.BackingOff,
-						Backoff: rendezvous.Seconds(2 * time.Second),
-						Cause:   rendezvous.CauseWorkerFailed})
-				}), "nothing for 1s"},
+			given(aJob(2).here("a", "b").world(Waiting, "a", "b"), since(time.Second), func(x *situation) {
+				x.hold(rendezvous.Hold{Why: rendezvous.BackingOff,
+					Backoff: rendezvous.Seconds(2 * time.Second),
+					Cause:   rendezvous.CauseWorkerFailed})
+			}), "nothing for 1s"},
 		{"the back-off has passed",
 			given(aJob(2).here("a", "b").world(Waiting, "a", "b"), since(2*time.Second),
 				func(x *situation) {

@@ -207,8 +207,7 @@ func TestWorldsAreSound(t *testing.T) {
 			t.Fatalf("%+v", w)
 		}
 		if n := w.Count; n < max(1, x.Job.Limits.Min) && !x.Job.Limits.Exact || n > x.Wish.NP ||
-			x.Job.Limits.Exact &&
-				n != x.Wish.NP {
+			x.Job.Limits.Exact && n != x.Wish.NP {
 			t.Fatalf("%d nodes, np is %d, limits %s", n, x.Wish.NP, x.Job.Limits)
 		}
 		view := x.view()

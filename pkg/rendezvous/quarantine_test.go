@@ -63,8 +63,7 @@ func records(step plan.Step) (text string) {
 // A node that disturbs the job is put into quarantine, and the others go on without it.
 func TestQuarantine(t *testing.T) {
 	range3 := func() *jobSnapshot {
-		return aRange(1, 3).here("a", "b", "c").
-			world(rendezvous.Running, "a", "b")
+		return aRange(1, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b")
 	}
 	used := ledger(rendezvous.Ledger{Used: 3, Head: 0})
 	short := ran(2 * time.Second)
@@ -201,8 +200,7 @@ func TestQuarantineEnds(t *testing.T) {
 	lost, failed := rendezvous.NodeRecord{Node: "c", Losses: 3},
 		rendezvous.NodeRecord{Node: "c", Failures: 1, UntilAdmitted: true}
 	trains := func() *jobSnapshot {
-		return aRange(1, 3).here("a", "b", "c").
-			world(rendezvous.Running, "a", "b")
+		return aRange(1, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b")
 	}
 	waits := func() *jobSnapshot { return aJob(2).here("a", "c").world(rendezvous.Waiting, "a", "b") }
 	for _, c := range []struct {

@@ -120,11 +120,9 @@ func TestRestoreIsOvertaken(t *testing.T) {
 			}
 		},
 		"a proposal": func(p *past, s *rendezvous.Snapshot) {
-			p.put(p.req.Job.Fence(),
-				[]byte(schema.FenceValue("u", 4)))
+			p.put(p.req.Job.Fence(), []byte(schema.FenceValue("u", 4)))
 		},
-		"a world": func(p *past,
-			s *rendezvous.Snapshot) {
+		"a world": func(p *past, s *rendezvous.Snapshot) {
 			p.put(p.req.Job.World(), schema.Encode(*s.World))
 		},
 		"an attempt": func(p *past, s *rendezvous.Snapshot) { p.put(p.req.Job.Job(), schema.Encode(*s.Job)) },

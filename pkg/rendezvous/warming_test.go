@@ -14,8 +14,7 @@ func TestANodeWhoseWorkersStart(t *testing.T) {
 		return func(x *situation) { x.Node(node).Warming = true }
 	}
 	joins := func() *jobSnapshot {
-		return aRange(2, 3).here("a", "b", "c").
-			world(rendezvous.Running, "a", "b")
+		return aRange(2, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b")
 	}
 	if step, holds := given(joins()).plan().(plan.Hold); !holds {
 		t.Errorf("its workers wait: %#v, want a hold", step)

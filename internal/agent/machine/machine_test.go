@@ -126,8 +126,7 @@ func TestNodeWithoutRecordsFollowsItsOwn(t *testing.T) {
 		return *m.keeper.scope
 	}
 	m.keeper.lookAgain = w.now.Add(time.Hour)
-	if len(m.peers.Suspects()) > 0 || len(m.seen.snap.Suspects) != 1 ||
-		scope() != follow.ScopeAll {
+	if len(m.peers.Suspects()) > 0 || len(m.seen.snap.Suspects) != 1 || scope() != follow.ScopeAll {
 		t.Errorf("its record is in the store, %v, and it does not look there", m.seen.snap.Suspects)
 	}
 	record := m.seen.snap.Suspects[0].Rev

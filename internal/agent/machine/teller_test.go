@@ -448,8 +448,7 @@ func (w *teller) shows(f []string) error {
 				Watcher: w.ref(node).Incarnation, Sign: membership.Silent, Rev: w.rev})
 	case "clears":
 		w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool {
-			return s.By == node &&
-				s.Node == f[2]
+			return s.By == node && s.Node == f[2]
 		})
 	default:
 		return fmt.Errorf("%q is not known", verb)

@@ -154,8 +154,7 @@ func TestReturningNodeAsksOthersThanTheDead(t *testing.T) {
 		w.client.Cut(false)
 		s.until("w is back", 15*time.Second, func(x rendezvous.Snapshot) bool {
 			n := x.Node("w")
-			return n != nil &&
-				n.Address == w.address
+			return n != nil && n.Address == w.address
 		})
 		s.finish()
 	})

@@ -105,8 +105,7 @@ func TestGarbageForSeconds(t *testing.T) {
 			s.until("generation 2 runs", 30*time.Second, s.running(2, 2))
 			s.agents[0].kill()
 			s.until("two run", 30*time.Second, func(x rendezvous.Snapshot) bool {
-				return x.World.Generation > 2 &&
-					s.running(0, 2)(x)
+				return x.World.Generation > 2 && s.running(0, 2)(x)
 			})
 			s.killAll()
 		})

@@ -40,11 +40,9 @@ func TestOtherProgramIsRefused(t *testing.T) {
 		"the node that ran it does not answer": {node: "b", before: func(s *sim) { s.agents[0].kill() }},
 		"this node does not say what it runs": {node: "b",
 			given: func(c *Config) { c.Job.Origin = rendezvous.Origin{} }},
-		"it runs the same program as the others": {node: "b",
-			given: func(c *Config) {
-				c.Job.Origin = rendezvous.NewOrigin("bob", "lab2",
-					[]string{"python", "train.py"})
-			}},
+		"it runs the same program as the others": {node: "b", given: func(c *Config) {
+			c.Job.Origin = rendezvous.NewOrigin("bob", "lab2", []string{"python", "train.py"})
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

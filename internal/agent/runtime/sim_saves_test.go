@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -136,7 +135,7 @@ func (x *keptSaves) open(node string, job rendezvous.Job) error {
 	x.disk, x.chunks = disk, chunks
 	x.trimmer = &history.Trimmer{Store: x.a.client, Job: x.a.s.job.Name}
 	x.replicator = &replicator.Replicator{Store: chunks, Self: node, Replicas: job.Rules.Replicas,
-		Keep: job.Rules.Keep, Peers: keptPeers{x.a},
+		Keep: job.Rules.Keep, Peers: &checkpointtest.Peers{To: x.a.storeOf},
 		Record: &checkpoint.Record{Store: x.a.client, Job: x.a.s.job.Name, UID: job.UID, Self: node},
 		Report: x.report}
 	x.wg.Go(func() { _ = x.replicator.Run(x.ctx) })
@@ -429,18 +428,15 @@ func (x *keptSaves) HandOver(ctx context.Context) {
 	_ = x.replicator.Spread(ctx, head.Generation, head.Manifest, 1)
 }
 
-// keptPeers is the way from an agent to the disks of the others.
-type keptPeers struct{ a *simAgent }
-
-// to is the store of a living, reachable node. A frozen one does not answer, and a frozen agent
+// storeOf is the store of a living, reachable node. A frozen one does not answer, and a frozen agent
 // does not ask.
-func (p keptPeers) to(ctx context.Context, op string, ref membership.Ref) (*chunkstore.Store, error) {
-	s := p.a.s
-	time.Sleep(s.rng.latency(p.a.name, op, ref.Node))
+func (a *simAgent) storeOf(ctx context.Context, op string, ref membership.Ref) (*chunkstore.Store, error) {
+	s := a.s
+	time.Sleep(s.rng.latency(a.name, op, ref.Node))
 	for ctx.Err() == nil {
 		s.mu.Lock()
-		answer := (*simPeers)(p.a).answer(ref)
-		frozen := p.a.frozen
+		answer := (*simPeers)(a).answer(ref)
+		frozen := a.frozen
 		var found *simAgent
 		for _, b := range s.agents {
 			if b.address == ref.Address {
@@ -452,12 +448,12 @@ func (p keptPeers) to(ctx context.Context, op string, ref membership.Ref) (*chun
 		case frozen != nil:
 			select {
 			case <-frozen:
-			case <-p.a.dead:
+			case <-a.dead:
 				return nil, errors.New("killed")
 			case <-ctx.Done():
 			}
 			continue
-		case p.a.kept.silent.Load():
+		case a.kept.silent.Load():
 			time.Sleep(time.Second)
 		case answer.Kind == membership.Same && found.kept != nil && found.kept.chunks != nil:
 			return found.kept.chunks, nil
@@ -470,55 +466,4 @@ func (p keptPeers) to(ctx context.Context, op string, ref membership.Ref) (*chun
 		return nil, fmt.Errorf("node %s: %w", ref.Node, transfer.ErrNoAnswer)
 	}
 	return nil, ctx.Err()
-}
-
-func (p keptPeers) Manifest(ctx context.Context, from membership.Ref, h manifest.Hash) ([]byte, error) {
-	s, err := p.to(ctx, "manifest", from)
-	if err != nil {
-		return nil, err
-	}
-	if !s.HasManifest(h) {
-		return nil, chunkstore.ErrNotHeld
-	}
-	return s.RawManifest(h)
-}
-
-func (p keptPeers) Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, dst []byte) error {
-	s, err := p.to(ctx, "chunk", from)
-	if err != nil {
-		return err
-	}
-	f, err := s.OpenChunk(h)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.ReadFull(f, dst)
-	return err
-}
-
-func (p keptPeers) Offer(
-	ctx context.Context, to membership.Ref, g schema.Generation, raw []byte,
-) ([]manifest.Hash, error) {
-	s, err := p.to(ctx, "offer", to)
-	if err != nil {
-		return nil, err
-	}
-	return s.Offer(ctx, g, raw)
-}
-
-func (p keptPeers) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error {
-	s, err := p.to(ctx, "write", to)
-	if err != nil {
-		return err
-	}
-	return checkpointtest.Deliver(s, c)
-}
-
-func (p keptPeers) HoldParts(ctx context.Context, to membership.Ref, x chunkstore.Partial) error {
-	s, err := p.to(ctx, "hold", to)
-	if err != nil {
-		return err
-	}
-	return s.HoldParts(ctx, x)
 }

@@ -58,6 +58,5 @@ func (g *Group) firstOrder(f *Facts, out *outbox.Outbox) order {
 func (w *Workers) needsNoCheckpoint(f *Facts) bool {
 	g := w.Group
 	hasState := func(o membership.Ref) bool { return !o.Same(f.Self.Ref) && g.World.Rank(o) >= 0 }
-	return w.holdsState(f) ||
-		w.waiting(f) && g.First && slices.ContainsFunc(f.World.Members, hasState)
+	return w.holdsState(f) || w.waiting(f) && g.First && slices.ContainsFunc(f.World.Members, hasState)
 }

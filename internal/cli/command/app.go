@@ -48,8 +48,7 @@ func (a App) Main(args []string, table []Command) int {
 // wantsJSON looks for -o json in a line that could not be read to its end.
 func wantsJSON(args []string) bool {
 	return slices.ContainsFunc(args, func(w string) bool {
-		return w == "json" || w == "-o=json" ||
-			w == "--output=json"
+		return w == "json" || w == "-o=json" || w == "--output=json"
 	})
 }
 

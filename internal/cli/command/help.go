@@ -35,8 +35,7 @@ func help(w io.Writer, cmd *Command, table []Command) error {
 		describe(&b, "\nflags:\n", cmd.Flags,
 			func(f Flag) bool { return !common[f.Name] || f.Name == "state-dir" })
 		describe(&b, "\nflags of every command:\n", cmd.Flags, func(f Flag) bool {
-			return common[f.Name] &&
-				f.Name != "state-dir"
+			return common[f.Name] && f.Name != "state-dir"
 		})
 	}
 	_, err := io.WriteString(w, fit(b.String(), screen.Columns(w)))

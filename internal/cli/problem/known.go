@@ -163,12 +163,10 @@ func nodeErrors(err error) []row {
 					"--state-dir=DIR on another disk: another node that has a checkpoint gives it a copy")
 		}},
 		{syscall.EADDRINUSE, func() *Error {
-			return New(Ports, "%v", err).
-				Cure("another --port, or none: any free one")
+			return New(Ports, "%v", err).Cure("another --port, or none: any free one")
 		}},
 		{launch.ErrPorts, func() *Error {
-			return New(Ports, "%v", err).
-				Cure("--worker-ports=LO-HI with more free ports")
+			return New(Ports, "%v", err).Cure("--worker-ports=LO-HI with more free ports")
 		}},
 		{launch.ErrAddress,
 			func() *Error { return New(Address, "%v", err).Cure("--host=ADDRESS of this machine") }},
@@ -248,8 +246,7 @@ func recordErrors(err error) []row {
 					"and run it again")
 		}},
 		{scaling.ErrPlan, func() *Error {
-			return New(NoPlan, "%v", err).
-				Cure("another --batch-size, or another size")
+			return New(NoPlan, "%v", err).Cure("another --batch-size, or another size")
 		}},
 	}
 }

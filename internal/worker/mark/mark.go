@@ -59,8 +59,7 @@ func Sweep(ctx context.Context, m Mark) error {
 			}
 		}
 		waited := time.Since(began)
-		c, err := Look(func(_ proc.Process,
-			mark string) bool {
+		c, err := Look(func(_ proc.Process, mark string) bool {
 			return strings.HasPrefix(mark, string(m)+"/")
 		})
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 // What a dead generation left beyond the commit is not found by the next one;
 // what was there before its workers is left alone.
 func TestSetAside(t *testing.T) {
-	z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
+	z := archive(t, "x")
 	b := newBench(t)
 	s := checkpointtest.OpenStore(t, memfs.New())
 	b.write("step-9000/model.raw", "of another job")

@@ -9,6 +9,12 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 )
 
+// archive is a file as torch.save writes it.
+func archive(t *testing.T, weights string) string {
+	t.Helper()
+	return string(checkpointtest.Zip(t, map[string]string{"w": weights}))
+}
+
 func TestFrameworks(t *testing.T) {
 	t.Run("hugging face", func(t *testing.T) {
 		b := newBench(t)
@@ -22,8 +28,7 @@ func TestFrameworks(t *testing.T) {
 	})
 	t.Run("megatron", func(t *testing.T) {
 		b := newBench(t)
-		b.write("iter_0000100/mp_rank_00/model_optim_rng.pt",
-			string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
+		b.write("iter_0000100/mp_rank_00/model_optim_rng.pt", archive(t, "x"))
 		b.want(b.look(5*time.Second), "", "", 0)
 		b.write("latest_checkpointed_iteration.txt", "100")
 		b.want(b.look(2*time.Second),
@@ -32,24 +37,20 @@ func TestFrameworks(t *testing.T) {
 	})
 	t.Run("deepspeed", func(t *testing.T) {
 		b := newBench(t)
-		b.write("global_step7/mp_rank_00_model_states.pt",
-			string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
+		b.write("global_step7/mp_rank_00_model_states.pt", archive(t, "x"))
 		b.want(b.look(5*time.Second), "", "", 0)
 		b.write("latest", "global_step7")
 		b.want(b.look(2*time.Second), "global_step7/mp_rank_00_model_states.pt latest", "global_step7", 7)
 		// The next one has the same names, and the tracker still names the one before.
-		b.write("global_step14/mp_rank_00_model_states.pt",
-			string(checkpointtest.Zip(t, map[string]string{"w": "y"})))
+		b.write("global_step14/mp_rank_00_model_states.pt", archive(t, "y"))
 		b.want(b.look(5*time.Second), "", "", 0)
 		b.write("latest", "global_step14")
 		b.want(b.look(2*time.Second), "global_step14/mp_rank_00_model_states.pt latest", "global_step14", 14)
 		// Of two saves in a row one look finds the first one, and the tracker of the second.
-		b.write("global_step21/mp_rank_00_model_states.pt",
-			string(checkpointtest.Zip(t, map[string]string{"w": "z"})))
+		b.write("global_step21/mp_rank_00_model_states.pt", archive(t, "z"))
 		b.write("latest", "global_step28")
 		b.want(b.look(2*time.Second), "", "", 0)
-		b.write("global_step28/mp_rank_00_model_states.pt",
-			string(checkpointtest.Zip(t, map[string]string{"w": "a"})))
+		b.write("global_step28/mp_rank_00_model_states.pt", archive(t, "a"))
 		b.write("latest", "global_step28")
 		b.want(b.look(2*time.Second), "global_step28/mp_rank_00_model_states.pt latest", "global_step28", 28)
 	})
@@ -62,7 +63,7 @@ func TestFrameworks(t *testing.T) {
 	})
 	t.Run("lightning", func(t *testing.T) {
 		b := newBench(t)
-		z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
+		z := archive(t, "x")
 		b.write("epoch=0-step=100.ckpt", z)
 		b.want(b.look(time.Second), "epoch=0-step=100.ckpt", "epoch=0-step=100.ckpt", 100)
 		b.write("epoch=1-step=200.ckpt", z)

@@ -140,8 +140,7 @@ func (c *Watcher) quietShards(e *entry, now time.Time) bool {
 // hasSame reports whether the entry has a file as it is.
 func (e *entry) hasSame(f dirfs.Found) bool {
 	return e != nil && slices.ContainsFunc(e.files, func(o dirfs.Found) bool {
-		return o.Path == f.Path &&
-			o.State.SameBytes(f.State)
+		return o.Path == f.Path && o.State.SameBytes(f.State)
 	})
 }
 
@@ -188,14 +187,12 @@ func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d j
 	}
 	d.Take = slices.DeleteFunc(d.Take, func(u judge.Unit) bool {
 		return u.Counted && slices.ContainsFunc(d.Wrote, func(w judge.Unit) bool {
-			return w.Counted && w.Key == u.Key &&
-				w.Number != u.Number
+			return w.Counted && w.Key == u.Key && w.Number != u.Number
 		})
 	})
 	wrote := slices.DeleteFunc(slices.Clone(d.Wrote), func(u judge.Unit) bool {
 		return u.Counted && slices.ContainsFunc(d.Wrote, func(w judge.Unit) bool {
-			return w.Key == u.Key &&
-				w.Number > u.Number
+			return w.Key == u.Key && w.Number > u.Number
 		})
 	})
 	d.Wrote, d.Take = wrote, append(d.Take, wrote...)

@@ -8,14 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
 // Files that were written together are taken when each of them was written again, however long that
 // takes.
 func TestSeveralFiles(t *testing.T) {
-	z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
+	z := archive(t, "x")
 	for _, dir := range []string{"", "resnet50/", "exp1/ckpt/"} {
 		t.Run(dir, func(t *testing.T) {
 			b := newBench(t)

@@ -21,7 +21,7 @@ import (
 func TestFileOverTheOldOne(t *testing.T) {
 	b := newBench(t, "model.pt")
 	b.want(b.look(5*time.Second), "", "", 0) // what was there is not of these workers
-	whole := string(checkpointtest.Zip(t, map[string]string{"w": "weights"}))
+	whole := archive(t, "weights")
 	for n := range len(whole) {
 		if n%10 == 3 {
 			b.write("model.pt", whole[:n])
@@ -196,11 +196,11 @@ func TestWhatIsNoSave(t *testing.T) {
 	}
 	b.watch(nil)
 	b.want(b.look(time.Minute), "", "", 0)
-	b.write("model.pt", string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
+	b.write("model.pt", archive(t, "x"))
 	b.want(b.look(8*time.Second), "model.pt", "model.pt", unknown)
 	// A temporary name beside the first save may become a part of it.
 	b = newBench(t)
-	b.write("model.pt", string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
+	b.write("model.pt", archive(t, "x"))
 	b.write("optimizer.pt.tmp", "x")
 	b.want(b.look(time.Minute), "", "", 0)
 	b.rename("optimizer.pt.tmp", "optimizer.raw")
@@ -244,7 +244,7 @@ func TestLogUnderAnotherName(t *testing.T) {
 }
 
 func TestTheEndOfTheWorkers(t *testing.T) {
-	z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
+	z := archive(t, "x")
 	for _, c := range []struct {
 		name  string
 		state WorkerState

@@ -14,13 +14,20 @@ import (
 
 // Peers is transfer.Peers without a network between the stores.
 type Peers struct {
+	// To is the store of a node, or why the node does not answer; nil: the fields below say it.
+	To func(ctx context.Context, op string, node membership.Ref) (*chunkstore.Store, error)
+
 	mu     sync.Mutex
 	Stores map[string]*chunkstore.Store
 	Hook   func(op, node string) error
 	Frozen string // a node that takes requests and does not answer
 }
 
-func (d *Peers) to(ctx context.Context, op, node string) (*chunkstore.Store, error) {
+func (d *Peers) to(ctx context.Context, op string, ref membership.Ref) (*chunkstore.Store, error) {
+	if d.To != nil {
+		return d.To(ctx, op, ref)
+	}
+	node := ref.Node
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if node == d.Frozen {
@@ -42,7 +49,7 @@ func (d *Peers) to(ctx context.Context, op, node string) (*chunkstore.Store, err
 }
 
 func (d *Peers) Manifest(ctx context.Context, from membership.Ref, h manifest.Hash) ([]byte, error) {
-	s, err := d.to(ctx, "manifest", from.Node)
+	s, err := d.to(ctx, "manifest", from)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +60,7 @@ func (d *Peers) Manifest(ctx context.Context, from membership.Ref, h manifest.Ha
 }
 
 func (d *Peers) Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, dst []byte) error {
-	s, err := d.to(ctx, "chunk", from.Node)
+	s, err := d.to(ctx, "chunk", from)
 	if err != nil {
 		return err
 	}
@@ -69,7 +76,7 @@ func (d *Peers) Chunk(ctx context.Context, from membership.Ref, h manifest.Hash,
 func (d *Peers) Offer(
 	ctx context.Context, to membership.Ref, g schema.Generation, raw []byte,
 ) ([]manifest.Hash, error) {
-	s, err := d.to(ctx, "offer", to.Node)
+	s, err := d.to(ctx, "offer", to)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +84,7 @@ func (d *Peers) Offer(
 }
 
 func (d *Peers) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error {
-	s, err := d.to(ctx, "write", to.Node)
+	s, err := d.to(ctx, "write", to)
 	if err != nil {
 		return err
 	}
@@ -85,7 +92,7 @@ func (d *Peers) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.
 }
 
 func (d *Peers) HoldParts(ctx context.Context, to membership.Ref, p chunkstore.Partial) error {
-	s, err := d.to(ctx, "hold", to.Node)
+	s, err := d.to(ctx, "hold", to)
 	if err != nil {
 		return err
 	}

@@ -133,8 +133,7 @@ func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	}
 	slices.SortFunc(keep, func(a, b manifest.Head) int { return int(a.Number) - int(b.Number) })
 	if slices.EqualFunc(keep, s.heads, func(a, b manifest.Head) bool {
-		return a.Number == b.Number &&
-			a.Manifest == b.Manifest
+		return a.Number == b.Number && a.Manifest == b.Manifest
 	}) {
 		return nil
 	}

@@ -127,13 +127,11 @@ func TestTornIsNeverTaken(t *testing.T) {
 			n.Data[1], n.Mtime = n.Data[1]+1, n.Mtime.Add(time.Millisecond)
 		}},
 		{"cut short", func(from *memfs.FS) {
-			_, _, n,
-				_ := from.Find("", "model.pt")
+			_, _, n, _ := from.Find("", "model.pt")
 			n.Data = n.Data[:100]
 		}},
 		{"grown", func(from *memfs.FS) {
-			_, _, n,
-				_ := from.Find("", "model.pt")
+			_, _, n, _ := from.Find("", "model.pt")
 			n.Data = append(n.Data, 1)
 		}},
 		{"its partner replaced", func(from *memfs.FS) {
@@ -157,8 +155,7 @@ func TestTornIsNeverTaken(t *testing.T) {
 			reads := 0
 			from.Machine.Hook = func(op, name string) error {
 				if op == "read" && name == "model.pt" && !strings.HasPrefix(c.name, "read,") ||
-					op == "read" &&
-						name == "optimizer.pt" {
+					op == "read" && name == "optimizer.pt" {
 					if reads++; reads == 2 {
 						c.change(from)
 					}

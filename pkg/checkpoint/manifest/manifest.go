@@ -261,8 +261,7 @@ func (m *Manifest) DistinctChunks() iter.Seq2[Hash, int64] {
 // Contains reports whether the manifest has files at or below name.
 func (m *Manifest) Contains(name string) bool {
 	return slices.ContainsFunc(m.Files, func(f File) bool {
-		return f.Path == name ||
-			strings.HasPrefix(f.Path, name+"/")
+		return f.Path == name || strings.HasPrefix(f.Path, name+"/")
 	})
 }
 

@@ -151,8 +151,7 @@ func TestANodeThatLoadsAll(t *testing.T) {
 		says   string
 	}{
 		"another size": {func(_ *team, r *replicator.Resume, _ manifest.Head) {
-			r.Own.Nodes,
-				r.Own.Workers = 2, 2
+			r.Own.Nodes, r.Own.Workers = 2, 2
 		},
 			"--load=own: this node loads all of the checkpoint: 4 workers in 4 parts saved it, and 2 " +
 				"workers on 2 nodes begin from it"},

@@ -50,8 +50,7 @@ var liars = map[string]wire{
 	"trouble": func(*http.Request) (*http.Response, error) { return says(500, endless{}), nil },
 	"no answer": func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
-		return nil,
-			r.Context().Err()
+		return nil, r.Context().Err()
 	},
 	"no body": func(r *http.Request) (*http.Response, error) { return says(200, stalled{r.Context()}), nil },
 	"another node": func(*http.Request) (*http.Response, error) {

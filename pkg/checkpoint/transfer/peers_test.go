@@ -105,8 +105,7 @@ func TestPeers(t *testing.T) {
 				chunkstore.ErrNotHeld) {
 				t.Errorf("chunk of a node that has none: %v", err)
 			}
-			if _, err := p.Offer(ctx, b, 1, []byte("junk")); !errors.Is(err,
-				manifest.ErrBadManifest) {
+			if _, err := p.Offer(ctx, b, 1, []byte("junk")); !errors.Is(err, manifest.ErrBadManifest) {
 				t.Errorf("junk: %v", err)
 			}
 			missing, err := p.Offer(ctx, b, 1, raw)

@@ -96,8 +96,7 @@ func (p *planner) without(missing []string) Step {
 	for _, node := range missing { // not a candidate now, nor for as many generations as it held up barriers
 		n := max(1, times[node])
 		w.Quarantine = append(w.Quarantine,
-			rendezvous.Quarantine{Node: node, Times: n, Until: w.Generation + 1 +
-				schema.Generation(n)})
+			rendezvous.Quarantine{Node: node, Times: n, Until: w.Generation + 1 + schema.Generation(n)})
 	}
 	s := *p.s
 	s.World = &w

@@ -35,8 +35,7 @@ func subject(t *testing.T, server *etcdtest.Server) storetest.Subject {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t)
-	storetest.Run(t, func(t *testing.T,
-		test func(*testing.T, storetest.Subject)) {
+	storetest.Run(t, func(t *testing.T, test func(*testing.T, storetest.Subject)) {
 		test(t, subject(t, server))
 	})
 }

@@ -72,8 +72,7 @@ func TestDeadEndpoint(t *testing.T) {
 				"get":         func() error { _, err := s.Get(t.Context(), "/k", ""); return err },
 				"transaction": func() error { _, err := s.Txn(t.Context(), put("/k", name)); return err },
 				"grant": func() (err error) {
-					lease, _,
-						err = s.Grant(t.Context(), time.Minute)
+					lease, _, err = s.Grant(t.Context(), time.Minute)
 					return err
 				},
 				"renew": func() error { _, err := s.Get(t.Context(), "/k", ""); return err },

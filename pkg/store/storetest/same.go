@@ -49,13 +49,11 @@ func Same(t *testing.T, x, y Subject) {
 			"grant": func(rt *rapid.T) { both(rt, a, b, (*player).grant) },
 			"renew": func(rt *rapid.T) {
 				i := drawLease(rt)
-				both(rt, a, b,
-					func(p *player) any { return p.renew(i) })
+				both(rt, a, b, func(p *player) any { return p.renew(i) })
 			},
 			"revoke": func(rt *rapid.T) {
 				i := drawLease(rt)
-				both(rt, a, b,
-					func(p *player) any { return p.revoke(i) })
+				both(rt, a, b, func(p *player) any { return p.revoke(i) })
 			},
 			"watch": func(rt *rapid.T) {
 				r := drawRange(rt)

@@ -138,8 +138,7 @@ func forgive(records []rendezvous.NodeRecord, w *rendezvous.World,
 func AdmitMembers(records []rendezvous.NodeRecord, members []membership.Ref) []rendezvous.NodeRecord {
 	for _, m := range members {
 		if slices.ContainsFunc(records, func(r rendezvous.NodeRecord) bool {
-			return r.Node == m.Node &&
-				r.Quarantine > 0
+			return r.Node == m.Node && r.Quarantine > 0
 		}) {
 			records = EditRecord(records, m.Node, func(r *rendezvous.NodeRecord) {
 				r.Quarantine, r.UntilAdmitted, r.Text = 0, false, ""

@@ -11,8 +11,7 @@ func at(step int64) *int64 { return &step }
 
 func TestSuspicion(t *testing.T) {
 	resume := func(step int64) *rendezvous.Resume { return &rendezvous.Resume{Number: 3, Step: &step} }
-	died := func(step int64,
-		back bool) *rendezvous.Death {
+	died := func(step int64, back bool) *rendezvous.Death {
 		return &rendezvous.Death{Step: step, WentBack: back}
 	}
 	for name, c := range map[string]struct {
