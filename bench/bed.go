@@ -86,7 +86,7 @@ func (b *bed) remove() {
 	os.RemoveAll(b.dir)
 }
 
-// pause waits between two looks. Its error says that there is to be no other.
+// pause waits between two looks. It returns an error when there is to be no other look.
 func (b *bed) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -25,8 +25,8 @@ var step []byte
 type system struct {
 	name  string
 	agent func(b *bed, node, np string) error
-	// settles is how long a job runs before something happens to it: the first rendezvous is over,
-	// and processes that are to wait do.
+	// settles is how long a job runs before something happens to it: by then the first rendezvous
+	// is over, and warm workers wait.
 	settles time.Duration
 }
 

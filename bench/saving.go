@@ -29,7 +29,8 @@ type round struct {
 // copyTimes are the times that copies of the bytes of a save take.
 type copyTimes struct{ cp, tls time.Duration }
 
-// allowed is the part that the save reached of what cp and a TLS copy, one after the other, allow.
+// allowed is the speed of the save as a share of what cp and a TLS copy, one after the other,
+// allow.
 func (r round) allowed() float64 { return (r.cp + r.tls).Seconds() / r.save.Seconds() }
 
 // between is the mean of copies before and after something.
@@ -173,8 +174,8 @@ func (b *bed) copies(ctx context.Context, file string) (c copyTimes, err error) 
 }
 
 // rest gives each measurement the same start: nothing is left to write, and a virtual machine has
-// had the time to give its host back what memory was freed, which makes the next one to use it
-// slower.
+// had the time to give freed memory back to its host. Giving it back slows down the next use of the
+// memory.
 func (b *bed) rest(ctx context.Context) error {
 	syscall.Sync()
 	return b.pause(ctx, 4*time.Second)

@@ -58,7 +58,7 @@ func (m *Member) settle(ctx context.Context) {
 	}
 }
 
-// look tells of a full store, and cures it where this member leads.
+// look reports a full store, and cures it where this member leads.
 func (m *Member) look(ctx context.Context, now time.Time) {
 	full := m.tell()
 	if !full || !m.leads() || !m.care.tried.IsZero() && now.Sub(m.care.tried) < cureAgain {

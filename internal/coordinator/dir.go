@@ -154,9 +154,8 @@ func (d *directory) identify(c Config, given string) (id identity, fresh bool, e
 	return id, fresh, nil
 }
 
-// whole refuses data without the log that it was written to first: etcd would begin another log,
-// and wait for ever for the entries that its database is ahead of it. Data of an earlier server had
-// both.
+// whole refuses a database without its log: etcd would begin another log, and wait for ever for
+// entries that only the database has. An earlier server left both.
 func (d *directory) whole(c Config) error {
 	member := filepath.Join(d.path, "member")
 	if _, err := os.Stat(filepath.Join(member, "snap", "db")); err != nil {

@@ -49,8 +49,8 @@ type group struct {
 	waits      bool // they were in no generation yet
 }
 
-// begin begins what follows the workers in the generation of s. Each exit is of the generation
-// before, or of this one: where one was of the one before, this one does not begin.
+// begin starts what watches the workers in the generation of s. If a worker has exited before, that
+// exit is one of the generation before, and this one does not begin (ErrCannotStay).
 func (g *group) begin(s action.Start) error {
 	world := s.World
 	over := make(chan struct{})
@@ -74,7 +74,8 @@ func (g *group) begin(s action.Start) error {
 	return nil
 }
 
-// await has the group be in no generation until it is handed one. g is the newest that there is.
+// await takes the group out of its generation until it is handed another one. newest is the newest
+// generation that there is.
 func (g *group) await(newest schema.Generation) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -168,8 +169,8 @@ func (g *group) lastStep(local int) (*int64, bool) {
 	return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
 }
 
-// watchStay tells when the workers can stay, and when they cannot any more, and how much of the
-// state of another rank they have got. Of servers their exit tells that they cannot.
+// watchStay reports when the workers can stay, when they no longer can, and how much of another
+// rank's state they have received. Servers that cannot stay exit.
 func (g *group) watchStay() {
 	if e, ok := g.g.(*ensemble.Ensemble); ok {
 		select {

@@ -273,8 +273,8 @@ func (w *workers) startTeam(ctx context.Context, in launch.Inputs) (processes, e
 	return e, nil
 }
 
-// through says that the servers were ended because the trainers are through, where it is asked for
-// in the words of Paddle's launcher.
+// through says that the servers were ended because the trainers are through; in the words of
+// Paddle's launcher if the user asked for its lines.
 func (w *workers) through(tasks []roles.Task) {
 	if w.o.Launcher.Announce {
 		for _, line := range launch.AnnounceEnd(tasks, time.Now()) {

@@ -7,16 +7,16 @@ import (
 	"github.com/elasticd/elastic/internal/launch"
 )
 
-// ports are those that this node finds for its processes. In a job with servers they tell the other
-// nodes whether a server is the one of the generation before: it has the port of before, or another
-// one, also where it listens at an address that the user gave.
+// ports are those that this node finds for its processes. In a job with servers the other nodes see
+// by them whether a server stayed: then it has its port of before, else another one, even where it
+// listens at an address that the user gave.
 type ports struct {
 	last []int // of the processes that were started last
 	kept []int // of servers that stay
 }
 
-// keepPorts notes the ports of servers that stay, which the next generation has as its last ones;
-// nil for none.
+// keepPorts notes the ports of servers that stay: they are the last ports of the next generation.
+// nil: none stays.
 func (w *workers) keepPorts(kept []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,8 +50,8 @@ func (w *workers) newPorts(n int, host string) ([]int, error) {
 	return found, err
 }
 
-// unlike reorders ports so that none but the first has the place, from the end, that it had in
-// before: servers have the last ones.
+// unlike reorders ports so that none but the first is at the place, counted from the end, that it
+// had in before: servers have the last ones.
 func unlike(found, before []int) []int {
 	for k := 1; k < len(found) && k <= len(before); k++ {
 		i := len(found) - k

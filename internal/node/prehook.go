@@ -31,7 +31,8 @@ type hooking struct {
 	stop context.CancelFunc
 }
 
-// begin waits until no other runs, and returns the context of the next, and what ends it.
+// begin waits until no other pre-hook runs. It returns the context of the next one, and the
+// function that ends it.
 func (h *hooking) begin(ctx context.Context) (context.Context, func()) {
 	h.mu.Lock()
 	ctx, cancel := context.WithCancel(ctx)
@@ -88,7 +89,8 @@ func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) er
 	return err
 }
 
-// tellChecking lets the others wait while the pre-hook runs, until the result is called.
+// tellChecking has the other nodes wait while the pre-hook runs, until the function that it returns
+// is called.
 func (w *workers) tellChecking(g schema.Generation) (stop func()) {
 	if g == 0 {
 		return func() {} // this node is not registered: no other waits for it

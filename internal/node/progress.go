@@ -16,7 +16,7 @@ import (
 // progressEvery is how often progress is written to the store at most.
 const progressEvery = 2 * time.Second
 
-// tail reads what rank 0's worker tells, in its run directory.
+// tail reads the progress that rank 0's worker writes into its run directory.
 func (w *workers) tail(dir string) *progress.Tail {
 	if e := w.o.ProgressRegex; e != nil {
 		return progress.NewLogTail(w.logs.Path(0), e)
@@ -63,8 +63,8 @@ func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rend
 	}
 }
 
-// reportNaN tells that the loss is not a number, and ends the generation where the job says so.
-// A report that fails is sent with the next line.
+// reportNaN reports that the loss is not a number, and ends the generation where the job says so. A
+// report that fails is sent with the next line.
 func (w *workers) reportNaN(ctx context.Context, world rendezvous.World, step *int64) bool {
 	rule := w.job.Load().Rules.OnNaN
 	me := world.Members[0]

@@ -228,8 +228,8 @@ func (w *workers) spec() worker.Spec {
 		Guardian: []string{"/proc/self/exe", Guardian}}
 }
 
-// begin starts the group of spec, with the guardian that stands by if it is there, still lives, and
-// is for as many: a new attempt of the job may have others.
+// begin starts the group of spec. It uses the guardian that stands by, if that still lives and is
+// for as many workers: a new attempt of the job may have another number of them.
 func (w *workers) begin(ctx context.Context, spec worker.Spec) (*worker.Group, error) {
 	defer w.prepare(len(spec.Env))
 	if p := w.take(); p != nil {
@@ -250,8 +250,8 @@ type refused struct {
 func (r refused) Unwrap() error { return r.error }
 func (r refused) ExitCode() int { return r.code }
 
-// errServersEnded: servers that were to stay for a generation have ended, when other nodes may rely
-// on it that they do.
+// errServersEnded: servers that were to stay for a generation have ended, and other nodes may rely
+// on them.
 var errServersEnded = errors.New("a server ended while the world changed")
 
 func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, error) {

@@ -42,9 +42,9 @@ func (g *Group) Inspect(ctx context.Context) (all []hang.Evidence) {
 	return all
 }
 
-// Stacks ends the workers that are held by SIGABRT, which faulthandler of Python answers with the
-// stacks of all threads: the one that asks is going to end the workers anyway. By local rank; "":
-// it was not held, or wrote none.
+// Stacks ends the workers that are held with SIGABRT: Python's faulthandler then writes the stacks
+// of all threads. The caller is going to end the workers anyway. The result is by local rank; "":
+// the worker was not held, or wrote none.
 func (g *Group) Stacks(ctx context.Context) []string {
 	stacks := make([]string, len(g.workers))
 	var each sync.WaitGroup

@@ -119,7 +119,7 @@ func (g *Group) takeOver() {
 	})
 }
 
-// finish ends the pumps and hangs up, which is what the guardian ends by.
+// finish ends the pumps and hangs up; the guardian ends when the agent hangs up.
 func (g *Group) finish() {
 	for _, pumps := range g.pumps {
 		for _, p := range pumps {
@@ -156,7 +156,8 @@ func (g *Group) tell(e Exit) {
 	})
 }
 
-// endedLine tells a reader of the log that what the worker said last, as of a SIGTERM, is no cause.
+// endedLine tells a reader of the log that the last words of the worker, for example about a
+// SIGTERM, are not the cause.
 func (g *Group) endedLine(e Exit, now time.Time) string {
 	name := g.spec.Name
 	if name == "" {

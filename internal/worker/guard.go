@@ -33,8 +33,8 @@ func Guard() int {
 	}
 	os.WriteFile("/proc/self/comm", []byte("guardian"), 0)
 
-	// Caught and thrown away, not ignored: an ignored signal would stay so in
-	// the workers. One that nohup ignores does.
+	// These signals are caught and dropped. An ignored signal would stay ignored in the workers;
+	// SIGHUP is to, under nohup.
 	thrown := make(chan os.Signal, 1)
 	signal.Notify(thrown, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	if !signal.Ignored(syscall.SIGHUP) {

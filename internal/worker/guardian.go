@@ -202,10 +202,9 @@ func (g *guardian) obey(o order) {
 	}
 }
 
-// ask tells workers that a save is wanted: by the drain file, then by SIGTERM
-// to a worker that catches it, alone, so that its helpers live while it saves;
-// to the whole process group of one that would just die; not to a worker that ignores it, and so
-// says that it looks at the file only.
+// ask asks workers to save: by the drain file, then by SIGTERM. A worker that catches SIGTERM gets
+// it alone, so that its helpers live while it saves. One that would just die gets it with its
+// process group. One that ignores it gets none: it looks at the file only.
 func (g *guardian) ask(d Drain) {
 	var a answer
 	if err := writeDrain(g.spec.Drain, d); err != nil {
@@ -264,8 +263,8 @@ func (g *guardian) terminate() {
 	}
 }
 
-// through reports whether the workers have made use of their grace: each has
-// ended, and with one that was signalled as a group, the group.
+// through reports whether no worker uses its grace any more: each has ended, and so has the whole
+// process group of one that was signalled as a group.
 func (g *guardian) through() bool {
 	groups := make(map[int]bool)
 	for _, w := range g.workers {

@@ -39,9 +39,8 @@ type warmOrder struct {
 	Late  []string // names of variables that may have other values in the end
 }
 
-// Warm has the processes of the workers of s started, which wait until Start. s is the best that
-// is known of what Start will be given: a process that does not fit it is ended then, and another
-// one started.
+// Warm has processes for the workers of s started, which wait until Start. s is a guess at what
+// Start will be given: a process that does not fit is ended then, and another one started.
 func (p *Prepared) Warm(s Spec, w Warming) error {
 	g := p.g
 	if err := s.check(); err != nil {

@@ -17,15 +17,16 @@ func (c *Claim) Ahead(s *Snapshot) bool {
 		s.Cluster == c.Cluster && s.Rev < c.StoreRev
 }
 
-// PassedOver reports whether s has as many commits as the node of claim c knows, and none of a step as late
-// as that of its newest one: the store was set back, and the job went on without the node. A job that went
-// back on purpose since is none.
+// PassedOver reports whether the store was set back and the job then went on without the node of
+// claim c: s has as many commits as that node knows of, and none of a step as late as that of the
+// node's newest. A job that was taken back on purpose since then was not passed over.
 func (c *Claim) PassedOver(s *Snapshot) bool {
 	return s.Job != nil && s.World != nil && s.Job.UID == c.Job.UID && c.Known.Manifest != s.Head.Manifest &&
 		c.Known.LaterStep(s.Head) && s.World.Rollback <= c.World && s.Fence == s.World.Generation
 }
 
-// Claimed reports whether a node has found the store behind and claims the job, or one that it was.
+// Claimed reports whether a node that found the store behind claims the job, under its present uid
+// or under an earlier or later one.
 func (s *Snapshot) Claimed(j *Job) bool {
 	for i := range s.Claims {
 		c := &s.Claims[i]

@@ -62,8 +62,8 @@ type CollateralEnd struct {
 // maxCollateral bounds the record: thousands of ranks may fail because of one.
 const maxCollateral = 16
 
-// With is f when next failed in the same generation, too. The first failure is the cause, unless it
-// is a victim and next is none. changed: it says more than f.
+// With adds next, another failure of the same generation, to f. The first failure is the cause,
+// unless it is a victim and next is not. changed reports whether the result says more than f.
 func (f Failure) With(next Failure) (merged Failure, changed bool) {
 	cause, other := f, next
 	if f.Victim && !next.Victim {

@@ -143,8 +143,8 @@ func (j *Job) Savers(w *World) []membership.Ref {
 }
 
 // KeepsServers reports whether the World next leaves every server of w where it is. Servers that
-// stay have newer tables than the checkpoint: all of them stay, or none. The node of rank 0 has
-// one, so that the trainer of rank 0 knows whether it stayed.
+// stay have newer tables than the checkpoint, so all of them stay, or none. The node of rank 0 must
+// have a server: from that the trainer of rank 0 knows whether the servers stayed.
 func (j *Job) KeepsServers(w, next *World) bool {
 	if next.Generation != w.Generation+1 || next.Cause == CauseWorkerFailed || next.Cause == CauseAsked {
 		return false

@@ -57,7 +57,7 @@ func listOf(parts []*store.Entry) (all []membership.Ref, err error) {
 	return all, nil
 }
 
-// Change is a rank that a node has which another node, or none, had in the World before.
+// Change is one rank whose node is not the one that had it in the World before.
 type Change struct {
 	Rank   int            `json:"rank"`
 	Member membership.Ref `json:"member"`
@@ -66,8 +66,8 @@ type Change struct {
 // mostChanges keeps the World record small: it is sent to every node with each phase.
 const mostChanges = 100
 
-// NoteChanges notes in w, whose members lie outside its record, the differences from before, unless
-// they are as long as the list.
+// NoteChanges notes in w, whose members lie outside its record, how they differ from those of
+// before. It notes nothing where the differences are many.
 func (w *World) NoteChanges(before *World) {
 	w.Base, w.Changes = "", nil
 	if before == nil || before.Chunks == 0 || w.Chunks == 0 || len(w.Leavers) > 0 {
@@ -85,8 +85,8 @@ func (w *World) NoteChanges(before *World) {
 	w.Base, w.Changes = before.Proposal, changes
 }
 
-// MembersFrom are the members of w, made from those of its Base; nil where they do not follow from
-// these.
+// MembersFrom are the members of w, made from base, the members of its Base. nil: they do not
+// follow from these.
 func (w *World) MembersFrom(base []membership.Ref) []membership.Ref {
 	members := make([]membership.Ref, w.Count)
 	copy(members, base)

@@ -4,8 +4,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// RefSet is a set of members: of many, where looking at each for each would take the square of
-// them.
+// RefSet is a set of members, for large worlds: to compare two lists member by member would take
+// quadratic time.
 type RefSet map[membership.Incarnation]string // the node of each
 
 func NewRefSet(refs []membership.Ref) RefSet {
@@ -20,7 +20,7 @@ func (l RefSet) Add(r membership.Ref) { l[r.Incarnation] = r.Node }
 
 func (l RefSet) Has(r membership.Ref) bool { n, ok := l[r.Incarnation]; return ok && n == r.Node }
 
-// SetOf is the set of some names; nil, which has nothing, of none.
+// SetOf is the set of some names; nil, an empty set, if there are none.
 func SetOf[T comparable](list []T) map[T]bool {
 	if len(list) == 0 {
 		return nil

@@ -78,15 +78,15 @@ func (s *Snapshot) Least() int {
 	return s.Job.Limits.Min
 }
 
-// Growing reports whether an exact job keeps its size until the nodes of a larger one are here. It
-// does so until a World of that size was proposed.
+// Growing reports whether an exact job keeps its size until the nodes of a larger World are here.
+// That ends when a World of the larger size is proposed.
 func (s *Snapshot) Growing() bool {
 	w := s.World
 	return s.Job.Limits.Exact && s.Wish.Until > 0 && w != nil && w.Attempt == s.Job.Attempt &&
 		w.NP < s.Wish.NP
 }
 
-// Target is how many nodes a World has at most, when as many as present may be in one.
+// Target is the largest size of a World when so many present nodes may be in one.
 func (s *Snapshot) Target(present int) int {
 	if s.Growing() && present < s.Wish.NP {
 		return s.Wish.Until
@@ -94,9 +94,9 @@ func (s *Snapshot) Target(present int) int {
 	return s.Wish.NP
 }
 
-// Holds says whether a node has the head on its disk, or parts of it, as far as is known: by its own
-// word, else by the record, which is newer than what the node said before the commit. Of parts a node
-// says nothing. Without any checkpoint every node is as good as another.
+// Holds reports whether a node has the head, or parts of it, on its disk, as far as is known. What
+// the node said after the commit decides; otherwise the record of the commit does. A node says
+// nothing about parts. Without any checkpoint every node holds it.
 func (s *Snapshot) Holds(node string) bool {
 	if s.Head.Number == 0 {
 		return true
@@ -108,9 +108,9 @@ func (s *Snapshot) Holds(node string) bool {
 	return s.Head.HeldBy(node)
 }
 
-// HeadIsHere reports whether a registered node has the head, or parts of it, by what it said or by a
-// commit since it registered: before that it may have removed it on the word of a store that was set
-// back since.
+// HeadIsHere reports whether a registered node has the head, or parts of it. Only what the node
+// said since it registered counts, or a commit since then: the node may have removed the head
+// before, on the word of a store that was set back.
 func (s *Snapshot) HeadIsHere() bool {
 	return s.Head.Number == 0 || slices.ContainsFunc(s.Nodes, func(n membership.Node) bool {
 		return s.Holds(n.Node) && max(s.Head.Rev, s.Held[n.Node].Rev) > n.Rev
@@ -324,8 +324,8 @@ func DecodeWorld(e *store.Entry) (*World, error) {
 	return &w, nil
 }
 
-// MissedEvent is how the ids of events begin that tell of lost nodes that were no members: the
-// incarnation follows. So the event is its own record that it was reported.
+// MissedEvent begins the ids of the events about lost nodes that were no members; the incarnation
+// follows. So the event itself records that the loss was reported.
 const MissedEvent = "missed-"
 
 func DescribeHead(h *checkpoint.Head) string {

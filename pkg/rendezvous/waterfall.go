@@ -11,7 +11,7 @@ import (
 // Timing is where the time of one start of a World went: milliseconds from the first sign that
 // there had to be another World. All of it was seen by one agent, By, on its own monotonic clock:
 // moments of two hosts are never compared. It is for people; nothing is decided by it. null: it did
-// not happen, or not before By's eyes.
+// not happen, or By did not see it.
 type Timing struct {
 	By   string `json:"by"`
 	Sign string `json:"sign"`

@@ -132,7 +132,7 @@ func (r *NodeRecord) InQuarantine() string {
 	return fmt.Sprintf("%s is in quarantine for %s: %s", r.Node, time.Duration(r.Quarantine), r.Text)
 }
 
-// Quarantine keeps a node out of plans that it held up, until that generation.
+// Quarantine keeps a node that held up a barrier out of plans until generation Until.
 type Quarantine struct {
 	Node  string            `json:"node"`
 	Until schema.Generation `json:"until"`
@@ -153,12 +153,12 @@ type World struct {
 	Count      int               `json:"count"`             // of the members
 	Members    []membership.Ref  `json:"members,omitempty"` // in rank order; above inline, in plan/
 	Chunks     int               `json:"chunks,omitempty"`
-	// Leavers are of older generations, and must stop before this one runs. Where members lie in
-	// plan/ they lie behind them, and Leaving is how many they are.
+	// Leavers are of older generations, and must stop before this one runs. Where the members lie
+	// in plan/, the leavers follow them there, and Leaving is their number.
 	Leavers []membership.Ref `json:"leavers,omitempty"`
 	Leaving int              `json:"leaving,omitempty"`
-	// Base is the proposal before, where Changes tell all that differs from its members and there are
-	// no leavers: a node that knows those reads no list.
+	// Base is the proposal before, if Changes has every difference from its members and there are
+	// no leavers: a node that knows the members of Base reads no list.
 	Base       string        `json:"base,omitempty"`
 	Changes    []Change      `json:"changes,omitempty"`
 	Newcomers  []int         `json:"newcomers,omitempty"` // node ranks of members in their first generation
@@ -308,7 +308,7 @@ type Ledger struct {
 	Back   *Back             `json:"back,omitempty"`
 }
 
-// Death is where the last generation that died of a failure of its own stood.
+// Death is where in training the last generation stood that died of a failure of its own.
 type Death struct {
 	Step      int64 `json:"step"`
 	Rollbacks int   `json:"rollbacks"`           // in a row, without getting past that step

@@ -42,7 +42,8 @@ func (m *Machine) size() int {
 	return n
 }
 
-// ownScope is Own, and All for a moment every n seconds of a job of n nodes, registered or allowed.
+// ownScope is Own. In a job of n nodes, registered or allowed, it is All for a moment every n
+// seconds.
 func (m *Machine) ownScope(n int) follow.Scope {
 	if !m.now.After(m.keeper.lookAgain) {
 		return follow.ScopeOwn

@@ -164,7 +164,7 @@ func (m *Machine) acceptWorld(w *rendezvous.World) {
 	}
 }
 
-// outage is how long the store must be away before silence and absent keys count for nothing for a
+// outage is the absence of the store after which silence and missing keys count for nothing for one
 // window.
 const outage = time.Second
 

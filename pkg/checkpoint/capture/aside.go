@@ -73,10 +73,10 @@ func (p *Picture) TakeInventory(s *chunkstore.Store) error {
 }
 
 // SetAside moves what a dead generation left in the directory out of the way of one that starts
-// from m, or from scratch if m is nil. What is not as it was at the last commit, and is not in m,
-// may be of any step. What was committed after m is of a later step. A script that looks for its
-// files by itself would begin there, on this node only. What was there before the first worker
-// stays.
+// from m, or from scratch if m is nil. An entry that is not as it was at the last commit, and is
+// not in m, may be of any step; one that was committed after m is of a later step. A script that
+// looks for its files by itself would begin there, on this node only. What was there before the
+// first worker stays.
 func SetAside(s *chunkstore.Store, t dirfs.FS, dir Dir, m *manifest.Manifest) error {
 	was, err := s.Inventory()
 	if err != nil {
@@ -121,10 +121,10 @@ func SetAside(s *chunkstore.Store, t dirfs.FS, dir Dir, m *manifest.Manifest) er
 	return nil
 }
 
-// laterThan returns what decides whether an entry is of a later step than m: it has a larger number
-// than the entry of m that is named alike, or is in a checkpoint on this disk that comes after m. A
-// step tells that order where both have one: a store that was set back gives numbers of generations
-// again. From scratch, every entry is later.
+// laterThan returns a function that reports whether an entry is of a later step than m: it has a
+// larger number than the entry of m that is named alike, or is in a checkpoint on this disk that
+// comes after m. Checkpoints are in the order of their steps where both have one: a store that was
+// set back gives numbers of generations again. From scratch, every entry is later.
 func laterThan(s *chunkstore.Store, m *manifest.Manifest) (func(*entry) bool, error) {
 	if m == nil {
 		return func(*entry) bool { return true }, nil

@@ -74,8 +74,8 @@ func (v *evidence) taken(taken map[string]notices.Passes) {
 	}
 }
 
-// passesOf are the passes of a name since the last save. What a worker has open is closed when that fails or
-// dies: it is no pass if nothing was written before.
+// passesOf are the passes of a name since the last save. The end of a worker that fails or dies
+// closes its files: that is a pass only where something was written before.
 func (v *evidence) passesOf(name string, state WorkerState) notices.Passes {
 	if state == Failed || state == Killed || v.blind != "" {
 		return v.passes[name].WithoutBare()
@@ -132,14 +132,14 @@ func (v *evidence) noteTimes(e, was *entry) {
 	}
 }
 
-// isRenamed reports whether the last thing that was done to the file or directory was to give it
+// isRenamed reports whether the last change of the file or directory was the rename that gave it
 // its name.
 func (v *evidence) isRenamed(e *entry, name string, s dirfs.FileState) bool {
 	return v.renamed[name] || s.Published() && e.newest() <= s.Ctime
 }
 
-// pending says why a file is not known to be as its writer wants it; "" if it is. final is
-// whether that will not change any more.
+// pending says why a file is not known to be complete; "" if it is. final reports whether that will
+// not change any more.
 func (v *evidence) pending(e *entry, f dirfs.Found, state WorkerState) (why string) {
 	renamed := v.isRenamed(e, e.name, e.top) || v.isRenamed(e, f.Path, f.State)
 	switch by, open := v.writers[f.State.ID()]; {
@@ -157,7 +157,8 @@ func (v *evidence) pending(e *entry, f dirfs.Found, state WorkerState) (why stri
 	return v.blind
 }
 
-// young reports whether the newest write is so new that the next one may not show.
+// young reports whether the newest write is so new that another one right after it may not show in
+// the times.
 func (e *entry) young(now, since time.Time) bool {
 	age := time.Duration(now.UnixNano() - e.newest())
 	if age < 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
 )
 
-// numbers are those that the names of one family counted since the last save: also names that are
+// numbers are the numbers in the names of one family since the last save, also in names that are
 // gone again.
 type numbers map[int64]notices.Passes
 

@@ -130,8 +130,8 @@ func (c *Watcher) proven(e *entry) bool {
 	return false
 }
 
-// quietShards reports whether the shards of a part were all closed a while ago. Which shards a save
-// has is known by the .metadata that rank 0 writes: a part that lacks one is captured again, and
+// quietShards reports whether the shards of a part were all closed a while ago. Only the .metadata
+// that rank 0 writes names the shards of a save: a part that lacks one is captured again, and
 // completes nothing before.
 func (c *Watcher) quietShards(e *entry, now time.Time) bool {
 	return c.workers.Share == Following && e.hasExt(".distcp") && now.Sub(c.since[e.name]) >= judge.FirstQuiet
@@ -154,8 +154,8 @@ func (c *Watcher) temporary(found *listing) string {
 	return ""
 }
 
-// marked decides where saves have a mark: nothing else is one. A file without a mark is in it
-// if it was written before that: a later one may be of the next save.
+// marked decides where saves have a mark: only what has one is a save. A file without a mark is in
+// the save if it was written before the mark: a later one may be of the next save.
 func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d judge.Decision) {
 	lastMark := int64(0)
 	for _, u := range units {

@@ -47,8 +47,8 @@ const (
 	Following       // a part without that
 )
 
-// settled is the grain of file times, and more: a file may be written again so soon without looking
-// so.
+// settled is more than the grain of file times: a file that is written again sooner may look
+// unchanged.
 const settled = 50 * time.Millisecond
 
 // Reason is the word by which an event says why a save was not taken.
@@ -256,8 +256,8 @@ func (c *Watcher) Taken(p *Picture) {
 	c.fresh, c.delay = 0, delay{reported: c.delay.reported}
 }
 
-// follow opens the directory that has the path now: scripts clear theirs by
-// removing and making it, and what is open is the old one for ever.
+// follow opens the directory that has the path now. Scripts clear their directory by removing it
+// and making it again, and the one that is open stays the old one.
 func (c *Watcher) follow() error {
 	if c.dir.Path == "" {
 		return nil

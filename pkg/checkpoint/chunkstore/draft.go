@@ -20,10 +20,10 @@ type Upload struct {
 	Open  func() (io.ReadSeekCloser, error) // called again for every attempt
 }
 
-// WriteDraft is WriteChunk of a chunk of a save that its node is still copying: there is no
-// manifest to offer yet. The chunk, of so many bytes, stays until the manifest of the save, which
-// stands at the position at, becomes held, until a later save comes (its node copies one at a time),
-// or until no chunk of the save has come for ten minutes.
+// WriteDraft is WriteChunk for a save that its node is still copying: there is no manifest to offer
+// yet. at is the position of the save. The chunk, of so many bytes, stays until the manifest of the
+// save becomes held, until a later save comes (its node copies one at a time), or until no chunk of
+// the save has come for ten minutes.
 func (s *Store) WriteDraft(at manifest.Position, h manifest.Hash, size int64, r io.Reader) error {
 	if size < 1 || size > manifest.ChunkSize {
 		return fmt.Errorf("%w: a chunk of %d bytes", manifest.ErrBadManifest, size)

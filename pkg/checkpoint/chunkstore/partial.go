@@ -19,10 +19,10 @@ type Partial struct {
 	Parts      []manifest.Hash // that the node has
 }
 
-// HoldParts keeps the manifest of a checkpoint of which this node has parts: these stay as long as
-// the checkpoint may be committed, or is. nil is the acknowledgement that manifest and parts are on
-// this disk, verified and durable. ErrNotHeld if a part is not here; ErrFenced, ErrBadManifest,
-// ErrNoSpace.
+// HoldParts keeps the manifest of a checkpoint of which this node has parts. The parts stay while
+// the checkpoint may still be committed, or is. nil is the acknowledgement that manifest and parts
+// are on this disk, verified and durable. ErrNotHeld if a part is not here; ErrFenced,
+// ErrBadManifest, ErrNoSpace.
 func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 	m, err := manifest.Decode(x.Manifest)
 	if err != nil {

@@ -259,8 +259,8 @@ type pieces struct {
 	buffers <-chan []byte
 }
 
-// read hands out one file: ErrTorn unless it is, before and after, the file of the picture. Its
-// name may be another's by then.
+// read hands out one file: ErrTorn unless it is in the state of the picture before and after.
+// Another file may have its name by then.
 func (p pieces) read(ctx context.Context, dir dirfs.Reader, f dirfs.Found) error {
 	in, err := dir.Open(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -313,8 +313,8 @@ func still(stat func() (fs.FileInfo, error), f dirfs.Found) error {
 	return nil
 }
 
-// unchanged looks at several files once more: each may be whole and one newer
-// than the others. A single one that was replaced meanwhile is as good as before.
+// unchanged looks at the files once more: each may be whole and one newer than the others. A save
+// of one file is whole all the same when its file was replaced meanwhile.
 func unchanged(save Save) error {
 	if len(save.Files) == 1 {
 		return nil

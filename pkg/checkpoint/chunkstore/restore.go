@@ -10,9 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// Verify reads every byte of a checkpoint from disk, whatever is believed of
-// it: ErrDamaged with the hashes of the chunks that are bad or gone, which a
-// Fetch brings back; ErrNotHeld.
+// Verify reads every byte of a checkpoint from disk: ErrDamaged with the hashes of the chunks that
+// are bad or gone, which a Fetch brings back; ErrNotHeld.
 func (s *Store) Verify(ctx context.Context, h manifest.Hash) error {
 	m, err := s.Manifest(h)
 	if err != nil {

@@ -14,12 +14,11 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Retain removes from this disk what no record names any more and nothing
-// needs, and takes note of what was committed. seen is Seen() from before
-// committed was read, so that a node that has heard of a newer generation since
-// removes nothing on the word of an older one: ErrFenced. It may be cut short
-// anywhere: a manifest goes whole and before its chunks, and chunks that nothing
-// needs go at the next time.
+// Retain removes from this disk what no record names any more and nothing needs, and takes note of
+// what was committed. seen is the newest generation that this node knew before committed was read:
+// a node that has heard of a newer one since removes nothing on the word of an older record
+// (ErrFenced). It may be cut short anywhere: a manifest goes whole and before its chunks, and
+// chunks that nothing needs go at the next time.
 func (s *Store) Retain(seen schema.Generation, committed []manifest.Head, pinned []manifest.Hash,
 	now time.Time) error {
 	if err := s.Raise(seen); err != nil {
@@ -82,8 +81,8 @@ func (s *Store) remove(h manifest.Hash) error {
 	return nil
 }
 
-// sweep removes the chunks that nothing needs. It removes none while a manifest is damaged that is
-// needed: which chunks it has is not known before another node sends it.
+// sweep removes the chunks that nothing needs. It removes none while a needed manifest is damaged:
+// its chunks are not known before another node sends it.
 func (s *Store) sweep() error {
 	var loose []manifest.Hash
 	s.mu.Lock()
@@ -149,8 +148,8 @@ func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	return nil
 }
 
-// AddCommitted is NoteCommitted of one that is known to be committed, before the record is read
-// again: if this node dies with the store in between, it claims it all the same.
+// AddCommitted notes one commit before the record is read again: if this node and the store die in
+// between, the node still claims the checkpoint.
 func (s *Store) AddCommitted(h manifest.Head) error {
 	s.mu.Lock()
 	all := append(slices.Clone(s.heads), h)

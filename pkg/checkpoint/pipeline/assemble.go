@@ -15,10 +15,10 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// missingShardError says which shard a save lacks that has a part of every node.
+// missingShardError says which shard a save lacks although every node has its part.
 type missingShardError struct{ error }
 
-// mixedPartsError says what the parts of a save contradict each other in.
+// mixedPartsError says in what the parts of a save contradict each other.
 type mixedPartsError struct{ error }
 
 // merged is a save of which every part is known.
@@ -31,7 +31,7 @@ type merged struct {
 	owners map[manifest.Hash][]membership.Ref
 }
 
-// merge makes the manifest of a save of those of its parts, of which no shard is missing.
+// merge makes the manifest of a save out of those of its parts. No shard may be missing.
 func (l *Pipeline) merge(ctx context.Context, set []parts.Owned) (*merged, error) {
 	c := transfer.Copier{Store: l.replicator.Store, Peers: l.replicator.Peers}
 	x := &merged{parts: set, owners: map[manifest.Hash][]membership.Ref{}}

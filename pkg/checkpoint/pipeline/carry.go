@@ -158,8 +158,8 @@ func (l *Pipeline) more(
 	return holders, errors.Join(errs...)
 }
 
-// commit sends the save until it is the head or, as it is, can never be:
-// ErrFenced, *HolderGoneError, or what the store refused.
+// commit sends the save until it is the head, or until it can never be: ErrFenced,
+// *HolderGoneError, or what the store refused.
 func (l *Pipeline) commit(ctx context.Context, head manifest.Head,
 	holders []membership.Node) (manifest.Head, error) {
 	g := head.Generation

@@ -126,7 +126,7 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 }
 
 // mayRead reports whether parts that could not be read are worth another try: their nodes are
-// registered as they were, and not for long.
+// registered as they were, and it was not tried for long.
 func (l *Pipeline) mayRead(c parts.Choice) bool {
 	s := l.sharing
 	if s.unread.IsZero() {

@@ -71,9 +71,9 @@ func CommitLeft(ctx context.Context, r *replicator.Replicator, l Left) (manifest
 	return manifest.Head{}, nil
 }
 
-// after is the position of the generation's last commit: what it captured later may be committed.
-// chosen reports that the head is not what the generation began with or made last: an operator, or
-// the job itself, went back to it.
+// after is the position of the generation's last commit: only what it captured later may be
+// committed. chosen reports that the head is neither what the generation began with nor what it
+// made last: an operator, or the job itself, went back to it.
 func after(r *replicator.Replicator, l Left, head manifest.Head,
 	committed []manifest.Head) (since manifest.Position, chosen bool) {
 	held := r.Store.Positions()

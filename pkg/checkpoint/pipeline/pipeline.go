@@ -63,8 +63,8 @@ func (l *Pipeline) Close() { l.closing <- false }
 // Finish is Close for when the workers ended: what they left complete is captured first.
 func (l *Pipeline) Finish() { l.closing <- true }
 
-// Observe looks now, before the workers are asked to end: what they closed by then is seen to be
-// closed. It returns after the look, or when ctx ends.
+// Observe looks now, before the workers are asked to end, so that the files that they closed by
+// then are known to be closed. It returns after the look, or when ctx ends.
 func (l *Pipeline) Observe(ctx context.Context) {
 	seen := make(chan struct{})
 	select {

@@ -34,7 +34,7 @@ func (l *Pipeline) put(ctx context.Context,
 	return m, h, err
 }
 
-// reason is the contract's word for an error that trying again does not mend, or "".
+// reason is what an event gives for an error that trying again does not mend, or "".
 func reason(err error) capture.Reason {
 	for _, r := range []struct {
 		err    error

@@ -147,8 +147,8 @@ func (l *Pipeline) holdParts(ctx context.Context, x *merged, held [][]membership
 	return refused, nil
 }
 
-// complete brings the newest commit onto this disk, and onto those of as many others as are to have
-// copies, if each node has parts of it only: the job may go on with fewer nodes.
+// complete brings all of the newest commit onto this disk, and onto as many others as are to have
+// copies, where each node has only parts of it: the job may go on with fewer nodes.
 func (l *Pipeline) complete(ctx context.Context) error {
 	head, _, err := l.replicator.Read(ctx)
 	if err != nil || head.Parts == nil {

@@ -31,9 +31,9 @@ type Sharing struct {
 	All     bool             // every save has a part of each member; else only one that shows a shard format
 }
 
-// NewSharing is that of a world of these members, by rank, as the node self sees it: apart says
-// whether a node has another checkpoint directory than self. nil: rank 0's node has all of each
-// save.
+// NewSharing is the Sharing of a world of these members, by rank, as the node self sees it. apart
+// reports whether a node has another checkpoint directory than self. nil: rank 0's node has all of
+// each save.
 func NewSharing(members []membership.Ref, self string, from checkpoint.SaveFrom,
 	apart func(membership.Ref) bool) *Sharing {
 	zero := members[0]
@@ -200,7 +200,8 @@ func pathsOf(m *manifest.Manifest) (paths []string) {
 	return paths
 }
 
-// digestOf is what a manifest consists of, without when and as which capture.
+// digestOf is a hash of the content of a manifest, without its time and its place among the
+// captures.
 func digestOf(m *manifest.Manifest) manifest.Hash {
 	sum := sha256.New()
 	for _, f := range m.Files {
@@ -259,7 +260,7 @@ func (s *sharing) grown(m *manifest.Manifest) bool {
 	})
 }
 
-// release forgets the parts up to the capture of a sequence: committed, or never to be.
+// release forgets the parts up to the capture of a sequence: they are committed, or never will be.
 func (s *sharing) release(sequence uint64) {
 	s.pending = slices.DeleteFunc(s.pending, func(x pendingPart) bool { return x.Sequence <= sequence })
 }

@@ -108,7 +108,7 @@ func candidates(s *rendezvous.Snapshot, v verdict.View) []membership.Node {
 	return c
 }
 
-// mayTake tells the candidates from other nodes.
+// mayTake returns a function that reports whether a node is a candidate.
 func mayTake(s *rendezvous.Snapshot, v verdict.View) func(*membership.Node) bool {
 	fits, out := fit(s, v), keptOut(s, dispensable)
 	may := func(n *membership.Node) bool { return fits(n) && !warming(s, n) && !out(n) }
@@ -132,13 +132,14 @@ func count(nodes []membership.Node, is func(*membership.Node) bool) (k int) {
 	return k
 }
 
-// warming reports whether a world with n would wait for its workers, which start. A member is one
-// all the same: only those that the world does without are left out of the next one.
+// warming reports whether a world with n would wait for workers that n still starts. It is false
+// for a member: a world never goes on without a member because its workers start.
 func warming(s *rendezvous.Snapshot, n *membership.Node) bool {
 	return n.Warming && s.World != nil && s.World.Rank(n.Ref) < 0
 }
 
-// fit tells the nodes of this attempt that are here, and that are not asked to go, from others.
+// fit returns a function that reports whether a node is here, is of this attempt, and is not asked
+// to go.
 func fit(s *rendezvous.Snapshot, v verdict.View) func(*membership.Node) bool {
 	drained := rendezvous.SetOf(s.Wish.Drain)
 	var reported map[membership.Incarnation]bool
@@ -150,7 +151,7 @@ func fit(s *rendezvous.Snapshot, v verdict.View) func(*membership.Node) bool {
 			return false
 		}
 		seen := v.Find(n.Ref)
-		// nor one that another node found gone, as long as it does not answer
+		// a node that was reported lost is not here before it answers again
 		return seen == nil ||
 			seen.State != verdict.Gone && (seen.State != verdict.Suspect || !reported[n.Incarnation])
 	}

@@ -154,8 +154,8 @@ func (m *Observed) noteQuarantines(s *rendezvous.Snapshot, now time.Time) {
 	m.quarantines = list
 }
 
-// released is s without the quarantines that are over, and with those noted as over that end by an
-// admission, and when the next one is: zero for none.
+// released returns s without the quarantines whose time is over; those that an admission must end
+// are noted as over. It also returns when the next one is over: zero for none.
 func (m *Observed) released(s *rendezvous.Snapshot, now time.Time) (*rendezvous.Snapshot, time.Time) {
 	var next time.Time
 	var over []string

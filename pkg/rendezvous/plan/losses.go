@@ -35,8 +35,8 @@ func (p *planner) lost() []verdict.Member {
 	return lost
 }
 
-// unreported are the members and leavers that are lost and that no event reports yet: the Hold that
-// did names them. Not more than a Hold can guard; the next one names the others.
+// unreported are the lost members and leavers that no event reports yet. They are at most as many
+// as one step can guard; a later step reports the others.
 func (p *planner) unreported() []verdict.Member {
 	var out []verdict.Member
 	for _, m := range p.v.Members {

@@ -40,8 +40,8 @@ type missingNode struct {
 	since time.Time
 }
 
-// gap is how long nothing may be observed: after more, a node that is not there may have left
-// with a word meanwhile.
+// gap is the longest pause between two observations. After a longer one, a node that is away may
+// have announced its departure in the meantime.
 const gap = 3 * time.Second
 
 // Update notes what s shows for the first time.

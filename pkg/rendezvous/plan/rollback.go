@@ -27,8 +27,8 @@ func (p *planner) unreadable(missing []string) (bad, settled bool) {
 	return bad, settled
 }
 
-// asked reports whether the node of d looked for holders after every one had registered, and said
-// it after that: then it has asked them all.
+// asked reports whether the node of d began to ask for the checkpoint after every holder had
+// registered: then it has asked all of them.
 func (p *planner) asked(d rendezvous.Activity) bool {
 	rev := d.Rev
 	if d.Since > 0 {
@@ -73,10 +73,10 @@ func (p *planner) fallBack() Step {
 	return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number))
 }
 
-// rollback is the newest generation that gave up what was trained before it, where g is proposed: g
-// itself if the newest commit is not trusted, or an operator restored a checkpoint, which moves the
-// fence and no world. A commit that cannot be read is no reason: a state in memory is at least as
-// new.
+// rollback is the Rollback of generation g, which is proposed. It is g itself if the newest commit
+// is not trusted, or if an operator restored a checkpoint, which moves the fence and makes no
+// world; else that of the world before. A commit that cannot be read does not count: a state in
+// memory is at least as new.
 func (p *planner) rollback(g schema.Generation) schema.Generation {
 	switch {
 	case p.newHead != nil && p.distrust != "" || p.w != nil && p.s.Fence > p.w.Generation:

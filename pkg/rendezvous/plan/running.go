@@ -51,8 +51,8 @@ func (p *planner) growthCause() (rendezvous.Cause, string) {
 	return rendezvous.CauseNodeJoined, "more nodes are here"
 }
 
-// failure is a worker that ended with an error. While one of the nodes is in doubt it may be the
-// loss of that node that made it fail: the verdict is waited for, not long.
+// failure follows a worker that ended with an error. While a node is in doubt, the loss of that
+// node may be the cause: the plan waits a short time for the verdict.
 func (p *planner) failure(f *rendezvous.Failure) Step {
 	if len(p.lost()) == 0 {
 		if until := p.m.FailedAt.Add(p.causeWait(f)); p.now.Before(until) {
@@ -62,8 +62,8 @@ func (p *planner) failure(f *rendezvous.Failure) Step {
 	return p.changeFailed()
 }
 
-// causeWait is how long another cause of f may still turn up: a lost node, or, of a victim, another
-// worker that failed. No other worker can once all of the world have failed.
+// causeWait is how long another cause of f may still turn up: a lost node or, if f is a victim,
+// another worker that failed. Once all workers of the world have failed no other can.
 func (p *planner) causeWait(f *rendezvous.Failure) (wait time.Duration) {
 	switch {
 	case p.w.Count < 2:
@@ -146,8 +146,8 @@ func Grows(s *rendezvous.Snapshot, v verdict.View) bool {
 }
 
 // WishPending reports whether the wish, as it was written since the World was proposed, asks for
-// members that this World cannot go on with. A wish for more than it has is no such thing where the
-// job may run with fewer: the World grows when the nodes are here, after the last call.
+// members that this World cannot go on with. Where the job may run with fewer nodes than are wished
+// for, it goes on: the World grows when the nodes are here, after the last call.
 func WishPending(s *rendezvous.Snapshot, v verdict.View) bool {
 	if s.Wish.Request == s.World.Request {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 )
 
-// waiting: the survivors hold. A Hold that is through is a cause by itself as soon as a plan
-// exists, whatever became of its reason.
+// waiting: the survivors hold. A Hold that is over causes the next generation as soon as a plan
+// exists, even if its reason is gone.
 func (p *planner) waiting() Step {
 	if p.allZero() {
 		return p.done()
@@ -52,8 +52,8 @@ func (p *planner) waiting() Step {
 	return p.enter(rendezvous.CauseNodeLost, LossText(lost), b)
 }
 
-// survivors is how many members of this World can be members of the next: a member that leaves
-// takes no longer than one that is lost, so enough of them do not wait for the rest.
+// survivors is how many members of this World can be members of the next. Where they are enough
+// they do not wait for other nodes: a planned departure is to take no longer than a loss.
 func (p *planner) survivors() (n int) {
 	for _, c := range candidates(p.s, p.v) {
 		if p.w.Rank(c.Ref) >= 0 {
@@ -63,8 +63,8 @@ func (p *planner) survivors() (n int) {
 	return n
 }
 
-// AllSaved reports whether a planned Hold is: every member wrote that it saved and stopped, or that
-// it ended, left or is gone; or the grace has passed and rank 0 moves no bytes.
+// AllSaved reports whether a planned Hold is over: every member wrote that it saved and stopped, or
+// ended, left or is gone; or the grace has passed and rank 0 moves no bytes.
 func AllSaved(s *rendezvous.Snapshot, v verdict.View, waited time.Duration, slack time.Duration) bool {
 	all := true
 	for _, m := range s.World.Members {
