@@ -96,6 +96,7 @@ type faulty struct {
 	forgot    bool // the store was set back or wiped
 	missed    bool // that was in this round
 	machines  []lostMachine
+	forked    schema.UID // of a job that was replaced by the one that it succeeds; "": none
 	layout    layout
 	often     bool // it saves several times in a second, after a long history
 	last      lastSaves
@@ -233,6 +234,9 @@ func (s *faulty) look() {
 		s.tracef("job %s succeeds %s, fence %d, head %d of step %d", snap.Job.UID, s.known.UID, snap.Fence,
 			snap.Head.Number, s.stepOf(snap.Head))
 		s.forgetWorlds(&snap)
+		if s.forked != "" && snap.Job.Follows(s.forked) { // its nodes are back: of two histories theirs counts
+			s.head, s.forked = checkpoint.Head{}, ""
+		}
 		s.known, s.behind = snap.Job, false
 	case slices.ContainsFunc(s.known.Predecessors(), snap.Job.Follows):
 		// The store was lost again before nodes heard of the job that was made: they made another one.
@@ -290,7 +294,7 @@ func (s *faulty) replaced(job *rendezvous.Job) {
 	if !s.reachable() { // its nodes are away, and no node that is here heard of it: not promised
 		s.head = checkpoint.Head{}
 	}
-	s.known = job
+	s.forked, s.known = s.known.UID, job
 }
 
 // knows is an agent that was not disturbed for a while and is in the job uid, or nil. mu is held.
