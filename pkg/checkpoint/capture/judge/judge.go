@@ -91,10 +91,6 @@ type Decision struct {
 	Quiet     time.Duration // it is taken when nothing of it has changed for so long
 }
 
-// FirstQuiet is how long the first save must not change before it is taken, at least: what belongs
-// to it is not known yet.
-const FirstQuiet = time.Second
-
 const (
 	// apartAfter is how often the others are written, before they are written once more, when a unit
 	// is known to be written apart from them.
