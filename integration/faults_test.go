@@ -66,8 +66,9 @@ func freeze(processes ...func(*testbed, string) []process) func(*testbed, []stri
 	}
 }
 
-func (l *testbed) signal(s syscall.Signal, nodes []string,
-	processes ...func(*testbed, string) []process) (all []process) {
+func (l *testbed) signal(
+	s syscall.Signal, nodes []string, processes ...func(*testbed, string) []process,
+) (all []process) {
 	for _, name := range nodes {
 		for _, of := range processes {
 			all = append(all, of(l, name)...)

@@ -166,8 +166,9 @@ func TestStranger(t *testing.T) {
 }
 
 // asClient holds that no request of etcd passes.
-func asClient(t *testing.T, address string, config *tls.Config,
-	dial func(context.Context, string) (net.Conn, error)) {
+func asClient(
+	t *testing.T, address string, config *tls.Config, dial func(context.Context, string) (net.Conn, error),
+) {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{"https://" + address}, TLS: config,
 		Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithContextDialer(dial)}})

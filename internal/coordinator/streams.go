@@ -22,8 +22,9 @@ func NewStreams() *Streams { return new(Streams) }
 func (s *Streams) Stop() { s.scope.End() }
 
 // Intercept is a grpc.StreamServerInterceptor.
-func (s *Streams) Intercept(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo,
-	next grpc.StreamHandler) error {
+func (s *Streams) Intercept(
+	srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler,
+) error {
 	ctx, cancel := s.scope.Context(ss.Context())
 	defer cancel()
 	err := next(srv, stream{ss, ctx})

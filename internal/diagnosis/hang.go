@@ -147,8 +147,9 @@ func otherSleep(ranks []Standstill) (int, string) {
 }
 
 // odd finds the first rank with another sign than more than half of all ranks have.
-func odd(ranks []Standstill, sign func(Standstill) string,
-	say func(mine, theirs string) string) (int, string) {
+func odd(
+	ranks []Standstill, sign func(Standstill) string, say func(mine, theirs string) string,
+) (int, string) {
 	count := map[string]int{}
 	for _, r := range ranks {
 		count[sign(r)]++

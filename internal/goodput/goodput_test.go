@@ -12,8 +12,9 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func at(second float64, kind history.Kind, generation schema.Generation,
-	fields history.Fields) history.Event {
+func at(
+	second float64, kind history.Kind, generation schema.Generation, fields history.Fields,
+) history.Event {
 	return history.Event{Time: noon.Add(time.Duration(second * float64(time.Second))), Kind: kind,
 		Generation: generation, Fields: fields}
 }

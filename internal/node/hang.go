@@ -11,8 +11,9 @@ import (
 
 // watchHangs watches the workers of a world, if it is asked for, and returns where a hang is
 // reported.
-func (w *workers) watchHangs(world rendezvous.World, g processes,
-	over <-chan struct{}) <-chan rendezvous.Failure {
+func (w *workers) watchHangs(
+	world rendezvous.World, g processes, over <-chan struct{},
+) <-chan rendezvous.Failure {
 	found := make(chan rendezvous.Failure, 1)
 	group, ok := g.(*worker.Group)
 	if w.o.HangTimeout == 0 || !ok {

@@ -26,8 +26,9 @@ func (w *workers) tail(dir string) *progress.Tail {
 
 // progress passes on the progress that rank 0's worker reports, for as long as its group lives. It
 // is for people: the next report makes a lost one good.
-func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rendezvous.World,
-	tail *progress.Tail) {
+func (w *workers) progress(
+	ctx context.Context, done <-chan struct{}, world rendezvous.World, tail *progress.Tail,
+) {
 	if w.o.Progress != nil {
 		defer w.o.Progress(rendezvous.Progress{}) // these workers train no more
 	}

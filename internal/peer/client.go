@@ -93,8 +93,9 @@ func (c *Client) Ask(ctx context.Context, watcher, about membership.Ref) (holds 
 
 // Reach asks by to dial address, which is this agent's own, and returns what that brought. The
 // error says why by did not answer.
-func (c *Client) Reach(ctx context.Context, by membership.Ref,
-	address string) (membership.AnswerKind, error) {
+func (c *Client) Reach(
+	ctx context.Context, by membership.Ref, address string,
+) (membership.AnswerKind, error) {
 	t, a := c.open(ctx, by, request{Want: wantReach, About: membership.Ref{Address: address}})
 	if t != nil {
 		t.Close()
@@ -106,8 +107,9 @@ func (c *Client) Reach(ctx context.Context, by membership.Ref,
 }
 
 // Follow keeps one stream of beats to to; see membership.Link.
-func (c *Client) Follow(ctx context.Context, to membership.Ref, beats <-chan struct{},
-	heard func(membership.Answer)) membership.Answer {
+func (c *Client) Follow(
+	ctx context.Context, to membership.Ref, beats <-chan struct{}, heard func(membership.Answer),
+) membership.Answer {
 	began := time.Now()
 	t, a := c.open(ctx, to, request{Want: wantBeats})
 	if t == nil || a.Kind != membership.Same {
@@ -179,8 +181,9 @@ func (c *Client) open(ctx context.Context, to membership.Ref, q request) (*tls.C
 }
 
 // punctual asks once more where this process did not run when the answer may have come.
-func (c *Client) punctual(ctx context.Context, limit time.Duration, to membership.Ref, q request) (*tls.Conn,
-	membership.Answer) {
+func (c *Client) punctual(
+	ctx context.Context, limit time.Duration, to membership.Ref, q request,
+) (*tls.Conn, membership.Answer) {
 	began := time.Now()
 	t, a := c.within(ctx, limit, to, q)
 	if a.Kind == membership.NoAnswer && time.Since(began) > limit+limit/4 && ctx.Err() == nil {
@@ -189,8 +192,9 @@ func (c *Client) punctual(ctx context.Context, limit time.Duration, to membershi
 	return t, a
 }
 
-func (c *Client) within(ctx context.Context, limit time.Duration, to membership.Ref, q request) (*tls.Conn,
-	membership.Answer) {
+func (c *Client) within(
+	ctx context.Context, limit time.Duration, to membership.Ref, q request,
+) (*tls.Conn, membership.Answer) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	t, first := c.once(ctx, to, q)

@@ -74,8 +74,9 @@ type counted struct {
 	more chan struct{}
 }
 
-func (c *counted) Follow(ctx context.Context, to membership.Ref, beats <-chan struct{},
-	heard func(membership.Answer)) membership.Answer {
+func (c *counted) Follow(
+	ctx context.Context, to membership.Ref, beats <-chan struct{}, heard func(membership.Answer),
+) membership.Answer {
 	return c.Link.Follow(ctx, to, beats, func(a membership.Answer) {
 		heard(a)
 		c.n.Add(1)

@@ -354,8 +354,9 @@ func TestGenerationsAreHeardOnBothEnds(t *testing.T) {
 
 // follow runs f beside a stream to to; beat sends one and waits for its answer. It returns what
 // Follow does.
-func follow(t *testing.T, c *Client, to membership.Ref,
-	f func(beat func() membership.Answer)) membership.Answer {
+func follow(
+	t *testing.T, c *Client, to membership.Ref, f func(beat func() membership.Answer),
+) membership.Answer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	beats, heard := make(chan struct{}), make(chan membership.Answer, 1000)

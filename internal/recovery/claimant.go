@@ -76,8 +76,9 @@ type claimant struct {
 //
 // Nothing here needs more than a claim to be true when it is written: the first claimant that may
 // makes the job again, in one transaction, and the others find it there.
-func (r *Recovery) Reclaim(ctx context.Context, c rendezvous.Claim,
-	tell func(string)) (rendezvous.Job, error) {
+func (r *Recovery) Reclaim(
+	ctx context.Context, c rendezvous.Claim, tell func(string),
+) (rendezvous.Job, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	k := &claimant{r: r, claim: c, tell: tell, began: time.Now(), lapsed: make(chan store.Lease, 1),

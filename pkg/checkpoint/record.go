@@ -203,8 +203,9 @@ func (r *Record) Rollback(seen, to manifest.Head) (manifest.Head, []store.Guard,
 
 // Drop removes the records of checkpoints that Surplus chose, as the
 // generation g: store.ErrMoved if the head moved since seen, or a newer generation was proposed.
-func (r *Record) Drop(ctx context.Context, g schema.Generation, seen manifest.Head,
-	drop []manifest.Head) error {
+func (r *Record) Drop(
+	ctx context.Context, g schema.Generation, seen manifest.Head, drop []manifest.Head,
+) error {
 	const most = store.MaxOps / 2
 	for len(drop) > 0 {
 		some := drop[:min(most, len(drop))]

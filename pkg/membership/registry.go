@@ -129,8 +129,9 @@ const MaxSuspicions = 100
 
 // Suspect records suspicions of one watcher on its lease, so that they end with it: MaxSuspicions at
 // most. They are no claims: only a proposer that confirms one makes anything of it.
-func (r Registry) Suspect(ctx context.Context, watcher Node, g schema.Generation,
-	all ...Suspicion) (int64, error) {
+func (r Registry) Suspect(
+	ctx context.Context, watcher Node, g schema.Generation, all ...Suspicion,
+) (int64, error) {
 	req := store.Request{If: []store.Guard{store.Unchanged(r.Job.Node(watcher.Node), watcher.Rev)}}
 	var events []history.Event
 	for _, s := range all {

@@ -305,8 +305,9 @@ func (l *loop) reportExit(ctx context.Context, a action.ReportExit) event.Event 
 
 // askWatchers asks all at once; what it returns waits for the answers, and names those that still
 // suspect the node.
-func (l *loop) askWatchers(ctx context.Context, about membership.Ref,
-	watchers []membership.Ref) func() []string {
+func (l *loop) askWatchers(
+	ctx context.Context, about membership.Ref, watchers []membership.Ref,
+) func() []string {
 	holds := make([]bool, len(watchers))
 	var all sync.WaitGroup
 	for i, w := range watchers {

@@ -100,8 +100,9 @@ func (s *sim) until(what string, limit time.Duration, ok func(rendezvous.Snapsho
 }
 
 // untilAfter is until with a limit that begins when the job does not have to wait any more.
-func (s *sim) untilAfter(waits func(rendezvous.Snapshot) bool, what string, limit time.Duration,
-	ok func(rendezvous.Snapshot) bool) {
+func (s *sim) untilAfter(
+	waits func(rendezvous.Snapshot) bool, what string, limit time.Duration, ok func(rendezvous.Snapshot) bool,
+) {
 	s.t.Helper()
 	for end := time.Now().Add(limit); ; {
 		x := s.snapshot()

@@ -217,8 +217,9 @@ func (k *saves) here() (all []localStore, done func(), err error) {
 
 // sources are from where a checkpoint can be had: this machine, then the holders that are
 // registered.
-func (k *saves) sources(ctx context.Context, h checkpoint.Head) (from []transfer.Source,
-	done func(), err error) {
+func (k *saves) sources(
+	ctx context.Context, h checkpoint.Head,
+) (from []transfer.Source, done func(), err error) {
 	stores, closeAll, err := k.here()
 	if err != nil {
 		closeAll()

@@ -157,8 +157,9 @@ func notify(signals chan os.Signal, more []os.Signal) (stop func()) {
 }
 
 // connect is server, but a signal ends it: nothing was begun yet.
-func connect(ctx context.Context, c *command.Call, limit time.Duration,
-	signals <-chan os.Signal) (*target.Server, error) {
+func connect(
+	ctx context.Context, c *command.Call, limit time.Duration, signals <-chan os.Signal,
+) (*target.Server, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type result struct {
 		s   *target.Server

@@ -58,8 +58,9 @@ func (r *reading) following(ctx context.Context, s *target.Server) error {
 }
 
 // readNew begins to read the nodes that are not read yet.
-func (r *reading) readNew(ctx context.Context, readers *sync.WaitGroup, known map[string]bool,
-	lines chan<- logs.Line) error {
+func (r *reading) readNew(
+	ctx context.Context, readers *sync.WaitGroup, known map[string]bool, lines chan<- logs.Line,
+) error {
 	all, err := r.sources()
 	if err != nil {
 		return err

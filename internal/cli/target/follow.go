@@ -28,8 +28,9 @@ type Followed struct {
 
 // Follow calls each with the job as it is now, and again after every change, until each says that
 // it saw enough. While the server does not answer it says so once, and goes on.
-func (f Followed) Follow(ctx context.Context,
-	each func(*rendezvous.Snapshot) (enough bool, err error)) error {
+func (f Followed) Follow(
+	ctx context.Context, each func(*rendezvous.Snapshot) (enough bool, err error),
+) error {
 	c, s, seen := f.Call, f.Server, f.Seen
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -56,8 +56,9 @@ func openJob(ctx context.Context, c *command.Call, read reader) (*Server, rendez
 
 // LivingJob reads the job that is meant: the one that is named, else the only one that lives. An
 // abandoned job is never meant without its name.
-func LivingJob(ctx context.Context, c *command.Call, s *Server,
-	name schema.Job) (rendezvous.Snapshot, error) {
+func LivingJob(
+	ctx context.Context, c *command.Call, s *Server, name schema.Job,
+) (rendezvous.Snapshot, error) {
 	if name != "" {
 		return ReadJob(ctx, s, name)
 	}
@@ -80,8 +81,9 @@ func LivingJob(ctx context.Context, c *command.Call, s *Server,
 
 // JobOrNewest reads the job that is meant: the one that is named, else the only one that lives,
 // else the newest.
-func JobOrNewest(ctx context.Context, c *command.Call, s *Server,
-	name schema.Job) (rendezvous.Snapshot, error) {
+func JobOrNewest(
+	ctx context.Context, c *command.Call, s *Server, name schema.Job,
+) (rendezvous.Snapshot, error) {
 	if name != "" {
 		return ReadJob(ctx, s, name)
 	}

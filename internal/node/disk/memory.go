@@ -97,8 +97,9 @@ func (d *Disk) Others(node string) (all []rendezvous.Claim) {
 }
 
 // Salvage reads the checkpoints on the disk of a node that holds its lock.
-func (d *Disk) Salvage(ctx context.Context, node string,
-	g schema.Generation) (found checkpoint.Salvaged, err error) {
+func (d *Disk) Salvage(
+	ctx context.Context, node string, g schema.Generation,
+) (found checkpoint.Salvaged, err error) {
 	err = d.read(node, func(s *readonly.Store) error {
 		found, err = checkpoint.Salvage(ctx, s, g)
 		return err

@@ -94,8 +94,9 @@ func (s *Stay) Do(ctx context.Context, r handover.Request) (handover.Reply, erro
 }
 
 // ask asks the agent of rank 0 once.
-func (s *Stay) ask(ctx context.Context, to membership.Ref,
-	r handover.Request) (reply handover.Reply, err error) {
+func (s *Stay) ask(
+	ctx context.Context, to membership.Ref, r handover.Request,
+) (reply handover.Reply, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return reply, err

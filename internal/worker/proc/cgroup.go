@@ -108,8 +108,9 @@ func memoryDir(self, mounts string) string {
 
 // hierarchy is the directory of this process in the hierarchy whose controllers and mount are
 // accepted; "" if there is none.
-func hierarchy(self, mounts string, controls func(controllers string) bool,
-	mounted func(kind, options string) bool) string {
+func hierarchy(
+	self, mounts string, controls func(controllers string) bool, mounted func(kind, options string) bool,
+) string {
 	var path string
 	for line := range strings.Lines(self) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)

@@ -14,8 +14,9 @@ import (
 // what changed since the inventory is theirs. last is the newest checkpoint of the job, nil if
 // there is none. The result is nil where nothing is known of the directory, and where it is as another
 // generation left it: a node that is away when a world is proposed may be its rank 0.
-func WatchLeft(dir Dir, stamp manifest.Stamp, s *chunkstore.Store,
-	last *manifest.Manifest) (*Watcher, error) {
+func WatchLeft(
+	dir Dir, stamp manifest.Stamp, s *chunkstore.Store, last *manifest.Manifest,
+) (*Watcher, error) {
 	was, err := s.Inventory()
 	if err != nil || was == nil || was.Prints == nil || was.Generation != stamp.Generation ||
 		was.UID != stamp.UID {

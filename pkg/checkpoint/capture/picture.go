@@ -200,8 +200,9 @@ func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d j
 }
 
 // picture makes the save of what was decided.
-func (c *Watcher) picture(found *listing, units []judge.Unit, d judge.Decision,
-	now time.Time) (*Picture, error) {
+func (c *Watcher) picture(
+	found *listing, units []judge.Unit, d judge.Decision, now time.Time,
+) (*Picture, error) {
 	c.sequence++
 	p := &Picture{seen: map[string]*entry{}, decision: d, passes: map[string]notices.Passes{},
 		Save: chunkstore.Save{Stamp: c.stamp, Sequence: c.sequence, Time: now, Dir: c.tree,

@@ -37,8 +37,9 @@ func saveOf(t testing.TB, from dirfs.FS, g schema.Generation, seq uint64) Save {
 	return Save{Stamp: stamp, Sequence: seq, Time: time.Now(), Files: files, Dir: from}
 }
 
-func put(t testing.TB, s *Store, from dirfs.FS, g schema.Generation,
-	seq uint64) (*manifest.Manifest, manifest.Hash) {
+func put(
+	t testing.TB, s *Store, from dirfs.FS, g schema.Generation, seq uint64,
+) (*manifest.Manifest, manifest.Hash) {
 	t.Helper()
 	m, h, err := s.Put(t.Context(), saveOf(t, from, g, seq))
 	must(t, err)

@@ -65,8 +65,9 @@ func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifes
 
 // PutFollowed is Put that lends follow each chunk that was not in the store before, as soon as
 // OpenChunk opens it. Several goroutines call follow.
-func (s *Store) PutFollowed(ctx context.Context, save Save, follow func(*lent.Chunk)) (*manifest.Manifest,
-	manifest.Hash, error) {
+func (s *Store) PutFollowed(
+	ctx context.Context, save Save, follow func(*lent.Chunk),
+) (*manifest.Manifest, manifest.Hash, error) {
 	m, h, err := s.takeIn(ctx, save, follow)
 	if err != nil {
 		return nil, manifest.Hash{}, errors.Join(err, s.sweep())
@@ -74,8 +75,9 @@ func (s *Store) PutFollowed(ctx context.Context, save Save, follow func(*lent.Ch
 	return m, h, nil
 }
 
-func (s *Store) takeIn(ctx context.Context, save Save, follow func(*lent.Chunk)) (*manifest.Manifest,
-	manifest.Hash, error) {
+func (s *Store) takeIn(
+	ctx context.Context, save Save, follow func(*lent.Chunk),
+) (*manifest.Manifest, manifest.Hash, error) {
 	m, err := save.manifest()
 	if err != nil {
 		return nil, manifest.Hash{}, err

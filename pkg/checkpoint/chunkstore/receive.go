@@ -32,8 +32,9 @@ type offer struct {
 // nothing missing is the acknowledgement that the checkpoint is on this disk,
 // verified and durable. ErrFenced if this node has seen a newer generation than g, the sender's;
 // ErrBadManifest, ErrNoSpace.
-func (s *Store) Offer(ctx context.Context, g schema.Generation,
-	raw []byte) (missing []manifest.Hash, err error) {
+func (s *Store) Offer(
+	ctx context.Context, g schema.Generation, raw []byte,
+) (missing []manifest.Hash, err error) {
 	m, err := manifest.Decode(raw)
 	if err != nil {
 		return nil, err

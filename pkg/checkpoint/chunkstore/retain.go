@@ -19,8 +19,9 @@ import (
 // a node that has heard of a newer one since removes nothing on the word of an older record
 // (ErrFenced). It may be cut short anywhere: a manifest goes whole and before its chunks, and
 // chunks that nothing needs go at the next time.
-func (s *Store) Retain(seen schema.Generation, committed []manifest.Head, pinned []manifest.Hash,
-	now time.Time) error {
+func (s *Store) Retain(
+	seen schema.Generation, committed []manifest.Head, pinned []manifest.Hash, now time.Time,
+) error {
 	if err := s.Raise(seen); err != nil {
 		return err
 	}

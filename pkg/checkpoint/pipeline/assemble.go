@@ -84,8 +84,9 @@ func (l *Pipeline) assemble(ctx context.Context, x *merged) error {
 }
 
 // named are the shards that each .metadata of a save names, by its path.
-func (l *Pipeline) named(ctx context.Context, m *manifest.Manifest,
-	owners map[manifest.Hash][]membership.Ref) (map[string][]string, error) {
+func (l *Pipeline) named(
+	ctx context.Context, m *manifest.Manifest, owners map[manifest.Hash][]membership.Ref,
+) (map[string][]string, error) {
 	named := map[string][]string{}
 	for _, f := range m.Files {
 		if path.Base(f.Path) != parts.Metadata {

@@ -23,8 +23,9 @@ const (
 )
 
 // carryMade carries a whole save that is on this disk.
-func (l *Pipeline) carryMade(ctx context.Context, p *capture.Picture, m *manifest.Manifest,
-	h manifest.Hash) error {
+func (l *Pipeline) carryMade(
+	ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash,
+) error {
 	l.made[h], l.left = true, m
 	err := l.carry(ctx, p, m, h)
 	if err == nil || ctx.Err() == nil {
@@ -34,8 +35,9 @@ func (l *Pipeline) carryMade(ctx context.Context, p *capture.Picture, m *manifes
 }
 
 // carry replicates and commits. nil also when the save was refused.
-func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Manifest,
-	h manifest.Hash) error {
+func (l *Pipeline) carry(
+	ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash,
+) error {
 	head, err := l.protect(ctx, m, h)
 	if err == nil {
 		l.carried(ctx, p, m, head)
@@ -56,8 +58,9 @@ func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Ma
 }
 
 // carried takes note of a commit.
-func (l *Pipeline) carried(ctx context.Context, p *capture.Picture, m *manifest.Manifest,
-	head manifest.Head) {
+func (l *Pipeline) carried(
+	ctx context.Context, p *capture.Picture, m *manifest.Manifest, head manifest.Head,
+) {
 	_ = l.replicator.Store.AddCommitted(head) // if not, the next look at the record does
 	_ = p.TakeInventory(l.replicator.Store)   // if not, more is set aside than need be, of what is useless
 	l.replicator.Report(replicator.Committed{Head: head, Took: time.Since(p.Save.Time), Entry: m.Entry})
@@ -73,8 +76,9 @@ func headOf(m *manifest.Manifest, h manifest.Hash) manifest.Head {
 }
 
 // protect commits with copies that hold at that moment.
-func (l *Pipeline) protect(ctx context.Context, m *manifest.Manifest,
-	h manifest.Hash) (manifest.Head, error) {
+func (l *Pipeline) protect(
+	ctx context.Context, m *manifest.Manifest, h manifest.Hash,
+) (manifest.Head, error) {
 	var holders []membership.Node
 	for {
 		var err error
@@ -109,8 +113,9 @@ func pause(ctx context.Context, moved <-chan struct{}) error {
 // copies finds enough nodes that hold the manifest, this one first and then
 // those that are known to. It waits for better times while too few answer, but
 // not for ever: newer saves wait behind.
-func (l *Pipeline) copies(ctx context.Context, h manifest.Hash,
-	holders []membership.Node) ([]membership.Node, error) {
+func (l *Pipeline) copies(
+	ctx context.Context, h manifest.Hash, holders []membership.Node,
+) ([]membership.Node, error) {
 	began := time.Now()
 	for {
 		nodes, moved := l.replicator.View()
@@ -160,8 +165,9 @@ func (l *Pipeline) more(
 
 // commit sends the save until it is the head, or until it can never be: ErrFenced,
 // *HolderGoneError, or what the store refused.
-func (l *Pipeline) commit(ctx context.Context, head manifest.Head,
-	holders []membership.Node) (manifest.Head, error) {
+func (l *Pipeline) commit(
+	ctx context.Context, head manifest.Head, holders []membership.Node,
+) (manifest.Head, error) {
 	g := head.Generation
 	for {
 		seen, _, err := l.replicator.Read(ctx)

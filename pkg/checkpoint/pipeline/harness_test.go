@@ -91,8 +91,9 @@ func recordOn(s store.Store, self string) *checkpoint.Record {
 }
 
 // replicator is that of one node; what it reports goes to events.
-func (c *cluster) replicator(node string, client store.Store,
-	report func(replicator.Event)) *replicator.Replicator {
+func (c *cluster) replicator(
+	node string, client store.Store, report func(replicator.Event),
+) *replicator.Replicator {
 	k := &replicator.Replicator{
 		Store: c.peers.Stores[node], Peers: c.peers, Record: recordOn(client, node),
 		Self: node, Replicas: 2, Keep: 3, Report: report,

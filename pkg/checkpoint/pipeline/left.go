@@ -74,8 +74,9 @@ func CommitLeft(ctx context.Context, r *replicator.Replicator, l Left) (manifest
 // after is the position of the generation's last commit: only what it captured later may be
 // committed. chosen reports that the head is neither what the generation began with nor what it
 // made last: an operator, or the job itself, went back to it.
-func after(r *replicator.Replicator, l Left, head manifest.Head,
-	committed []manifest.Head) (since manifest.Position, chosen bool) {
+func after(
+	r *replicator.Replicator, l Left, head manifest.Head, committed []manifest.Head,
+) (since manifest.Position, chosen bool) {
 	held := r.Store.Positions()
 	since.Generation = l.Stamp.Generation
 	if head.Generation != l.Stamp.Generation {
@@ -95,8 +96,9 @@ func after(r *replicator.Replicator, l Left, head manifest.Head,
 
 // uncommitted are the manifests of the generation that no record names and that were captured
 // later, newest first.
-func uncommitted(r *replicator.Replicator, after manifest.Position,
-	committed []manifest.Head) (all []manifest.Hash) {
+func uncommitted(
+	r *replicator.Replicator, after manifest.Position, committed []manifest.Head,
+) (all []manifest.Hash) {
 	held := r.Store.Positions()
 	for h, p := range held {
 		named := slices.ContainsFunc(committed, func(c manifest.Head) bool { return c.Manifest == h })

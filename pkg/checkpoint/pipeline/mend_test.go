@@ -44,8 +44,9 @@ var damages = map[string]func(t *testing.T, disk *memfs.FS, name string){
 }
 
 // committedOnBoth is a checkpoint on the disks of a and b.
-func committedOnBoth(t *testing.T, c *cluster, report func(replicator.Event)) (*replicator.Replicator,
-	*manifest.Manifest, manifest.Head) {
+func committedOnBoth(
+	t *testing.T, c *cluster, report func(replicator.Event),
+) (*replicator.Replicator, *manifest.Manifest, manifest.Head) {
 	t.Helper()
 	memfs.Model(t, c.dirs["a"])
 	m, h := checkpointtest.Put(t, c.peers.Stores["a"], c.dirs["a"], 1, 1)

@@ -44,8 +44,9 @@ func next[E replicator.Event](t *testing.T, r reports) E {
 }
 
 // line starts a line on the node's directory.
-func (c *cluster) line(t *testing.T, k *replicator.Replicator, stamp manifest.Stamp, w capture.Workers,
-	resume *manifest.Manifest) *Pipeline {
+func (c *cluster) line(
+	t *testing.T, k *replicator.Replicator, stamp manifest.Stamp, w capture.Workers, resume *manifest.Manifest,
+) *Pipeline {
 	t.Helper()
 	watcher, err := capture.Watch(capture.Dir{FS: c.dirs[k.Self]}, stamp, w, resume)
 	must(t, err)

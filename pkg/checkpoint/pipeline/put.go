@@ -16,8 +16,9 @@ import (
 const putAttempts = 3
 
 // put copies the save. What a disk refused once it may take the next time, or when there is room.
-func (l *Pipeline) put(ctx context.Context,
-	save chunkstore.Save) (m *manifest.Manifest, h manifest.Hash, err error) {
+func (l *Pipeline) put(
+	ctx context.Context, save chunkstore.Save,
+) (m *manifest.Manifest, h manifest.Hash, err error) {
 	for range putAttempts {
 		m, h, err = l.replicator.Put(ctx, save)
 		switch {

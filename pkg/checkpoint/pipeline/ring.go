@@ -114,8 +114,9 @@ func (x *merged) holders(nodes []membership.Node) (held [][]membership.Node, all
 
 // holdParts has each holder keep the manifest of the save and the parts of it that it has. refused
 // are those that do not.
-func (l *Pipeline) holdParts(ctx context.Context, x *merged, held [][]membership.Node,
-	holders []membership.Node) (refused []string, err error) {
+func (l *Pipeline) holdParts(
+	ctx context.Context, x *merged, held [][]membership.Node, holders []membership.Node,
+) (refused []string, err error) {
 	errs := make([]error, len(holders))
 	var asked sync.WaitGroup
 	for i, n := range holders {

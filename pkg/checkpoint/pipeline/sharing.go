@@ -34,8 +34,9 @@ type Sharing struct {
 // NewSharing is the Sharing of a world of these members, by rank, as the node self sees it. apart
 // reports whether a node has another checkpoint directory than self. nil: rank 0's node has all of
 // each save.
-func NewSharing(members []membership.Ref, self string, from checkpoint.SaveFrom,
-	apart func(membership.Ref) bool) *Sharing {
+func NewSharing(
+	members []membership.Ref, self string, from checkpoint.SaveFrom, apart func(membership.Ref) bool,
+) *Sharing {
 	zero := members[0]
 	lead := zero.Node == self
 	if from == checkpoint.SaveFromRank0 || !lead && !apart(zero) {
@@ -211,8 +212,9 @@ func digestOf(m *manifest.Manifest) manifest.Hash {
 }
 
 // addPart takes up a part that is on this disk, and reports it.
-func (l *Pipeline) addPart(ctx context.Context, p *capture.Picture, m *manifest.Manifest,
-	h manifest.Hash) error {
+func (l *Pipeline) addPart(
+	ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash,
+) error {
 	s := l.sharing
 	s.sequence = m.Sequence
 	if m.Step == nil {

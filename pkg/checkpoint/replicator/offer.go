@@ -38,8 +38,9 @@ func (r *Replicator) findLate() (err error) {
 
 // offer puts the checkpoint that came too late into the record. Until it is seen there, by this
 // node or by another one that has it, nothing is removed here.
-func (r *Replicator) offer(ctx context.Context, head manifest.Head,
-	committed []manifest.Head) (seen bool, err error) {
+func (r *Replicator) offer(
+	ctx context.Context, head manifest.Head, committed []manifest.Head,
+) (seen bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.late == nil {

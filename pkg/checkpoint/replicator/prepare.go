@@ -30,8 +30,9 @@ type Resume struct {
 // disk, verified, and its files into dir. It returns the path that workers
 // resume from, and what was put back. What is damaged here is fetched again.
 // ErrNotHeld: no registered node has all of it.
-func (r *Replicator) Prepare(ctx context.Context, from Resume, dir capture.Dir) (string,
-	*manifest.Manifest, error) {
+func (r *Replicator) Prepare(
+	ctx context.Context, from Resume, dir capture.Dir,
+) (string, *manifest.Manifest, error) {
 	t, err := dir.Open()
 	if err != nil {
 		return "", nil, fmt.Errorf("prepare: %w", err)
@@ -126,8 +127,9 @@ func (r *Replicator) holders() []func(context.Context, manifest.Number) ([]membe
 
 // Entry is where another node's Prepare puts what workers resume from, when dir
 // is that one's directory too: nothing is fetched, nothing is written.
-func (r *Replicator) Entry(ctx context.Context, n manifest.Number, h manifest.Hash,
-	dir string) (string, error) {
+func (r *Replicator) Entry(
+	ctx context.Context, n manifest.Number, h manifest.Hash, dir string,
+) (string, error) {
 	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
 	var last error
 	for _, holders := range r.holders() {
@@ -238,8 +240,9 @@ func unanswered(err error) bool {
 
 // search asks the registered nodes for each part, its holders first, until one has it. silent says which
 // did not answer.
-func (r *Replicator) search(ctx context.Context,
-	parts []transfer.PartHolders) (found transfer.Holders, silent error) {
+func (r *Replicator) search(
+	ctx context.Context, parts []transfer.PartHolders,
+) (found transfer.Holders, silent error) {
 	nodes, err := r.Record.Nodes(ctx)
 	if err != nil {
 		return found, err

@@ -49,8 +49,9 @@ func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest
 }
 
 // Replicate is Copier.Replicate, cut short when one of the targets is gone from the view.
-func (r *Replicator) Replicate(ctx context.Context, g schema.Generation, h manifest.Hash,
-	to []membership.Node) ([]membership.Node, error) {
+func (r *Replicator) Replicate(
+	ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node,
+) ([]membership.Node, error) {
 	ctx, stop := r.whileRegistered(ctx, to)
 	defer stop()
 	c := transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: g,
@@ -61,8 +62,9 @@ func (r *Replicator) Replicate(ctx context.Context, g schema.Generation, h manif
 // Put copies a save into the store, and meanwhile its chunks to the nodes that Replicate will give
 // the other copies. Its errors are those of chunkstore.Put. A part goes to others when all of it is
 // here.
-func (r *Replicator) Put(ctx context.Context, save chunkstore.Save) (*manifest.Manifest,
-	manifest.Hash, error) {
+func (r *Replicator) Put(
+	ctx context.Context, save chunkstore.Save,
+) (*manifest.Manifest, manifest.Hash, error) {
 	nodes, _ := r.View()
 	to := transfer.Targets(nodes, r.Self, r.Replicas-1)
 	if save.Part || len(to) == 0 {

@@ -100,8 +100,9 @@ func (h *handler) offer(w http.ResponseWriter, r *http.Request) {
 }
 
 // holdParts answers HTTP.HoldParts.
-func (h *handler) holdParts(ctx context.Context, w http.ResponseWriter, x chunkstore.Partial,
-	parts []string) {
+func (h *handler) holdParts(
+	ctx context.Context, w http.ResponseWriter, x chunkstore.Partial, parts []string,
+) {
 	for _, p := range parts {
 		var part manifest.Hash
 		if err := part.UnmarshalText([]byte(p)); err != nil {

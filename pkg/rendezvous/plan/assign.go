@@ -14,8 +14,9 @@ import (
 // lost, and rank 0 goes to a node that holds the newest checkpoint. A node with a fixed rank gets
 // that rank even if another node had it before, and then rank 0 fetches the checkpoint if it has
 // none.
-func arrange(old []membership.Ref, from []membership.Node, n int,
-	holds func(node string) bool) []membership.Ref {
+func arrange(
+	old []membership.Ref, from []membership.Node, n int, holds func(node string) bool,
+) []membership.Ref {
 	ranks := make([]*membership.Ref, n)
 	pool := make(map[string]*membership.Ref, len(from)) // those without a rank
 	for i := range from {
@@ -72,8 +73,9 @@ func arrange(old []membership.Ref, from []membership.Node, n int,
 // that was left over, a survivor before the others. A left-over holder takes the place of a
 // newcomer, at rank 0 or else the highest: a survivor stays in the world as long as another node
 // can make room.
-func first(ranks []*membership.Ref, old rendezvous.RefSet, others []*membership.Ref,
-	holds func(string) bool) {
+func first(
+	ranks []*membership.Ref, old rendezvous.RefSet, others []*membership.Ref, holds func(string) bool,
+) {
 	holder := func(r *membership.Ref) bool { return holds(r.Node) }
 	at := slices.IndexFunc(ranks, holder)
 	if at < 0 {

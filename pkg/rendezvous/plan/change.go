@@ -63,8 +63,9 @@ func (p *planner) changeFailed() Step {
 
 // changeWith is change after the books were closed; failure is the one that its step reports, or
 // nil.
-func (p *planner) changeWith(c rendezvous.Cause, text string, b ledger.Settled,
-	failure *ReportedFailure) Step {
+func (p *planner) changeWith(
+	c rendezvous.Cause, text string, b ledger.Settled, failure *ReportedFailure,
+) Step {
 	switch {
 	case b.Fail != nil:
 		lost := p.unreported()

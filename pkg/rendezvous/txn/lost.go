@@ -55,8 +55,9 @@ func lostEvents(g schema.Generation, judge string, lost []verdict.Member) []hist
 
 // ReportLost says of nodes that were no members that they are lost: once, by whomever, and only
 // while it is true.
-func (r Requests) ReportLost(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node,
-	step plan.ReportLost) error {
+func (r Requests) ReportLost(
+	ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, step plan.ReportLost,
+) error {
 	var g schema.Generation
 	var worldRev int64
 	if seen.World != nil {

@@ -11,8 +11,9 @@ import (
 )
 
 // Ready reports that node me has stopped every older worker and has what generation w needs.
-func (r Requests) Ready(ctx context.Context, w *rendezvous.World, me membership.Node,
-	rd rendezvous.Ready) error {
+func (r Requests) Ready(
+	ctx context.Context, w *rendezvous.World, me membership.Node, rd rendezvous.Ready,
+) error {
 	rd.Incarnation = me.Incarnation
 	_, err := r.send(ctx, "report ready", store.Request{
 		If: []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation),
@@ -24,8 +25,9 @@ func (r Requests) Ready(ctx context.Context, w *rendezvous.World, me membership.
 
 // Exit reports how the workers of node ended. It replaces the record of revision x.Rev; 0: there is
 // none.
-func (r Requests) Exit(ctx context.Context, w *rendezvous.World, node string,
-	x rendezvous.Exit) (int64, error) {
+func (r Requests) Exit(
+	ctx context.Context, w *rendezvous.World, node string, x rendezvous.Exit,
+) (int64, error) {
 	return r.send(ctx, "report exit", store.Request{
 		If: []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation),
 			store.Unchanged(r.Job.Exit(w.Generation, node), x.Rev)},

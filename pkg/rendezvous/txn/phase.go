@@ -16,8 +16,9 @@ import (
 )
 
 // Hold writes a Hold. The fence stays: what was captured may still be committed.
-func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node,
-	e plan.Hold) (rendezvous.World, error) {
+func (r Requests) Hold(
+	ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, e plan.Hold,
+) (rendezvous.World, error) {
 	w := *seen.World
 	w.Phase, w.Hold, w.Ledger = rendezvous.Waiting, &e.Hold, e.Ledger
 	if e.Quarantine != nil {
@@ -94,8 +95,9 @@ func (r Requests) PublishTiming(ctx context.Context, w *rendezvous.World, f rend
 }
 
 // Finish notes that a worker is through: from here on nothing restarts until the others are.
-func (r Requests) Finish(ctx context.Context, seen *rendezvous.Snapshot,
-	step plan.Finish) (rendezvous.World, error) {
+func (r Requests) Finish(
+	ctx context.Context, seen *rendezvous.Snapshot, step plan.Finish,
+) (rendezvous.World, error) {
 	w := *seen.World
 	w.Phase = rendezvous.Finishing
 	rank, left := 0, 0

@@ -19,8 +19,9 @@ import (
 )
 
 // Propose makes the next generation. From here on no commit of an older one succeeds.
-func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node,
-	p plan.Propose) (rendezvous.World, error) {
+func (r Requests) Propose(
+	ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, p plan.Propose,
+) (rendezvous.World, error) {
 	w := p.World
 	w.Proposal, w.Time = fmt.Sprintf("%012d-%s", w.Generation, rand.Text()), time.Now()
 	if max(w.Count, len(w.Leavers)) > rendezvous.MaxInline {
@@ -107,8 +108,9 @@ func (r Requests) outdated(seen *rendezvous.Snapshot, w *rendezvous.World, room 
 }
 
 // proposalEvents tell what a proposal changes and why.
-func proposalEvents(seen *rendezvous.Snapshot, me membership.Node, p plan.Propose,
-	w *rendezvous.World) []history.Event {
+func proposalEvents(
+	seen *rendezvous.Snapshot, me membership.Node, p plan.Propose, w *rendezvous.World,
+) []history.Event {
 	var old schema.Generation
 	if seen.World != nil {
 		old = seen.World.Generation

@@ -46,8 +46,9 @@ func saving(s *rendezvous.Snapshot) bool {
 // of the generation before succeeds, however late it arrives, so none undoes the restore. A world
 // whose members are all gone is set to waiting, so that a node that was only cut off from the store
 // stops, too.
-func (r Requests) Restore(ctx context.Context, seen *rendezvous.Snapshot,
-	to checkpoint.Head) (checkpoint.Head, error) {
+func (r Requests) Restore(
+	ctx context.Context, seen *rendezvous.Snapshot, to checkpoint.Head,
+) (checkpoint.Head, error) {
 	from, was := to.Number, to.Rev
 	to.Number, to.Offered = seen.Head.Number+1, false
 	var worldRev int64

@@ -30,8 +30,9 @@ func (r Requests) send(ctx context.Context, what string, req store.Request) (int
 // sendOn is send for what rests on the job as it was seen, with its newest proposed generation as
 // the fence. Revisions do not come back in one store, but one that was wiped counts anew: there,
 // only the fence tells the job from the one that was lost.
-func (r Requests) sendOn(ctx context.Context, fence store.Guard, what string,
-	req store.Request) (int64, error) {
+func (r Requests) sendOn(
+	ctx context.Context, fence store.Guard, what string, req store.Request,
+) (int64, error) {
 	req.If = append([]store.Guard{fence}, req.If...)
 	return r.send(ctx, what, req)
 }

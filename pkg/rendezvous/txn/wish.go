@@ -14,8 +14,9 @@ import (
 )
 
 // SetWish writes a wish over the one that was seen. It returns the wish with its request id.
-func (r Requests) SetWish(ctx context.Context, seen *rendezvous.Snapshot,
-	w rendezvous.Wish) (rendezvous.Wish, error) {
+func (r Requests) SetWish(
+	ctx context.Context, seen *rendezvous.Snapshot, w rendezvous.Wish,
+) (rendezvous.Wish, error) {
 	previous := seen.Wish.NP
 	w.Request, w.Time = rand.Text(), time.Now()
 	text := map[string]string{"scale": fmt.Sprintf("np %d was asked, it was %d", w.NP, previous),

@@ -227,8 +227,9 @@ func (s *Store) try(ctx context.Context, i int, limit time.Duration, f request) 
 	return exchange(s.auth.attach(ctx, s.auth.current()), conn, limit, f)
 }
 
-func exchange(ctx context.Context, conn *grpc.ClientConn, limit time.Duration,
-	f request) (sent bool, err error) {
+func exchange(
+	ctx context.Context, conn *grpc.ClientConn, limit time.Duration, f request,
+) (sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var p peer.Peer // gRPC fills it as soon as the request has a stream

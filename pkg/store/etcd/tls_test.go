@@ -26,8 +26,9 @@ import (
 )
 
 // issue writes NAME.pem and NAME-key.pem, signed by parent or by itself.
-func issue(t *testing.T, dir, name string, ca bool, parent *x509.Certificate,
-	parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+func issue(
+	t *testing.T, dir, name string, ca bool, parent *x509.Certificate, parentKey *ecdsa.PrivateKey,
+) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -150,8 +150,9 @@ func failed(f *rendezvous.Failure, message string) *rendezvous.Outcome {
 // CountLost counts reported losses in the books that are written with their events, so that none is
 // counted twice, or reported and not counted. A member that is lost again and again is put into
 // quarantine.
-func CountLost(l rendezvous.Ledger, w *rendezvous.World, lost []verdict.Member,
-	now time.Time) rendezvous.Ledger {
+func CountLost(
+	l rendezvous.Ledger, w *rendezvous.World, lost []verdict.Member, now time.Time,
+) rendezvous.Ledger {
 	l.Lost += len(lost)
 	if w != nil {
 		l.Nodes = recordLosses(l.Nodes, w, lost, now)

@@ -55,8 +55,9 @@ func Newcomers(old *rendezvous.World, proven schema.Generation, members []member
 }
 
 // EditRecord changes the record of a node, or a new one.
-func EditRecord(records []rendezvous.NodeRecord, node string,
-	edit func(*rendezvous.NodeRecord)) []rendezvous.NodeRecord {
+func EditRecord(
+	records []rendezvous.NodeRecord, node string, edit func(*rendezvous.NodeRecord),
+) []rendezvous.NodeRecord {
 	at, found := slices.BinarySearchFunc(records, node,
 		func(r rendezvous.NodeRecord, node string) int { return cmp.Compare(r.Node, node) })
 	records = slices.Clone(records)
@@ -91,8 +92,9 @@ func recordFailure(records []rendezvous.NodeRecord, w *rendezvous.World, e Closi
 
 // recordLosses counts the members among lost, and puts those into quarantine that were lost too
 // often.
-func recordLosses(records []rendezvous.NodeRecord, w *rendezvous.World, lost []verdict.Member,
-	now time.Time) []rendezvous.NodeRecord {
+func recordLosses(
+	records []rendezvous.NodeRecord, w *rendezvous.World, lost []verdict.Member, now time.Time,
+) []rendezvous.NodeRecord {
 	members := rendezvous.NewRefSet(w.Members)
 	for _, m := range lost {
 		if !members.Has(m.Ref) || m.Reason == "not-ready" { // that has a quarantine of its own
@@ -112,8 +114,9 @@ func recordLosses(records []rendezvous.NodeRecord, w *rendezvous.World, lost []v
 
 // forgive adds the time that a generation ran to the records of its members, and deletes those that
 // have behaved for long enough.
-func forgive(records []rendezvous.NodeRecord, w *rendezvous.World,
-	ran time.Duration) []rendezvous.NodeRecord {
+func forgive(
+	records []rendezvous.NodeRecord, w *rendezvous.World, ran time.Duration,
+) []rendezvous.NodeRecord {
 	if len(records) == 0 || ran == 0 {
 		return records
 	}
