@@ -44,8 +44,8 @@ func TestVirtualLocalRankAndFilters(t *testing.T) {
 	p := newSandbox(t)
 	p.gpus(4)
 	p.trainers("train.py")
-	p.ends(p.run("--gpus=2,3", "--virtual-local-rank", "--duplicate-stdout-filters=PADDLE_TRAINER_ID,WORLD",
-		"train.py"), 0)
+	p.ends(p.run("--gpus=2,3", "--virtual-local-rank",
+		"--duplicate-stdout-filters=PADDLE_TRAINER_ID,WORLD", "train.py"), 0)
 	for card := range 2 {
 		p.holds(fmt.Sprintf("worker %d", card), p.given("log", fmt.Sprintf("workerlog.%d", card)),
 			map[string]string{

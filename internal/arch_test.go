@@ -292,8 +292,8 @@ func (p goPackage) name() string { return strings.TrimPrefix(p.ImportPath, modul
 
 func list(t *testing.T, args ...string) []goPackage {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list",
-		"-json=ImportPath,Dir,GoFiles,Imports,Deps"}, args...)...)
+	cmd := exec.Command("go",
+		append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports,Deps"}, args...)...)
 	cmd.Dir = ".."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -20,6 +20,6 @@ func main() {
 		os.Exit(worker.Guard())
 	}
 	etcd.Quiet()
-	os.Exit(cli.Main(command.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
-		Run: node.Run}, os.Args[1:]))
+	app := command.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: node.Run}
+	os.Exit(cli.Main(app, os.Args[1:]))
 }

@@ -49,8 +49,8 @@ func smi(t *testing.T, n int, env ...string) device.Host {
 func TestFind(t *testing.T) {
 	kfd := map[string]string{}
 	for i, simd := range []int{0, 304, 304} {
-		kfd[fmt.Sprintf("sys/class/kfd/kfd/topology/nodes/%d/properties",
-			i)] = fmt.Sprintf("cpu_cores_count 8\nsimd_count %d\n", simd)
+		path := fmt.Sprintf("sys/class/kfd/kfd/topology/nodes/%d/properties", i)
+		kfd[path] = fmt.Sprintf("cpu_cores_count 8\nsimd_count %d\n", simd)
 	}
 	proc := map[string]string{
 		"proc/driver/nvidia/gpus/0000:18:00.0/information": "Model: 	 H100\nGPU UUID: 	 GPU-77\n",

@@ -86,8 +86,9 @@ func Run(ctx context.Context, o Options) event.Result {
 			LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit,
 			Settle: settle,
 		}}
-	return runtime.Run(ctx, c, runtime.Deps{Store: store, Workers: workers, Peers: workers.peers, Disk: disk,
-		Saves: workers.saves, Say: lines.agent}, o.Signals)
+	deps := runtime.Deps{Store: store, Workers: workers, Peers: workers.peers, Disk: disk,
+		Saves: workers.saves, Say: lines.agent}
+	return runtime.Run(ctx, c, deps, o.Signals)
 }
 
 // connect gives the workers the other agents, and the checkpoints of this node.

@@ -205,8 +205,8 @@ func TestFollowMissesNothing(t *testing.T) {
 		}
 		r.w.join("c")
 		r.w.hold()
-		at(t, r.until("the world waits", time.Minute,
-			func(s follow.Update) bool { return s.World.Phase == rendezvous.Waiting }), 0)
+		waits := func(s follow.Update) bool { return s.World.Phase == rendezvous.Waiting }
+		at(t, r.until("the world waits", time.Minute, waits), 0)
 		r.w.expire("b")
 		at(t, r.until("it lost its registration", time.Minute, nodesAre()), 0)
 	})

@@ -9,8 +9,9 @@ import (
 
 func plansOfAPlannedWait() []planned {
 	return []planned{
-		{"no member saved yet", given(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"),
-			savingFor(rendezvous.CauseScale)), "nothing for 32s"},
+		{"no member saved yet",
+			given(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.CauseScale)),
+			"nothing for 32s"},
 		{"one saved", given(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"),
 			savingFor(rendezvous.CauseScale), savedBy("a")), "nothing for 32s"},
 		{"all saved, and the last call was while they trained",
@@ -240,8 +241,9 @@ func plansOfQuarantine() []planned {
 		{"without it there would be no world: it gets another chance",
 			given(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b"), quarantine("c", 2)),
 			"propose 2 (node-lost): a c; evicts b; lost b; quarantine c until 2"},
-		{"it has passed", given(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b"),
-			quarantine("c", 1)), "propose 2 (node-lost): a c; evicts b; lost b; quarantine c until 1"},
+		{"it has passed",
+			given(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b"), quarantine("c", 1)),
+			"propose 2 (node-lost): a c; evicts b; lost b; quarantine c until 1"},
 		{"it is forgotten after a while",
 			given(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b"),
 				generation(4), quarantine("c", 1)), "propose 5 (node-lost): a c; evicts b; lost b"},

@@ -182,8 +182,8 @@ func (w *storedJob) commit() {
 	w.t.Helper()
 	s := w.see()
 	r := checkpoint.Record{Store: w.Store, Job: w.Job, UID: s.Job.UID, Self: "a"}
-	_, err := r.Commit(w.t.Context(), checkpoint.Head{Generation: s.World.Generation,
-		Manifest: checkpoint.Hash{1}}, s.Head, []membership.Node{w.me()})
+	next := checkpoint.Head{Generation: s.World.Generation, Manifest: checkpoint.Hash{1}}
+	_, err := r.Commit(w.t.Context(), next, s.Head, []membership.Node{w.me()})
 	w.must(err)
 }
 

@@ -38,8 +38,9 @@ func (d *Detection) Judge(f *Facts) {
 	}
 	d.evidence.Absent, d.evidence.Self = absent, f.Self.Incarnation
 	d.evidence.Isolated = d.isolated(f)
-	d.View = verdict.Judge(verdict.Records{Members: refs, Ring: ringSize(f), Nodes: snap.Nodes,
-		Left: snap.Left, Suspects: snap.Suspects}, d.evidence, d.limits, f.Now)
+	records := verdict.Records{Members: refs, Ring: ringSize(f), Nodes: snap.Nodes,
+		Left: snap.Left, Suspects: snap.Suspects}
+	d.View = verdict.Judge(records, d.evidence, d.limits, f.Now)
 	d.View.Rev = snap.Rev
 	d.noteCrowd(len(refs), f.Now)
 }

@@ -307,8 +307,8 @@ func (w *teller) copy() rendezvous.Snapshot {
 
 // ref is the life of a node that the store shows, or the last it had.
 func (w *teller) ref(node string) membership.Ref {
-	return membership.Ref{Node: node, Incarnation: membership.Incarnation(fmt.Sprintf("%s%d", node,
-		max(1, w.lives[node]))), Address: node + ":1"}
+	life := fmt.Sprintf("%s%d", node, max(1, w.lives[node]))
+	return membership.Ref{Node: node, Incarnation: membership.Incarnation(life), Address: node + ":1"}
 }
 
 func (w *teller) refs(nodes []string) (refs []membership.Ref) {

@@ -101,8 +101,9 @@ func (k *saves) restore(ctx context.Context) error {
 }
 
 func (k *saves) restored(from, to checkpoint.Head, text string) error {
-	return k.printResult(map[string]any{"job": k.snap.Job.Name, "restored": from.Number,
-		"number": to.Number, "step": to.Step}, "%s", text)
+	result := map[string]any{"job": k.snap.Job.Name, "restored": from.Number,
+		"number": to.Number, "step": to.Step}
+	return k.printResult(result, "%s", text)
 }
 
 // printResult prints, on stdout, what was done.

@@ -31,8 +31,8 @@ func Collect(ctx context.Context, kv clientv3.KV, out chan<- prometheus.Metric) 
 		return nil
 	})
 	if err != nil {
-		out <- prometheus.NewInvalidMetric(Desc("job_generation",
-			"Newest generation that was proposed.", "job"), err)
+		generation := Desc("job_generation", "Newest generation that was proposed.", "job")
+		out <- prometheus.NewInvalidMetric(generation, err)
 	}
 }
 

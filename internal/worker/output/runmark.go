@@ -54,8 +54,8 @@ func (l *Logs) Adopt(run string) error {
 func isLog(name string) bool {
 	stem, rank, ok := strings.Cut(name, ".")
 	_, number := parseRank(strings.TrimSuffix(rank, errSuffix))
-	return ok && number && slices.Contains([]string{"workerlog", "serverlog", "heterlog",
-		"coordinatorlog"}, stem)
+	stems := []string{"workerlog", "serverlog", "heterlog", "coordinatorlog"}
+	return ok && number && slices.Contains(stems, stem)
 }
 
 // moveAside gives a log the next number. An empty one is left where it is.

@@ -47,8 +47,8 @@ func (r *Replicator) Nodes(nodes []membership.Node) {
 	defer r.mu.Unlock()
 	for _, n := range r.nodes {
 		if !slices.ContainsFunc(nodes, func(o membership.Node) bool { return o.Same(n.Ref) }) {
-			r.away = append(slices.DeleteFunc(r.away,
-				func(o membership.Node) bool { return o.Node == n.Node }), n)
+			earlier := func(o membership.Node) bool { return o.Node == n.Node }
+			r.away = append(slices.DeleteFunc(r.away, earlier), n)
 		}
 	}
 	r.away = slices.DeleteFunc(r.away, func(n membership.Node) bool {

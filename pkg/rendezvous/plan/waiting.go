@@ -110,8 +110,9 @@ func (p *planner) unplanned() bool {
 func (p *planner) planned(c rendezvous.Cause, text string) Step {
 	reason := map[rendezvous.Cause]string{rendezvous.CauseScale: "scale", rendezvous.CauseDrain: "drain",
 		rendezvous.CauseNodeJoined: "join"}[c]
-	return Hold{Hold: rendezvous.Hold{Why: rendezvous.Saving, Text: text, Planned: true, Reason: reason,
-		Present: Present(p.s, p.v), Cause: c}, Ledger: p.books().Ledger}
+	h := rendezvous.Hold{Why: rendezvous.Saving, Text: text, Planned: true, Reason: reason,
+		Present: Present(p.s, p.v), Cause: c}
+	return Hold{Hold: h, Ledger: p.books().Ledger}
 }
 
 // enter is an unplanned Hold: below the least size, or no batch plan for the nodes at hand.

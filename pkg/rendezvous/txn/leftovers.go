@@ -16,8 +16,9 @@ func (r Requests) RemoveLeftovers(ctx context.Context, s *rendezvous.Snapshot) {
 	job := r.Job
 	gone := func(node string) bool { return s.Node(node) == nil }
 	rm := func(node, key string, rev int64) {
-		_, _ = r.Store.Txn(ctx, store.Txn{If: []store.Guard{store.Absent(job.Node(node)),
-			store.Unchanged(key, rev)}, Then: []store.Write{store.Delete(key)}})
+		_, _ = r.Store.Txn(ctx, store.Txn{
+			If:   []store.Guard{store.Absent(job.Node(node)), store.Unchanged(key, rev)},
+			Then: []store.Write{store.Delete(key)}})
 	}
 	for _, d := range s.Doing {
 		if gone(d.Node) {

@@ -156,8 +156,8 @@ const (
 func countRoot(c consistency) request {
 	serial := c == serializable
 	return func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) error {
-		_, err := pb.NewKVClient(c).Range(ctx, &pb.RangeRequest{Key: []byte(schema.Root), CountOnly: true,
-			Serializable: serial}, o...)
+		r := &pb.RangeRequest{Key: []byte(schema.Root), CountOnly: true, Serializable: serial}
+		_, err := pb.NewKVClient(c).Range(ctx, r, o...)
 		return err
 	}
 }
