@@ -253,8 +253,8 @@ func (c *Client) exchange(ctx context.Context, t *tls.Conn, q request) (r reply,
 	return r, receive(t, &r)
 }
 
-// refusal sorts the error of a dial. Only a host that answers refuses; what a name led to may
-// have been another host.
+// refusal sorts the error of a dial. Only a host that answers refuses a connection. Where a name
+// was dialled, that may have been another host.
 func refusal(to membership.Ref, err error) membership.AnswerKind {
 	if _, literal := netip.ParseAddrPort(to.Address); literal == nil && errors.Is(err, syscall.ECONNREFUSED) {
 		return membership.Refused
@@ -309,9 +309,9 @@ func newTransport(config *tls.Config) *http.Transport {
 // whether the other host is there.
 var asks = net.KeepAliveConfig{Enable: true, Idle: flowLimit / 4, Interval: flowLimit / 4}
 
-// outlives gives a connection for chunks no longer than flowLimit to outlive a cut. What was sent
-// into a cut is sent again ever more rarely, so that it stays silent for as long again as the cut
-// was; one that is dialled anew does not.
+// outlives gives a connection for chunks no longer than flowLimit to outlive a cut. TCP sends again
+// at ever longer intervals, so that after a cut the connection is silent for as long again as the
+// cut was; a new connection is not.
 func outlives(raw net.Conn) {
 	if tcp, ok := raw.(*net.TCPConn); ok {
 		giveUpAfter(tcp, flowLimit) // without it stallLimit ends it, later

@@ -13,8 +13,8 @@ const (
 	remembered = 16                     // answers; up to twice as many show how long a way is now
 )
 
-// pace is how long the ways from this agent are: of each stream of beats the quickest of its newest
-// answers. A node that stands still now and then is not far away.
+// pace is how long answers take to come to this agent: of each stream of beats, the quickest of its
+// newest ones. A node that stands still now and then is not far away.
 type pace struct {
 	mu   sync.Mutex
 	ways map[*way]time.Duration

@@ -137,10 +137,9 @@ func (r *Record) writes(h manifest.Head) []store.Write {
 	return []store.Write{store.Put(r.Job.Checkpoint(uint64(h.Number)), v), store.Put(r.Job.Head(), v)}
 }
 
-// why finds out which guard of a commit did not hold. All of them compare
-// what never comes back, so that later reads tell. A holder that only
-// registered again, as the same incarnation, still holds: again has it as it
-// is registered now.
+// why finds out which guard of a commit did not hold. Later reads can tell, because what the guards
+// compare never comes back. A holder that only registered again, as the same incarnation, still
+// holds: again has it as it is registered now.
 func (r *Record) why(
 	ctx context.Context, h, seen manifest.Head, holders []membership.Node,
 ) (_ manifest.Head, again []membership.Node, err error) {
@@ -192,9 +191,9 @@ func (r *Record) why(
 	return h, again, nil
 }
 
-// Rollback is what a Propose writes that makes the older checkpoint to the
-// head again, under a new number, and what it compares beyond its own guards:
-// the record of that checkpoint must still be there, for then its bytes are.
+// Rollback is what a Propose writes to make the older checkpoint the head again, under a new
+// number, and what it compares beyond its own guards: the record of that checkpoint must still be
+// there, for then its bytes are.
 func (r *Record) Rollback(seen, to manifest.Head) (manifest.Head, []store.Guard, []store.Write) {
 	guard := store.Unchanged(r.Job.Checkpoint(uint64(to.Number)), to.Rev)
 	to.Number = seen.Number + 1

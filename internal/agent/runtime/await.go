@@ -10,9 +10,9 @@ import (
 )
 
 // A node has awaitReads times awaitEvery to answer a suspicion in the store. Each read must be
-// answered within awaitEvery: a store that is slow for this node may be slow for the other one. From
-// the read awaitLease on, a node that stands still has not renewed its lease for longer than a live
-// one: its newest renewal is before the sign, and a live one whose watch of the store is deaf renews.
+// answered within awaitEvery: a store that is slow for this node may be slow for the other one.
+// From read awaitLease on, the lease tells a node that stands still from a live one: the first has
+// not renewed it since the sign, the second has, even if its watch of the store is deaf.
 const (
 	awaitReads = 4
 	awaitLease = 2

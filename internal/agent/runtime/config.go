@@ -64,14 +64,14 @@ type Group interface {
 	// Generation is the one that they were started for, or were handed last.
 	Generation() schema.Generation
 	// Pause has them leave their generation, and returns when none takes part in a collective of it
-	// and nothing that they write counts for it any more. held is the least step that the state of
-	// one of them has come to; nil: one holds no state.
+	// and nothing that they write counts for it any more. held is the least step among the states
+	// that they hold; nil: one of them holds none.
 	Pause(ctx context.Context) (held *int64, err error)
 	// Continue hands them the World of s. After an error they are good for nothing but Stop: one
 	// has ended, or cannot stay any more.
 	Continue(ctx context.Context, s action.Start) error
-	// Hangs carries the failure that a hang of all workers of the world is taken for, if this node
-	// is the one that looks for it, and is then closed.
+	// Hangs carries the failure that stands for a hang of all workers of the world, if this node is
+	// the one that looks for hangs, and is then closed.
 	Hangs() <-chan rendezvous.Failure
 	// Ask asks the workers to save and end: drain file, then SIGTERM.
 	Ask(reason string, grace time.Duration) error

@@ -228,8 +228,8 @@ func (l *loop) take(ctx context.Context, a action.Take) (rendezvous.World, error
 	return rendezvous.World{}, fmt.Errorf("no request for step %T", a.Step)
 }
 
-// unfit is what keeps a node from being ready, and is not that the store does not answer or holds
-// another world.
+// unfit is an error that keeps a node from being ready. It is none that the store does not answer,
+// or holds another world.
 type unfit struct{ error }
 
 func (e unfit) Unwrap() error { return e.error }

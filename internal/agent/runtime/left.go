@@ -10,9 +10,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// commitOrphan commits what rank 0 of the world that step replaces left with this node: it had made
-// the copy and could not commit it any more. Propose then finds another head, and is planned anew.
-// What cannot be committed is lost with its generation.
+// commitOrphan commits the save that rank 0 of the world that step replaces had copied to this
+// node, and can commit no more. Propose then finds another head, and is planned anew. What cannot
+// be committed is lost with its generation.
 func (l *loop) commitOrphan(ctx context.Context, a action.Take, step plan.Propose) {
 	zero := a.Seen.Capturer()
 	me := a.Seen.Node(a.Me.Node)

@@ -165,7 +165,7 @@ func (l *loop) effect(ctx context.Context, f func(ctx context.Context) event.Eve
 	})
 }
 
-// sole is effect for what a newer one of its kind overtakes: the older is cut short.
+// sole is effect for work of which only the newest counts: the older is cut short.
 func (l *loop) sole(ctx context.Context, kind string, f func(ctx context.Context) event.Event) {
 	if cancel := l.under[kind]; cancel != nil {
 		cancel()

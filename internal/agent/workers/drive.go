@@ -96,9 +96,9 @@ func (g *Group) closeCaptures(f *Facts, out *outbox.Outbox) {
 }
 
 // futile reports whether nothing of g can be committed any more: a newer generation was proposed,
-// or its incarnation was dropped, and no copy of a node that is not registered counts. A save that
-// is still under way would wait for its copies, and this node neither joins nor is ready before it
-// ends.
+// or its incarnation was dropped and copies of a node that is not registered do not count. A save
+// that is still under way would wait for its copies in vain, and this node neither joins nor is
+// ready before it ends.
 func (g *Group) futile(f *Facts) bool {
 	return !f.Joined || f.generation() > g.World.Generation
 }

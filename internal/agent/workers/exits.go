@@ -42,10 +42,10 @@ func (w *Workers) ReportEnd(f *Facts, out *outbox.Outbox) {
 // both.
 const together = time.Second
 
-// failuresToReport are the failures of g to be reported to the others. A node that goes tells
+// failuresToReport are the failures of g to be reported to the others. A node that leaves reports
 // none: its planned Hold has all save, and a failure would begin a new generation that fences these
-// saves off. Nor does it at once where a SIGTERM ended every worker: agents may be signalled as
-// well.
+// saves off. Where a SIGTERM ended every worker it waits for a moment: the agents may be signalled
+// as well.
 func (g *Group) failuresToReport(f *Facts, out *outbox.Outbox) []rendezvous.Failure {
 	if f.Leaving != nil || len(g.Failures) == 0 {
 		return nil

@@ -52,9 +52,9 @@ func (g *Group) firstOrder(f *Facts, out *outbox.Outbox) order {
 	return order{}
 }
 
-// needsNoCheckpoint reports whether the workers here wait for the newest world, and either hold the
-// state or get it from another member: one that was in the world in which they were started has the
-// state, or the checkpoint.
+// needsNoCheckpoint reports whether the workers here wait for the newest world and hold the state,
+// or get it from another member. A member of the world that they were started for has the state, or
+// the checkpoint.
 func (w *Workers) needsNoCheckpoint(f *Facts) bool {
 	g := w.Group
 	hasState := func(o membership.Ref) bool { return !o.Same(f.Self.Ref) && g.World.Rank(o) >= 0 }

@@ -58,8 +58,8 @@ func (w *Workers) waiting(f *Facts) bool {
 }
 
 // holdsState reports whether each worker that waits here holds a state that is as new as the
-// checkpoint of the world. It was broken off in its last step if it holds an older one: another
-// rank, which is lost, had finished and saved that.
+// checkpoint of the world. A worker with an older state was broken off in its last step: another
+// rank, which is lost, had finished and saved that step.
 func (w *Workers) holdsState(f *Facts) bool {
 	if !w.waiting(f) || w.Group.held == nil {
 		return false

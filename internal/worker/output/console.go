@@ -10,10 +10,9 @@ import (
 
 const (
 	consoleQueue = 32 << 20
-	// consolePatience is how long the workers wait for a console, all waiting
-	// taken together, from one moment at which it has shown everything to the
-	// next. It lets a program that reads along (| tee) keep up with a burst,
-	// and a stopped pager cost no more than this.
+	// consolePatience is how long the workers wait for a console in all, between two moments at
+	// which it has shown everything. It lets a program that reads along (| tee) keep up with a
+	// burst, and a stopped pager cost no more than this.
 	consolePatience = time.Second
 )
 

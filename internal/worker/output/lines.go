@@ -42,7 +42,7 @@ func (l *lines) end(each func(line []byte)) {
 	}
 }
 
-// duplicate is a file that gets the lines of one stream of all workers that hold one of some words.
+// duplicate is a file that gets the lines with certain words, of one stream of all workers.
 type duplicate struct {
 	path  string
 	words []string

@@ -30,8 +30,8 @@ func (r *Replicator) Read(ctx context.Context) (head manifest.Head, committed []
 	return head, committed, nil
 }
 
-// known is the newest commit of this job that this node knows. What came too late has a number of
-// before the job was made again.
+// known is the newest commit of this job that this node knows. A checkpoint that came too late does
+// not count: its number is from before the job was made again.
 func (r *Replicator) known() manifest.Number {
 	r.mu.Lock()
 	defer r.mu.Unlock()

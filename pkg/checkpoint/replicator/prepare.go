@@ -219,8 +219,8 @@ type askedError struct {
 
 func (e askedError) Unwrap() error { return e.error }
 
-// AskedAt is a revision of the store before Prepare read which nodes to ask; 0: err is not of those.
-// A node that registered later may have what they have not.
+// AskedAt is a revision of the store from before Prepare read which nodes to ask; 0: err is no such
+// error. A node that registered later may have what these lack.
 func AskedAt(err error) int64 {
 	var e askedError
 	errors.As(err, &e)

@@ -8,9 +8,9 @@ import (
 
 // Ring picks n nodes for copies of the part of the node self. members are in the order of their
 // ranks. Each copy is on another machine than the others as long as there are enough: on the next
-// machines after that of self, and there on the node that has the same place on its machine, so that
-// machines of the same number of nodes take the same number of parts. Only where the members are on
-// too few machines, others are picked, which are on more. Pure.
+// machines after that of self, and there on the node that has the same place on its machine, so
+// that machines of the same number of nodes take the same number of parts. Where the members are on
+// too few machines, the others count as well. Pure.
 func Ring(members, others []membership.Node, self string, n int) []membership.Node {
 	machines := byMachine(members)
 	if len(machines) <= n {

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// ScaleEffect says what becomes of training when that is asked: what it costs, and how to undo it.
+// ScaleEffect says what a wish does to training: what it costs, and how to undo it.
 func ScaleEffect(s *rendezvous.Snapshot, wish rendezvous.Wish) string {
 	present := here(s, wish)
 	missing := phrase.Count(wish.NP-present, "more node")

@@ -53,7 +53,7 @@ func lostEvents(g schema.Generation, judge string, lost []verdict.Member) []hist
 	return events
 }
 
-// ReportLost says of nodes that were no members that they are lost: once, by whomever, and only
+// ReportLost reports nodes that were no members as lost: once, whichever node does it, and only
 // while it is true.
 func (r Requests) ReportLost(
 	ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, step plan.ReportLost,

@@ -61,9 +61,9 @@ type Remaking struct {
 // mostClaims bounds how many claims are compared one by one: a transaction has at most 128 guards.
 const mostClaims = 64
 
-// sameClaims hold while the claims are those that were seen. A store that was set back to a moment in
-// which the job was claimed shows the own claim as it was: until others claim what they know since,
-// nothing tells it from the store of then.
+// sameClaims hold while the claims are those that were seen. A store that was set back to a moment
+// in which the job was claimed shows this node's claim as it was then. It looks like the store of
+// that moment until others claim what they know since.
 func (r Requests) sameClaims(seen *rendezvous.Snapshot) []store.Guard {
 	guards := []store.Guard{store.NoneNewer(r.Job.AllClaims(), seen.Rev)}
 	for _, c := range seen.Claims[:min(len(seen.Claims), mostClaims)] {
