@@ -5,19 +5,24 @@ import (
 )
 
 // back is the time in which a world runs after faults ended and every node is there (G6). If the store
-// lost the job, nodes wait a minute longer for a machine that is lost with its disk, and where a job was
-// made again and lost before it had a world: no claim says which nodes were in it.
+// lost the job, nodes wait a minute longer for a machine that is lost with its disk, where a job was made
+// again and lost before it had a world, as no claim says which nodes were in it, and for a node that was in
+// another job since.
 func (s *faulty) back() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.missed && (len(s.machines) > 0 || s.noWorldYet()) {
+	if s.missed && (len(s.machines) > 0 || s.knowsLittle()) {
 		return 85 * time.Second
 	}
 	return 25 * time.Second
 }
 
-// noWorldYet reports whether a host knows of a job of which it knows no world. mu is held.
-func (s *sim) noWorldYet() bool {
+// knowsLittle reports whether a node that is here cannot claim what others wait for: its host knows of a job
+// and of no world of it, or what it kept of one job was moved aside for another one. mu is held.
+func (s *sim) knowsLittle() bool {
+	if s.movedAside {
+		return true
+	}
 	for _, h := range s.hosts {
 		for _, c := range h.memory {
 			if c.World == 0 {

@@ -38,13 +38,15 @@ type sim struct {
 	program func(s *simGroup)        // what a worker does
 	ahead   map[string]time.Duration // by how much the wall clock of a host is ahead
 	settle  time.Duration
-	clocks  bool                            // wall clocks are set while agents run
-	real    bool                            // checkpoints are kept by the real replicator
-	exits   bool                            // a capture learns of workers that end without a signal
-	gaps    bool                            // the history of the store has some
-	begins  func(*simGroup)                 // workers are started, or are handed a world; mu is held
-	fated   func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
-	lie     func() bool                     // whether a worker that lies does so now; nil: always. mu is held
+	clocks  bool // wall clocks are set while agents run
+	// movedAside: what a host kept of one job was moved aside for another one
+	movedAside bool
+	real       bool                            // checkpoints are kept by the real replicator
+	exits      bool                            // a capture learns of workers that end without a signal
+	gaps       bool                            // the history of the store has some
+	begins     func(*simGroup)                 // workers are started, or are handed a world; mu is held
+	fated      func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
+	lie        func() bool                     // whether a worker that lies does so now; nil: always. mu is held
 
 	all   []store.Range // what snapshot reads
 	read  lastRead

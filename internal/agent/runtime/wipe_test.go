@@ -88,6 +88,7 @@ func (d *simDisk) Salvage(
 // goes on. mu is held.
 func (a *simAgent) adopt(job rendezvous.Job) {
 	if was := a.host.salvaged[a.node]; was != job.UID && !job.Follows(was) {
+		a.s.movedAside = a.s.movedAside || was != ""
 		delete(a.host.saved, a.node)
 		delete(a.host.memory, a.node)
 		delete(a.host.seen, a.node)
@@ -331,7 +332,7 @@ func (a *simAgent) reachable() bool {
 func (s *wiped) back() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.noWorldYet() {
+	if s.knowsLittle() {
 		return 85 * time.Second
 	}
 	return 25 * time.Second
