@@ -36,8 +36,8 @@ func TestTorchrunFlags(t *testing.T) {
 			app := command.App{Stdout: &out, Stderr: &words, Getenv: func(string) string { return "" }}
 			status := cli.Main(app, []string{"run", spelled + "=1", "--help"})
 			if taken := status == 0; taken == (row[1] == "refused") {
-				t.Errorf("%s: MIGRATING.md says %q, and elastic run ends with %d: %s", spelled, row[1],
-					status, &words)
+				t.Errorf("%s: MIGRATING.md says %q, and elastic run ends with %d: %s",
+					spelled, row[1], status, &words)
 			}
 		}
 	}

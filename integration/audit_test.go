@@ -192,8 +192,8 @@ func (l *audit) turn(w *rendezvous.World) {
 	again := w.Phase == rendezvous.Waiting && old.Phase == rendezvous.Waiting
 	if w.Generation < old.Generation || !same ||
 		slices.Index(order, w.Phase) <= slices.Index(order, old.Phase) && !again {
-		l.breach("G1: generation %d %s %v became generation %d %s %v", old.Generation, old.Phase, old.Members,
-			w.Generation, w.Phase, w.Members)
+		l.breach("G1: generation %d %s %v became generation %d %s %v",
+			old.Generation, old.Phase, old.Members, w.Generation, w.Phase, w.Members)
 	}
 	if w.Phase == rendezvous.Running {
 		for name := range l.nodes {
@@ -210,8 +210,8 @@ func (l *audit) proposed(w *rendezvous.World) {
 	slices.Sort(names)
 	if len(slices.Compact(names)) != w.Count || len(w.Members) != w.Count || w.Phase != rendezvous.Forming ||
 		w.Generation != l.fence {
-		l.breach("G1: generation %d, fence %d, is %s with %d members: %v", w.Generation, l.fence, w.Phase,
-			w.Count, w.Members)
+		l.breach("G1: generation %d, fence %d, is %s with %d members: %v",
+			w.Generation, l.fence, w.Phase, w.Count, w.Members)
 	}
 	if n := l.job1.Limits; n.Exact && w.Count != w.NP || !n.Exact && (w.Count < n.Min || w.Count > n.Max) {
 		l.breach("G1: generation %d has %d members; np is %s, %d wished", w.Generation, w.Count, n, w.NP)
@@ -221,8 +221,8 @@ func (l *audit) proposed(w *rendezvous.World) {
 		resume = *w.Resume
 	}
 	if resume.Number != l.head.Number || resume.Manifest != l.head.Manifest {
-		l.breach("G3: generation %d starts from checkpoint %d, and %d is the newest", w.Generation,
-			resume.Number, l.head.Number)
+		l.breach("G3: generation %d starts from checkpoint %d, and %d is the newest",
+			w.Generation, resume.Number, l.head.Number)
 	}
 	if l.resumes[w.Generation] = 0; resume.Step != nil {
 		l.resumes[w.Generation] = *resume.Step

@@ -55,8 +55,8 @@ func TestManyCommitsInOneGeneration(t *testing.T) {
 		}
 	}
 	if limit := history.Kept + 2*history.TrimEvery + 50; last.keys > limit || last.bytes > 1<<20 {
-		t.Errorf("%d keys of %d bytes after %d commits, the limits are %d and 1 MiB", last.keys, last.bytes,
-			commits, limit)
+		t.Errorf("%d keys of %d bytes after %d commits, the limits are %d and 1 MiB",
+			last.keys, last.bytes, commits, limit)
 	}
 	if grown := last.agent - first.agent; grown > 64<<20 {
 		t.Errorf("the agent has %d bytes more than after the first tenth", grown)

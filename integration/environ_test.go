@@ -110,8 +110,8 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("inherited: TORCHELASTIC_OF_OLD=%s", v)
 	}
 	if seen["PADDLE_TRAINER_ID"] == "5" || strings.Contains(seen["PADDLE_TRAINER_ENDPOINTS"], "elsewhere") {
-		t.Errorf("inherited: PADDLE_TRAINER_ID=%s, PADDLE_TRAINER_ENDPOINTS=%s", seen["PADDLE_TRAINER_ID"],
-			seen["PADDLE_TRAINER_ENDPOINTS"])
+		t.Errorf("inherited: PADDLE_TRAINER_ID=%s, PADDLE_TRAINER_ENDPOINTS=%s",
+			seen["PADDLE_TRAINER_ID"], seen["PADDLE_TRAINER_ENDPOINTS"])
 	}
 	other := p.environ(2, "a", 0)
 	for _, same := range []string{"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "ELASTIC_LR",

@@ -31,8 +31,8 @@ func sameLosses(t *testing.T, made, undisturbed []madeStep, tolerance float64) {
 		w, known := want[s.Step]
 		d := math.Abs(s.Loss - w)
 		if !known || !(d <= tolerance) {
-			t.Fatalf("step %d of generation %d has loss %v, undisturbed %v (there: %v)", s.Step, s.Generation,
-				s.Loss, w, known)
+			t.Fatalf("step %d of generation %d has loss %v, undisturbed %v (there: %v)",
+				s.Step, s.Generation, s.Loss, w, known)
 		}
 		last, worst = max(last, s.Step), max(worst, d)
 		seen[s.Step], worlds[s.World] = true, true

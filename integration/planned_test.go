@@ -42,8 +42,8 @@ func TestLargeJobIsPlannedInTime(t *testing.T) {
 			t.Fatalf("the world has %d of %d nodes: %v", s.World.Count, n, err)
 		}
 		bytes, operations := h.server.largest()
-		t.Logf("%d nodes: proposed after %s; at most %d bytes and %d operations in a transaction", n,
-			took.Round(time.Millisecond), bytes, operations)
+		t.Logf("%d nodes: proposed after %s; at most %d bytes and %d operations in a transaction",
+			n, took.Round(time.Millisecond), bytes, operations)
 		if most := proposedWithin * time.Duration(n) / 10_000; took > most {
 			t.Errorf("the world of %d nodes was proposed after %s; %s are allowed", n, took, most)
 		}

@@ -121,8 +121,8 @@ func (h *fleet) phase(name string, nodes int, f func()) phase {
 	newest := h.newest()
 	p := phase{name: name, started: h.lastStart().Sub(began), proposed: h.proposed(newest).Sub(began),
 		use: h.medians(before, int64(newest-g))}
-	h.t.Logf("%d nodes, %s: proposed after %.2f s, all started after %.2f s; %d generations", h.n,
-		name, p.proposed.Seconds(), p.started.Seconds(), newest-g)
+	h.t.Logf("%d nodes, %s: proposed after %.2f s, all started after %.2f s; %d generations",
+		h.n, name, p.proposed.Seconds(), p.started.Seconds(), newest-g)
 	return p
 }
 

@@ -272,8 +272,8 @@ func (p *sandbox) command(args ...string) result {
 func (p *sandbox) try(args ...string) (string, error) {
 	r := p.command(args...)
 	if r.status != 0 {
-		return r.stdout, fmt.Errorf("elastic %s ended with %d: %s", strings.Join(args, " "), r.status,
-			strings.TrimSpace(r.stderr))
+		return r.stdout, fmt.Errorf("elastic %s ended with %d: %s",
+			strings.Join(args, " "), r.status, strings.TrimSpace(r.stderr))
 	}
 	return r.stdout, nil
 }

@@ -233,8 +233,8 @@ func TestTrainerAndServerKilled(t *testing.T) {
 	}
 	if given := p.given("log", "workerlog.1"); given["ELASTIC_RESTARTED"] != "1" ||
 		given["ELASTIC_GENERATION"] != "1" {
-		t.Errorf("the trainer is given ELASTIC_RESTARTED=%q in generation %q", given["ELASTIC_RESTARTED"],
-			given["ELASTIC_GENERATION"])
+		t.Errorf("the trainer is given ELASTIC_RESTARTED=%q in generation %q",
+			given["ELASTIC_RESTARTED"], given["ELASTIC_GENERATION"])
 	}
 	signalPID(t, p.pidIn("pid-server", ""), syscall.SIGKILL)
 	p.says(x, "server 0 on")
@@ -276,13 +276,13 @@ func TestServersStay(t *testing.T) {
 			given := p.given("log-"+lead, "workerlog.0")
 			if given["ELASTIC_GENERATION"] != fmt.Sprint(generation) ||
 				given["PADDLE_TRAINERS_NUM"] != fmt.Sprint(size) {
-				return fmt.Errorf("%s of generation %s", given["PADDLE_TRAINERS_NUM"],
-					given["ELASTIC_GENERATION"])
+				return fmt.Errorf("%s of generation %s",
+					given["PADDLE_TRAINERS_NUM"], given["ELASTIC_GENERATION"])
 			}
 			if !strings.HasSuffix(given["PADDLE_PSERVERS_IP_PORT_LIST"], ":"+at) ||
 				given["ELASTIC_RESTARTED"] != "1" {
-				t.Errorf("a trainer is given %q, ELASTIC_RESTARTED=%q", given["PADDLE_PSERVERS_IP_PORT_LIST"],
-					given["ELASTIC_RESTARTED"])
+				t.Errorf("a trainer is given %q, ELASTIC_RESTARTED=%q",
+					given["PADDLE_PSERVERS_IP_PORT_LIST"], given["ELASTIC_RESTARTED"])
 			}
 			return nil
 		})
@@ -355,8 +355,8 @@ func TestServerComesBackAtItsAddress(t *testing.T) {
 	for i := range hosts {
 		given := p.given(fmt.Sprintf("log%d", i), "workerlog.0")
 		if given["PADDLE_PSERVERS_IP_PORT_LIST"] != servers || given["ELASTIC_RESTARTED"] != "" {
-			t.Errorf("trainer %d is given %q, ELASTIC_RESTARTED=%q", i, given["PADDLE_PSERVERS_IP_PORT_LIST"],
-				given["ELASTIC_RESTARTED"])
+			t.Errorf("trainer %d is given %q, ELASTIC_RESTARTED=%q",
+				i, given["PADDLE_PSERVERS_IP_PORT_LIST"], given["ELASTIC_RESTARTED"])
 		}
 	}
 	if err := os.Remove(p.path("hold")); err != nil {

@@ -93,8 +93,8 @@ func storm(t *testing.T, seed uint64, rounds int, f *figures) {
 		worlds, lost := w.since(from, history.WorldProposed), w.since(from, history.NodeLost)
 		spent := slices.DeleteFunc(w.since(from, history.WorkerFailed),
 			func(e history.Event) bool { return e.Fields["spent"] != true })
-		t.Logf("%d generations, %d lost, %d spent, trains again after %s", len(worlds), len(lost), len(spent),
-			took.Round(time.Millisecond))
+		t.Logf("%d generations, %d lost, %d spent, trains again after %s",
+			len(worlds), len(lost), len(spent), took.Round(time.Millisecond))
 		l.judge(all, before, worlds, lost)
 		w.holds(t)
 		if t.Failed() {

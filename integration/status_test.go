@@ -97,8 +97,8 @@ func (s status) String() string {
 	for _, n := range s.Nodes {
 		nodes = append(nodes, n.Node+" "+n.State)
 	}
-	return fmt.Sprintf("%s, generation %d, world size %d: %s (%s)", s.State, s.Generation, s.WorldSize, s.Why,
-		strings.Join(nodes, ", "))
+	return fmt.Sprintf("%s, generation %d, world size %d: %s (%s)",
+		s.State, s.Generation, s.WorldSize, s.Why, strings.Join(nodes, ", "))
 }
 
 // running waits until generation g runs with n workers.

@@ -18,8 +18,8 @@ func (t times) log(to testing.TB) {
 	for _, kind := range slices.Sorted(maps.Keys(t)) {
 		d := slices.Sorted(slices.Values(t[kind]))
 		at := func(q float64) time.Duration { return d[int(q*float64(len(d)-1)+0.5)].Round(time.Millisecond) }
-		to.Logf("%s: %d times, least %s, p50 %s, p90 %s, p99 %s, most %s", kind, len(d), at(0), at(0.5),
-			at(0.9), at(0.99), at(1))
+		to.Logf("%s: %d times, least %s, p50 %s, p90 %s, p99 %s, most %s",
+			kind, len(d), at(0), at(0.5), at(0.9), at(0.99), at(1))
 	}
 }
 
@@ -30,8 +30,8 @@ func (s *stayers) logKept() {
 	kept, _ := seconds["kept"].(float64)
 	elapsed, _ := r["elapsed_seconds"].(float64)
 	stood := s.recorded().Seconds()
-	s.t.Logf("kept %.2f %% of %.0f s: %v; by the workers' record of their steps: %.2f %%", 100*kept/elapsed,
-		elapsed, seconds, 100*(1-stood/elapsed))
+	s.t.Logf("kept %.2f %% of %.0f s: %v; by the workers' record of their steps: %.2f %%",
+		100*kept/elapsed, elapsed, seconds, 100*(1-stood/elapsed))
 }
 
 // recorded is for how long no step ended, by what the workers of all nodes said: until the first step of

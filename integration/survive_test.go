@@ -180,8 +180,8 @@ func TestFrozenRankZeroCommitsNothingLate(t *testing.T) {
 					t.Errorf("checkpoint %d was committed as the %dth", e.Number, number)
 				}
 				if e.Generation != newest {
-					t.Errorf("checkpoint %d is of generation %d, %d was proposed before", e.Number,
-						e.Generation, newest)
+					t.Errorf("checkpoint %d is of generation %d, %d was proposed before",
+						e.Number, e.Generation, newest)
 				}
 			}
 		}

@@ -81,8 +81,8 @@ func TestParameters(t *testing.T) {
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
 				if fn, ok := n.(*ast.FuncType); ok && fn.Params.NumFields() > limit {
-					t.Errorf("%s: %d parameters, limit %d: name them in a struct", fset.Position(fn.Pos()),
-						fn.Params.NumFields(), limit)
+					t.Errorf("%s: %d parameters, limit %d: name them in a struct",
+						fset.Position(fn.Pos()), fn.Params.NumFields(), limit)
 				}
 				return true
 			})

@@ -58,8 +58,8 @@ func readEnv(getenv func(string) string, c config) (world, error) {
 		float("ELASTIC_WARMUP_LR_SCALE", 1) / float("ELASTIC_LR_SCALE", 1)}
 	if bad == nil && (w.rank < 0 || w.rank >= w.size || w.batch < 1 || w.accum < 1 ||
 		w.global < w.size*w.accum) {
-		bad = fmt.Errorf("rank %d of %d with a batch of %d x %d out of %d is impossible", w.rank, w.size,
-			w.batch, w.accum, w.global)
+		bad = fmt.Errorf("rank %d of %d with a batch of %d x %d out of %d is impossible",
+			w.rank, w.size, w.batch, w.accum, w.global)
 	}
 	return w, bad
 }

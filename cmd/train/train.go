@@ -223,8 +223,8 @@ func (t *trainer) tell(file string) {
 	}
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = fmt.Fprintf(f, "{\"step\":%d,\"loss\":%g,\"samples\":%d,\"generation\":%d,%s}\n", t.Step,
-			t.mean, t.Samples, t.generation, t.total())
+		_, err = fmt.Fprintf(f, "{\"step\":%d,\"loss\":%g,\"samples\":%d,\"generation\":%d,%s}\n",
+			t.Step, t.mean, t.Samples, t.generation, t.total())
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {

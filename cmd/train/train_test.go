@@ -110,8 +110,8 @@ func mustNewest(t *testing.T, dir string) *state {
 func sameWeights(t *testing.T, got, want *state) {
 	t.Helper()
 	if got.Step != want.Step || got.Samples != want.Samples || got.Checksum != want.Checksum {
-		t.Errorf("step %d, %d samples, checksum %v; want %d, %d, %v", got.Step, got.Samples, got.Checksum,
-			want.Step, want.Samples, want.Checksum)
+		t.Errorf("step %d, %d samples, checksum %v; want %d, %d, %v",
+			got.Step, got.Samples, got.Checksum, want.Step, want.Samples, want.Checksum)
 	}
 	for i := range want.Weights {
 		if d := math.Abs(got.Weights[i] - want.Weights[i]); !(d <= 1e-9) {

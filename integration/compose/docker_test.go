@@ -19,8 +19,8 @@ func output(ctx context.Context, env []string, name string, args ...string) (str
 	var out, words bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, &out, &words
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err,
-			tail(strings.TrimSpace(words.String())))
+		return out.String(), fmt.Errorf("%s %s: %w: %s",
+			name, strings.Join(args, " "), err, tail(strings.TrimSpace(words.String())))
 	}
 	return out.String(), nil
 }

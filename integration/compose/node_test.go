@@ -168,8 +168,8 @@ func (c *cluster) same(ids []string) func() error {
 			for _, id := range ids {
 				all += "\n" + c.processes(id)
 			}
-			return fmt.Errorf("the workers were %s and are %s; all processes now:%s", strings.Join(was, ", "),
-				strings.Join(now, ", "), all)
+			return fmt.Errorf("the workers were %s and are %s; all processes now:%s",
+				strings.Join(was, ", "), strings.Join(now, ", "), all)
 		}
 		return nil
 	}

@@ -38,8 +38,8 @@ func (s status) String() string {
 	if s.Progress != nil {
 		step = fmt.Sprint("step ", s.Progress.Step)
 	}
-	return fmt.Sprintf("%s, generation %d, world size %d, %s: %s (%s)", s.State, s.Generation, s.WorldSize,
-		step, s.Why, strings.Join(nodes, ", "))
+	return fmt.Sprintf("%s, generation %d, world size %d, %s: %s (%s)",
+		s.State, s.Generation, s.WorldSize, step, s.Why, strings.Join(nodes, ", "))
 }
 
 // node is state and incarnation of a node, empty if it is not listed.

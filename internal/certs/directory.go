@@ -108,8 +108,8 @@ func (r Request) authority(file, name string) (*Authority, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrAuthority, r.path(file+".crt"), err)
 	}
 	if !r.Now.Before(a.cert.NotAfter) {
-		return nil, fmt.Errorf("%w: %s expired on %s", ErrAuthority, r.path(file+".crt"),
-			a.cert.NotAfter.Format(time.DateOnly))
+		return nil, fmt.Errorf("%w: %s expired on %s",
+			ErrAuthority, r.path(file+".crt"), a.cert.NotAfter.Format(time.DateOnly))
 	}
 	return a, nil
 }

@@ -160,8 +160,8 @@ func (n *Nodes) judgeTransfers(edges []Edge) Finding {
 		f.Text = fmt.Sprintf("%s: all transfers are less than a quarter of the usual %s/s",
 			phrase.List(names), Bytes(usual))
 	case slowest.From != "":
-		f.Text = fmt.Sprintf("usual %s/s, slowest %s/s, %s to %s", Bytes(usual), Bytes(slowest.Rate),
-			slowest.From, slowest.To)
+		f.Text = fmt.Sprintf("usual %s/s, slowest %s/s, %s to %s",
+			Bytes(usual), Bytes(slowest.Rate), slowest.From, slowest.To)
 	}
 	if len(failed) > 0 {
 		f.Text += "; none from " + phrase.List(failed)

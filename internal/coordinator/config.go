@@ -128,8 +128,8 @@ func (c Config) checkCluster() error {
 			"--initial-cluster=a=http://HOST:2380,b=…")
 	}
 	if members[c.Name] == nil {
-		return usage(fmt.Sprintf("--initial-cluster does not name this member, %s", c.Name),
-			"--name as it is written there")
+		return usage(fmt.Sprintf("--initial-cluster does not name this member, %s",
+			c.Name), "--name as it is written there")
 	}
 	return nil
 }

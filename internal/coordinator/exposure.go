@@ -37,11 +37,11 @@ func (t TLS) check(flag string) error {
 	case (t.Cert == "") != (t.Key == ""):
 		return usage(fmt.Sprintf("--%scert-file and --%[1]skey-file belong together", flag), "give both")
 	case t.ClientAuth && t.CA == "":
-		return usage(fmt.Sprintf("--%sclient-cert-auth needs an authority", flag),
-			fmt.Sprintf("--%strusted-ca-file=FILE", flag))
+		return usage(fmt.Sprintf("--%sclient-cert-auth needs an authority",
+			flag), fmt.Sprintf("--%strusted-ca-file=FILE", flag))
 	case t.CA != "" && t.Cert == "":
-		return usage(fmt.Sprintf("--%strusted-ca-file without --%[1]scert-file has no effect", flag),
-			fmt.Sprintf("--%scert-file and --%[1]skey-file too", flag))
+		return usage(fmt.Sprintf("--%strusted-ca-file without --%[1]scert-file has no effect",
+			flag), fmt.Sprintf("--%scert-file and --%[1]skey-file too", flag))
 	case t.Cert == "":
 		return nil
 	}
@@ -58,8 +58,8 @@ func (t TLS) check(flag string) error {
 		return nil
 	}
 	if _, err := authorities(t.CA); err != nil {
-		return usage(fmt.Sprintf("--%strusted-ca-file=%s: %v", flag, t.CA, err),
-			"a PEM certificate of the authority")
+		return usage(fmt.Sprintf("--%strusted-ca-file=%s: %v",
+			flag, t.CA, err), "a PEM certificate of the authority")
 	}
 	return nil
 }

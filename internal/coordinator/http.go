@@ -124,8 +124,8 @@ func (t TLS) pages() (*tls.Config, error) {
 	}
 	pool, err := authorities(t.CA)
 	if err != nil {
-		return nil, usage(fmt.Sprintf("--trusted-ca-file=%s: %v", t.CA, err),
-			"a PEM certificate of the authority")
+		return nil, usage(fmt.Sprintf("--trusted-ca-file=%s: %v",
+			t.CA, err), "a PEM certificate of the authority")
 	}
 	conf.ClientCAs, conf.ClientAuth = pool, tls.VerifyClientCertIfGiven
 	return conf, nil

@@ -82,8 +82,8 @@ func lowestCollective(ranks []Standstill) (int, string) {
 		if !alone {
 			return -1, "" // several are behind: another sign has to tell them apart
 		}
-		reason := fmt.Sprintf("it began %d collectives, and others wait in the %s after that, %s", low.Seq,
-			ordinal(high.Seq-low.Seq), high.Name)
+		reason := fmt.Sprintf("it began %d collectives, and others wait in the %s after that, %s",
+			low.Seq, ordinal(high.Seq-low.Seq), high.Name)
 		if at := place(mainThread(ranks[least].Stack)); at != "" {
 			reason += "; it stands in " + at
 		}

@@ -174,8 +174,8 @@ func TestTimeBeforeAFirstStep(t *testing.T) {
 	} {
 		got := c.report.Seconds
 		if math.Abs(got[goodput.Kept]-c.kept) > 1e-6 || math.Abs(got[goodput.NoSteps]-c.before) > 1e-6 {
-			t.Errorf("%s: %.3f s kept and %.3f before a first step, want %.3f and %.3f", name,
-				got[goodput.Kept], got[goodput.NoSteps], c.kept, c.before)
+			t.Errorf("%s: %.3f s kept and %.3f before a first step, want %.3f and %.3f",
+				name, got[goodput.Kept], got[goodput.NoSteps], c.kept, c.before)
 		}
 	}
 }

@@ -195,8 +195,8 @@ func (g *Group) Hand(generation uint64, environ []map[string]string) error {
 	case !g.canStay():
 		return ErrCannotStay
 	case generation <= g.generation || len(environ) != len(g.workers):
-		return fmt.Errorf("hand generation %d to %d workers of generation %d", generation,
-			len(g.workers), g.generation)
+		return fmt.Errorf("hand generation %d to %d workers of generation %d",
+			generation, len(g.workers), g.generation)
 	case slices.ContainsFunc(g.workers, func(w workerState) bool { return w.left == nil }):
 		return ErrNotLeft
 	}

@@ -59,8 +59,8 @@ func FuzzEvidence(f *testing.F) {
 			t.Fatalf("%+v", found)
 		}
 		if strings.Contains(found.Message, "\n") || len(found.Message) > 1<<10 || len(found.Detail) > 8<<10 {
-			t.Errorf("a message of %d bytes with a detail of %d: %.200q", len(found.Message),
-				len(found.Detail), found.Message)
+			t.Errorf("a message of %d bytes with a detail of %d: %.200q",
+				len(found.Message), len(found.Detail), found.Message)
 		}
 	})
 }

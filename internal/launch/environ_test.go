@@ -248,8 +248,8 @@ func TestUnknownStep(t *testing.T) {
 	m := values(t, launch.Environ(in)[0])
 	if m["ELASTIC_RESUME_FROM"] != "/ckpt/model.pt" || m["ELASTIC_RESUME_STEP"] != "" ||
 		m["ELASTIC_RESUME_SAMPLES"] != "" {
-		t.Errorf("from %q, step %q, samples %q", m["ELASTIC_RESUME_FROM"], m["ELASTIC_RESUME_STEP"],
-			m["ELASTIC_RESUME_SAMPLES"])
+		t.Errorf("from %q, step %q, samples %q",
+			m["ELASTIC_RESUME_FROM"], m["ELASTIC_RESUME_STEP"], m["ELASTIC_RESUME_SAMPLES"])
 	}
 }
 

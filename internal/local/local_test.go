@@ -206,8 +206,8 @@ func TestServerIsDetached(t *testing.T) {
 	own, _ := unix.Getsid(0)
 	if f[1] == strconv.Itoa(os.Getpid()) || f[2] == strconv.Itoa(unix.Getpgrp()) ||
 		f[3] == strconv.Itoa(own) {
-		t.Errorf("parent %s, group %s, session %s; the test has %d, %d, %d", f[1], f[2], f[3], os.Getpid(),
-			unix.Getpgrp(), own)
+		t.Errorf("parent %s, group %s, session %s; the test has %d, %d, %d",
+			f[1], f[2], f[3], os.Getpid(), unix.Getpgrp(), own)
 	}
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", hint(r).PID))
 	if err != nil || strings.Contains(string(env), runAsCommand) {

@@ -300,8 +300,8 @@ func (k *claimant) wait(v reclaim.Verdict) {
 		text = fmt.Sprintf("the server lost job %s; waiting for %s: checkpoint %d is there and nowhere else",
 			k.r.Job.Name, strings.Join(v.Missing, ", "), v.Holds.Number)
 	default:
-		text = fmt.Sprintf("the server lost job %s; waiting for %s, to make it again", k.r.Job.Name,
-			strings.Join(v.Missing, ", "))
+		text = fmt.Sprintf("the server lost job %s; waiting for %s, to make it again",
+			k.r.Job.Name, strings.Join(v.Missing, ", "))
 	}
 	if text != k.reported && time.Since(k.began) > quiet {
 		k.reported = text

@@ -167,8 +167,8 @@ func (g *Group) endedLine(e Exit, now time.Time) string {
 	if how == "" {
 		how = fmt.Sprintf("exit code %d", e.Code)
 	}
-	return fmt.Sprintf("---- elastic: %s was ended by elastic (%s); the cause is elsewhere, %s ----\n", name,
-		how, output.Stamp(now))
+	return fmt.Sprintf("---- elastic: %s was ended by elastic (%s); the cause is elsewhere, %s ----\n",
+		name, how, output.Stamp(now))
 }
 
 // longestError is the most that is read of an error file.

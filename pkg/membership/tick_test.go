@@ -14,8 +14,8 @@ func TestAgentsTickTogether(t *testing.T) {
 		now := begin.Add(late)
 		next := now.Add(UntilTick(now, tick))
 		if d := next.Sub(now); d <= 0 || d > tick || next.Sub(begin)%tick != 0 {
-			t.Errorf("an agent that comes %s late ticks %s later, %s after the first", late, d,
-				next.Sub(begin))
+			t.Errorf("an agent that comes %s late ticks %s later, %s after the first",
+				late, d, next.Sub(begin))
 		}
 	}
 }

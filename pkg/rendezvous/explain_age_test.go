@@ -78,8 +78,8 @@ func TestStaleProgress(t *testing.T) {
 	} {
 		st := status.Explain(&c.s.Snapshot, noon.Add(c.now))
 		if st.Progress.Stale != c.want {
-			t.Errorf("%s: stale is %v at an age of %vs, want %v", name, st.Progress.Stale,
-				st.Progress.AgeSeconds, c.want)
+			t.Errorf("%s: stale is %v at an age of %vs, want %v",
+				name, st.Progress.Stale, st.Progress.AgeSeconds, c.want)
 		}
 	}
 	st := status.Explain(&ran().progress(noon, time.Second).Snapshot, noon.Add(45*time.Second))

@@ -84,8 +84,8 @@ func (r *reader) until(what string, limit time.Duration, ok func(follow.Update) 
 				return time.Since(begun)
 			}
 		case <-late:
-			r.t.Fatalf("%s: not sent in %s; the last was revision %d of %d: %+v", what, limit, r.last.Rev,
-				r.c.Rev(), r.last.Err)
+			r.t.Fatalf("%s: not sent in %s; the last was revision %d of %d: %+v",
+				what, limit, r.last.Rev, r.c.Rev(), r.last.Err)
 		}
 	}
 }

@@ -224,8 +224,8 @@ func TestManyAreLostAtOnce(t *testing.T) {
 		case plan.Nothing:
 			if s.World.Phase != rendezvous.Running || s.World.Count != 50 || len(s.World.Leavers) > 0 ||
 				len(s.Nodes) != 50 {
-				t.Fatalf("it stands still: %s, %d members, %d leavers, %d registered\n%s", s.World.Phase,
-					s.World.Count, len(s.World.Leavers), len(s.Nodes), strings.Join(story, "\n"))
+				t.Fatalf("it stands still: %s, %d members, %d leavers, %d registered\n%s",
+					s.World.Phase, s.World.Count, len(s.World.Leavers), len(s.Nodes), strings.Join(story, "\n"))
 			}
 			if s.World.Generation > 4 {
 				t.Errorf("it took %d generations", s.World.Generation)
@@ -242,8 +242,8 @@ func TestManyAreLostAtOnce(t *testing.T) {
 				}
 			}
 			if len(reported) != len(dead) || s.World.Ledger.Lost != len(dead) {
-				t.Errorf("%d are reported lost, the books say %d, and it were %d", len(reported),
-					s.World.Ledger.Lost, len(dead))
+				t.Errorf("%d are reported lost, the books say %d, and it were %d",
+					len(reported), s.World.Ledger.Lost, len(dead))
 			}
 			return
 		default:

@@ -30,8 +30,8 @@ func (w *World) fill(job schema.Job, entries []store.Entry) error {
 		return err
 	}
 	if len(all) != w.Count+w.Leaving {
-		return fmt.Errorf("world %d: %d of its %d members and leavers are there", w.Generation, len(all),
-			w.Count+w.Leaving)
+		return fmt.Errorf("world %d: %d of its %d members and leavers are there",
+			w.Generation, len(all), w.Count+w.Leaving)
 	}
 	w.Members, w.Leavers = all[:w.Count:w.Count], all[w.Count:]
 	return nil

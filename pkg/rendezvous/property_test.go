@@ -365,8 +365,8 @@ func TestAbsentMemberKeepsItsPlace(t *testing.T) {
 			if s := view.Find(o); s.State == verdict.Absent && !s.PastWindow && !s.WorkerFailed &&
 				!slices.Contains(x.Wish.Drain, o.Node) &&
 				!heldUp(x, p.World, o.Node) {
-				t.Fatalf("%s may register again, and %s has its place", o.Node,
-					p.World.Members[newcomer].Node)
+				t.Fatalf("%s may register again, and %s has its place",
+					o.Node, p.World.Members[newcomer].Node)
 			}
 		}
 	})

@@ -63,8 +63,8 @@ func (f Timing) String() string {
 		parts = append(parts, "last "+f.Last)
 	}
 	add("started", f.Started)
-	return fmt.Sprintf("seconds since the first sign (%s), on %s: %s", f.Sign, f.By,
-		strings.Join(parts, ", "))
+	return fmt.Sprintf("seconds since the first sign (%s), on %s: %s",
+		f.Sign, f.By, strings.Join(parts, ", "))
 }
 
 // TimingOf is where the time of a start went, if the event tells it; else nil.

@@ -62,7 +62,7 @@ func (m *Machine) noteHindrance(e event.Readied) {
 	}
 	if e.Local && m.unready < e.Generation {
 		m.unready = e.Generation
-		m.say("not ready for generation %d: %s; trying again", e.Generation,
-			strings.ReplaceAll(e.Err.Error(), "\n", "; "))
+		m.say("not ready for generation %d: %s; trying again",
+			e.Generation, strings.ReplaceAll(e.Err.Error(), "\n", "; "))
 	}
 }

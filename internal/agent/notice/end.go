@@ -14,8 +14,8 @@ func (n *Notices) tellEnd(f *Facts) {
 	w := f.World
 	switch w.Phase {
 	case rendezvous.Done:
-		text := fmt.Sprintf("job %s done: %s, %s lost", f.Job.Name, phrase.Count(w.Ledger.Ran, "generation"),
-			phrase.Count(w.Ledger.Lost, "node"))
+		text := fmt.Sprintf("job %s done: %s, %s lost",
+			f.Job.Name, phrase.Count(w.Ledger.Ran, "generation"), phrase.Count(w.Ledger.Lost, "node"))
 		if p := f.Snapshot.Progress; p != nil && p.Step != nil {
 			text += fmt.Sprintf(", %d steps", *p.Step)
 		}
@@ -28,16 +28,16 @@ func (n *Notices) tellEnd(f *Facts) {
 		case o.Source != "worker":
 		case o.Failure != nil && o.Failure.Process.Name != "":
 			x := o.Failure
-			n.say("  %s, node %s, generation %d: %s; log %s", x.Process.Name, x.Node, w.Generation, x.Ended(),
-				f.logOf(x.Node)+x.Process.Log)
+			n.say("  %s, node %s, generation %d: %s; log %s",
+				x.Process.Name, x.Node, w.Generation, x.Ended(), f.logOf(x.Node)+x.Process.Log)
 			n.sayFailure(x)
 		case o.Rank != nil:
 			text := fmt.Sprintf(
 				"ABORT!!! Out of all %d trainers, the trainer process with rank=[%d] was aborted. "+
 					"Please check its log.", w.Size(), *o.Rank)
 			n.lines = append(n.lines, action.Line{Raw: true, Text: text})
-			n.say("  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d", *o.Rank,
-				*o.Node, *o.LocalRank, w.Generation, o.HowEnded(), f.logOf(*o.Node), *o.LocalRank)
+			n.say("  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d",
+				*o.Rank, *o.Node, *o.LocalRank, w.Generation, o.HowEnded(), f.logOf(*o.Node), *o.LocalRank)
 			n.sayFailure(o.Failure)
 		}
 		n.say("job %s failed: %s; exit code %d", f.Job.Name, o.Message, o.Code)

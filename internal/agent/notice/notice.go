@@ -129,8 +129,8 @@ func (n *Notices) tellWorld(f *Facts) {
 		if f.Member && g != nil && g.Started && g.World.Generation == w.Generation &&
 			n.running < w.Generation {
 			n.running, n.spare = w.Generation, false
-			n.say("generation %d running: world size %d, rank %d here, %s%s", w.Generation,
-				w.Size(), w.WorkerRank(f.Rank, 0), g.from(), idleText(w))
+			n.say("generation %d running: world size %d, rank %d here, %s%s",
+				w.Generation, w.Size(), w.WorkerRank(f.Rank, 0), g.from(), idleText(w))
 		}
 	case rendezvous.Waiting:
 		if n.waiting < w.Rev && f.Quiet && f.Joined && f.Listed {

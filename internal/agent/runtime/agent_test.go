@@ -131,8 +131,8 @@ func TestCutsInsideAreNoLoss(t *testing.T) {
 					set(nil)
 					time.Sleep(20 * time.Second)
 					if x := s.snapshot(); !s.running(1, n)(x) || len(x.Suspects) > 0 {
-						t.Errorf("generation %d is %s, in doubt: %v\n%s", x.World.Generation, x.World.Phase,
-							x.Suspects, s.story())
+						t.Errorf("generation %d is %s, in doubt: %v\n%s",
+							x.World.Generation, x.World.Phase, x.Suspects, s.story())
 					}
 					s.finish()
 				})
@@ -251,8 +251,8 @@ func TestLostSpareIsReportedOnce(t *testing.T) {
 			reported += s.lost(&e)
 		}
 		if x := s.snapshot(); reported != 2 || len(x.Missed) != 2 || !s.running(1, 3)(x) {
-			t.Errorf("%d are reported lost, of %v, and generation %d is %s", reported, x.Missed, x.World.Generation,
-				x.World.Phase)
+			t.Errorf("%d are reported lost, of %v, and generation %d is %s",
+				reported, x.Missed, x.World.Generation, x.World.Phase)
 		}
 		s.finish()
 	})

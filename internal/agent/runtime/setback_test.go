@@ -50,8 +50,8 @@ func (s *wiped) goesOn(g schema.Generation, n int, limit time.Duration) {
 	snap := s.snapshot()
 	if acked.Number > 0 && (snap.World.Resume == nil || snap.Head.Manifest != acked.Manifest ||
 		snap.Head.Number <= acked.Number) {
-		s.t.Errorf("checkpoint %d was acknowledged; head %+v, world resumes from %+v\n%s", acked.Number,
-			snap.Head, snap.World.Resume, s.story())
+		s.t.Errorf("checkpoint %d was acknowledged; head %+v, world resumes from %+v\n%s",
+			acked.Number, snap.Head, snap.World.Resume, s.story())
 	}
 }
 

@@ -165,8 +165,8 @@ func (s *faulty) forgetWorlds(snap *rendezvous.Snapshot) {
 			_, proposed := s.proposals[known] // a number that was refused was not given
 			if proposed && a.undisturbed() && a.host.memory[a.node].Job.UID == s.known.UID &&
 				known > claimed {
-				s.wrongf("the job was made again above generation %d, and %s is here, which knows of %d", claimed,
-					a.label(), known)
+				s.wrongf("the job was made again above generation %d, and %s is here, which knows of %d",
+					claimed, a.label(), known)
 			}
 		}
 	}

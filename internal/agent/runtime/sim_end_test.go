@@ -68,8 +68,8 @@ func (s *faulty) doneWell() {
 		return
 	}
 	if is := s.stepOf(snap.Head); is != last {
-		s.wrongf("the last save is of step %d, and the job is done with checkpoint %d of step %d", last,
-			snap.Head.Number, is)
+		s.wrongf("the last save is of step %d, and the job is done with checkpoint %d of step %d",
+			last, snap.Head.Number, is)
 	}
 	here := s.commits[len(s.commits)-1].nodes // a node that was away took no copy
 	if s.layout == layoutParts {

@@ -53,8 +53,8 @@ func (a *simAgent) Start(_ context.Context, st action.Start) (Group, error) {
 	if a.isDead() {
 		return nil, fmt.Errorf("the agent is dead")
 	}
-	s.tracef("%s starts workers of generation %d, rank %d of %d", a.label(), st.World.Generation, st.Rank,
-		st.World.Count)
+	s.tracef("%s starts workers of generation %d, rank %d of %d",
+		a.label(), st.World.Generation, st.Rank, st.World.Count)
 	if g.paused = st.Waits; !st.Waits {
 		s.checkStart(a, st)
 	}
@@ -87,13 +87,13 @@ func (s *sim) checkStart(a *simAgent, st action.Start) {
 			}
 			old := g.Start.World
 			if b.node == a.node && b.host == a.host && !g.paused {
-				s.wrongf("G4: %s starts generation %d beside its worker of %d", a.label(), w.Generation,
-					old.Generation)
+				s.wrongf("G4: %s starts generation %d beside its worker of %d",
+					a.label(), w.Generation, old.Generation)
 			}
 			if !g.paused && old.Generation < w.Generation &&
 				registered[old.Members[g.Start.Rank].Incarnation] {
-				s.wrongf("G4: %s starts generation %d while registered %s runs %d", a.label(), w.Generation,
-					b.label(), old.Generation)
+				s.wrongf("G4: %s starts generation %d while registered %s runs %d",
+					a.label(), w.Generation, b.label(), old.Generation)
 			}
 		}
 	}

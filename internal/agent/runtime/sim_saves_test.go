@@ -72,8 +72,8 @@ func (h *simHost) knows() string {
 	for _, x := range heads {
 		numbers = append(numbers, x.Number)
 	}
-	return fmt.Sprintf("; its disk knows generation %d, world %d, commit %d and has %v", c.Generation,
-		c.World, c.Known.Number, numbers)
+	return fmt.Sprintf("; its disk knows generation %d, world %d, commit %d and has %v",
+		c.Generation, c.World, c.Known.Number, numbers)
 }
 
 // keptSaves is the Saves of an agent with the real replicator, pipeline, retention and removal, over a

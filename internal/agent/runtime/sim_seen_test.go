@@ -215,8 +215,8 @@ func (s *sim) finish() {
 			before.Ledger.Lost = 0
 		}
 		if after.Ledger.Lost != before.Ledger.Lost+lost && !s.gaps {
-			s.wrongf("generation %d: %d were lost, %d more are reported, and the books say %d", after.Generation,
-				before.Ledger.Lost, lost, after.Ledger.Lost)
+			s.wrongf("generation %d: %d were lost, %d more are reported, and the books say %d",
+				after.Generation, before.Ledger.Lost, lost, after.Ledger.Lost)
 		}
 	}
 	if len(s.wrong) > 0 {

@@ -88,16 +88,16 @@ func (g *simGroup) Continue(_ context.Context, st action.Start) error {
 	if g.ended || g.a.isDead() || !g.paused || !g.can {
 		return errors.New("it has ended")
 	}
-	s.tracef("%s: worker goes on in generation %d, rank %d of %d", g.a.label(), st.World.Generation, st.Rank,
-		st.World.Count)
+	s.tracef("%s: worker goes on in generation %d, rank %d of %d",
+		g.a.label(), st.World.Generation, st.Rank, st.World.Count)
 	s.checkStart(g.a, st)
 	if st.World.Generation <= g.Start.World.Generation {
-		s.wrongf("G4: %s goes from generation %d to %d", g.a.label(), g.Start.World.Generation,
-			st.World.Generation)
+		s.wrongf("G4: %s goes from generation %d to %d",
+			g.a.label(), g.Start.World.Generation, st.World.Generation)
 	}
 	if !g.Start.Waits && st.World.Rollback > g.Start.World.Generation { // those that wait have no state
-		s.wrongf("%s takes the state of generation %d beyond the rollback of %d", g.a.label(),
-			g.Start.World.Generation, st.World.Rollback)
+		s.wrongf("%s takes the state of generation %d beyond the rollback of %d",
+			g.a.label(), g.Start.World.Generation, st.World.Rollback)
 	}
 	if g.Start.Waits {
 		s.first++

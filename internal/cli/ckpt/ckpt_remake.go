@@ -33,8 +33,8 @@ func (k *saves) remake(ctx context.Context) error {
 		return err
 	}
 	k.snap.Job = &job
-	text := fmt.Sprintf("job %s is made again from checkpoint %d%s, which is checkpoint %d now", name, m.Was,
-		atStep(m.Head.Step), m.Head.Number)
+	text := fmt.Sprintf("job %s is made again from checkpoint %d%s, which is checkpoint %d now",
+		name, m.Was, atStep(m.Head.Step), m.Head.Number)
 	if len(m.Missing) > 0 {
 		text += ", without " + phrase.List(m.Missing)
 	}

@@ -134,8 +134,8 @@ func bashValues(b *strings.Builder, table []Command) {
 			}
 			switch values, files, dirs := f.completes(); {
 			case values != nil:
-				fmt.Fprintf(b, "    %s) COMPREPLY=($(compgen -W '%s' -- \"$cur\")) ;;\n", pattern,
-					strings.Join(values, " "))
+				fmt.Fprintf(b, "    %s) COMPREPLY=($(compgen -W '%s' -- \"$cur\")) ;;\n",
+					pattern, strings.Join(values, " "))
 			case files:
 				fmt.Fprintf(b, "    %s) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n", pattern)
 			case dirs:

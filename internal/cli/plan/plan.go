@@ -45,8 +45,8 @@ func planAction(_ context.Context, c *command.Call) error {
 		return err
 	}
 	if slots > scaling.MaxWorld/limits.Max {
-		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers", limits.Max, slots,
-			scaling.MaxWorld).Cure(command.NpFix)
+		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers",
+			limits.Max, slots, scaling.MaxWorld).Cure(command.NpFix)
 	}
 	base, err := base(c, limits, slots)
 	if err == nil {

@@ -70,6 +70,6 @@ func originRow(o *status.Origin, p *screen.Printer) string {
 	if o == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s on %s, %s: %s", o.Owner, o.Host, p.Since(o.Time.Time),
-		strings.Join(o.Command, " "))
+	return fmt.Sprintf("%s on %s, %s: %s",
+		o.Owner, o.Host, p.Since(o.Time.Time), strings.Join(o.Command, " "))
 }

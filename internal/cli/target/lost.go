@@ -17,8 +17,8 @@ import (
 // lost is the error of a command about a job that the server has lost, and that nodes claim.
 func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	nodes := Claimants(claims)
-	e := problem.New(problem.JobLost, "the server lost job %s; nodes that were in it: %s", name,
-		phrase.List(nodes)).Detail("claims", nodes)
+	e := problem.New(problem.JobLost, "the server lost job %s; nodes that were in it: %s",
+		name, phrase.List(nodes)).Detail("claims", nodes)
 	v := reclaim.Decide(claims, claims[0].Job.UID, reclaim.ForAll)
 	if v.Newer != "" {
 		v = reclaim.Decide(claims, v.Newer, reclaim.ForAll)
@@ -28,8 +28,8 @@ func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	case v.Remake != nil:
 		return e.Because("it is made again now").Cure("the same command again")
 	case v.Holds != nil:
-		e.Because("waiting for %s: checkpoint %d is there and nowhere else", phrase.List(v.Missing),
-			v.Holds.Number)
+		e.Because("waiting for %s: checkpoint %d is there and nowhere else",
+			phrase.List(v.Missing), v.Holds.Number)
 	case len(v.Missing) > 0:
 		e.Because("waiting for %s, to make it again", phrase.List(v.Missing))
 	default:
@@ -37,8 +37,8 @@ func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	}
 	cure := "start them again where they ran, with the same line"
 	if all := NumbersOf(claims); len(all) > 0 {
-		cure += fmt.Sprintf("; if they are gone for good: elastic ckpt restore %s N, for N one of %s", name,
-			phrase.List(all))
+		cure += fmt.Sprintf("; if they are gone for good: elastic ckpt restore %s N, for N one of %s",
+			name, phrase.List(all))
 	}
 	return e.Cure("%s", cure)
 }

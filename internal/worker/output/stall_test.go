@@ -53,8 +53,8 @@ func TestWorkersDoNotWaitForTheDisk(t *testing.T) {
 	write.Close()
 	<-p.done
 	if got, err := os.ReadFile(l.Path); err != nil || string(got) != "header\none line\n"+string(more) {
-		t.Errorf("the log has %d bytes, want %d more than %d: %v", len(got), len(more),
-			len("header\none line\n"), err)
+		t.Errorf("the log has %d bytes, want %d more than %d: %v",
+			len(got), len(more), len("header\none line\n"), err)
 	}
 }
 

@@ -86,8 +86,8 @@ func TestDraftIsForgotten(t *testing.T) {
 			must(t, d.send(t, d.chunks[0]))
 			must(t, forget(d.s))
 			if len(d.s.chunks) != 0 || d.s.reserved != 0 || len(d.s.drafts) != 0 {
-				t.Errorf("%d chunks, %d bytes reserved, %d drafts", len(d.s.chunks), d.s.reserved,
-					len(d.s.drafts))
+				t.Errorf("%d chunks, %d bytes reserved, %d drafts",
+					len(d.s.chunks), d.s.reserved, len(d.s.drafts))
 			}
 		})
 	}

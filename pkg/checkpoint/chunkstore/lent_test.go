@@ -33,8 +33,8 @@ func TestLentAndKept(t *testing.T) {
 	})
 	must(t, err)
 	if int(followed.Load()) != len(want) || inMemory.Load() != maxLent {
-		t.Errorf("%d of %d chunks were followed, %d with their bytes, and not %d", followed.Load(), len(want),
-			inMemory.Load(), maxLent)
+		t.Errorf("%d of %d chunks were followed, %d with their bytes, and not %d",
+			followed.Load(), len(want), inMemory.Load(), maxLent)
 	}
 	for close(kept); len(kept) > 0; {
 		l := <-kept

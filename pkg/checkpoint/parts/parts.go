@@ -177,8 +177,8 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 		case p.Step == nil || lead.Step == nil || *p.Step != *lead.Step:
 			return nil, fmt.Errorf("the parts of node %s and of node %s are not of one step", nodes[i], nodes[0])
 		case p.Samples != nil && m.Samples != nil && *p.Samples != *m.Samples:
-			return nil, fmt.Errorf("node %s saved after %d samples, node %s after %d", nodes[i], *p.Samples,
-				nodes[0], *m.Samples)
+			return nil, fmt.Errorf("node %s saved after %d samples, node %s after %d",
+				nodes[i], *p.Samples, nodes[0], *m.Samples)
 		}
 		if m.Samples == nil {
 			m.Samples = p.Samples

@@ -176,8 +176,8 @@ func (l *Pipeline) commit(
 			return seen, nil
 		case err == nil && seen.Generation == g && !l.made[seen.Manifest]:
 			// Another node commits as this generation: ours must not undo it.
-			return manifest.Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w", seen.Number, g,
-				chunkstore.ErrFenced)
+			return manifest.Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w",
+				seen.Number, g, chunkstore.ErrFenced)
 		case err == nil:
 			var made manifest.Head
 			if made, err = l.replicator.Record.Commit(ctx, head, seen, holders); err == nil {

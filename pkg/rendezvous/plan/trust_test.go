@@ -112,8 +112,8 @@ func TestPoisonedStateIsHealed(t *testing.T) {
 				from = x.fail(nil, false)
 			}
 			if from != sound || x.cycles-1 > 3 {
-				t.Errorf("goes on from step %d after %d dead generations, want %d after at most 3", from,
-					x.cycles-1, sound)
+				t.Errorf("goes on from step %d after %d dead generations, want %d after at most 3",
+					from, x.cycles-1, sound)
 			}
 		})
 	}

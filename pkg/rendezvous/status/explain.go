@@ -78,8 +78,8 @@ func (st Status) next(limits rendezvous.Limits) string {
 	case st.Progress != nil && st.Progress.Stale && st.State == StateRunning && len(st.World) > 0:
 		return fmt.Sprintf("if it hangs: workerlog.0 of node %s has the output of rank 0", st.World[0].Node)
 	case st.State == "failed" && st.Exit != nil && st.Exit.Node != nil && st.Exit.LocalRank != nil:
-		return fmt.Sprintf("elastic logs %s --first-failure on %s shows workerlog.%d; %s", st.Job,
-			*st.Exit.Node, *st.Exit.LocalRank, again)
+		return fmt.Sprintf("elastic logs %s --first-failure on %s shows workerlog.%d; %s",
+			st.Job, *st.Exit.Node, *st.Exit.LocalRank, again)
 	case st.State == "failed", st.State == "stopped":
 		return again
 	case st.State == StateStopping && st.Wish.Present == 0:

@@ -26,8 +26,8 @@ func ScaleEffect(s *rendezvous.Snapshot, wish rendezvous.Wish) string {
 	case wish.NP <= present:
 		return fmt.Sprintf("asked for %d, %d here; the workers save, and go on with %d", wish.NP, present, wish.NP)
 	case wish.Until > 0:
-		return fmt.Sprintf("asked for %d, %d here; training goes on with %d until %s here", wish.NP, present,
-			wish.Until, missing)
+		return fmt.Sprintf("asked for %d, %d here; training goes on with %d until %s here",
+			wish.NP, present, wish.Until, missing)
 	case s.Job.Limits.Exact && Trains(s):
 		return fmt.Sprintf("asked for %d, %d here; training waits until %s here; --when-ready trains "+
 			"on until then; undo: elastic scale %s --np=%d",

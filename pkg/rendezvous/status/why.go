@@ -85,8 +85,8 @@ func (x *explainer) waiting(h *rendezvous.Hold) explanation {
 	case h != nil && h.Reason == "stop":
 		v.state, v.code, v.text = StateStopping, h.Why, h.Text
 	case h != nil && h.Planned && !plan.AllSaved(x.s, x.v, x.now.Sub(x.w.Time), plan.DefaultTimeouts.Slack):
-		v.code, v.text = rendezvous.Saving, fmt.Sprintf("saving (%s); waiting for %s", h.Text,
-			phrase.List(x.unsaved()))
+		v.code, v.text = rendezvous.Saving, fmt.Sprintf("saving (%s); waiting for %s",
+			h.Text, phrase.List(x.unsaved()))
 	case h != nil && h.Why == rendezvous.BackingOff && x.now.Before(x.w.Time.Add(time.Duration(h.Backoff))):
 		v.code, v.text = rendezvous.BackingOff, h.Text
 	case missing > 0 && h != nil && h.Reason == "scale":

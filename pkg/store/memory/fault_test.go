@@ -385,8 +385,8 @@ func TestCountingOnABadLine(t *testing.T) {
 			fmt.Sscanf(value(t, god, "/n"), "%d", &n)
 			// A success that was overwritten before its answer was heard is known as ErrMoved.
 			if n != len(all.Entries) || won > n || won == 0 {
-				t.Errorf("seed %d: counted to %d with %d successes, %d of them known", seed, n,
-					len(all.Entries), won)
+				t.Errorf("seed %d: counted to %d with %d successes, %d of them known",
+					seed, n, len(all.Entries), won)
 			}
 			for _, e := range all.Entries {
 				if e.Rev != e.Made {

@@ -69,8 +69,8 @@ func sizes(c *command.Call, o *node.Options) (err error) {
 		return err
 	}
 	if j.Slots > scaling.MaxWorld/j.Limits.Max {
-		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers", j.Limits.Max,
-			j.Slots, scaling.MaxWorld).Cure(command.NpFix)
+		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers",
+			j.Limits.Max, j.Slots, scaling.MaxWorld).Cure(command.NpFix)
 	}
 	return nil
 }
