@@ -25,8 +25,7 @@ type written struct {
 // same writers with plain files.
 func (o options) logging(ctx context.Context) error {
 	fmt.Printf("\nLogs: %d workers write 1 GB in %.0f s\n%-34s %10s %10s %14s %14s\n",
-		worker.LogWriters, worker.LogFor.Seconds(), "",
-		"GB written", "GB lost", "longest write", "over 10 ms")
+		worker.LogWriters, worker.LogFor.Seconds(), "", "GB written", "GB lost", "longest write", "over 10 ms")
 	for _, way := range []struct {
 		name  string
 		start func(b *bed) error

@@ -125,9 +125,9 @@ scenarios:
 			if row.goal > 0 && d.at(0.99) > row.goal {
 				mark = "  missed"
 			}
-			fmt.Printf("%-66s %-14s %7.3fs %7.3fs %7.3fs %7.3fs%s\n", row.what, row.goals(),
-				d.at(0).Seconds(), d.at(0.5).Seconds(),
-				d.at(0.99).Seconds(), d.at(1).Seconds(), mark)
+			fmt.Printf("%-66s %-14s %7.3fs %7.3fs %7.3fs %7.3fs%s\n",
+				row.what, row.goals(),
+				d.at(0).Seconds(), d.at(0.5).Seconds(), d.at(0.99).Seconds(), d.at(1).Seconds(), mark)
 		}
 		if len(went) > 0 {
 			falls = append(falls, fmt.Sprintf("%-34s %s", s.name, stages(went)))

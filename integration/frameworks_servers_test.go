@@ -34,8 +34,7 @@ func (j *tables) join(names ...string) {
 	}
 	for _, name := range names {
 		j.nodes[name] = j.run("--np=3", "--job-id=x", "--node="+name, "--log-dir=log-"+name,
-			fmt.Sprintf("--server_num=%d", j.servers),
-			"--save-from=all", script, "--passes=100000", "--pause=0.3")
+			fmt.Sprintf("--server_num=%d", j.servers), "--save-from=all", script, "--passes=100000", "--pause=0.3")
 	}
 }
 

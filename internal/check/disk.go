@@ -62,7 +62,6 @@ func measureDisk(ctx context.Context, dir string, least int64) (string, error) {
 	if err := f.Sync(); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s free, writes %s/s, fsync in %s", Bytes(float64(free)),
-		Bytes(float64(written)/took.Seconds()),
-		time.Since(began).Round(100*time.Microsecond)), ctx.Err()
+	rate, fsync := Bytes(float64(written)/took.Seconds()), time.Since(began).Round(100*time.Microsecond)
+	return fmt.Sprintf("%s free, writes %s/s, fsync in %s", Bytes(float64(free)), rate, fsync), ctx.Err()
 }

@@ -32,8 +32,7 @@ func replayed(t *testing.T, lines ...string) *teller {
 // A request may be answered after the life that asked is over: the next one hears nothing of it.
 func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step",
-		"ok read", "ok start",
-		"proposed 2: b c", "workers gone", "ok close", "after 1s", "enters")
+		"ok read", "ok start", "proposed 2: b c", "workers gone", "ok close", "after 1s", "enters")
 	if !w.m.is("a2") {
 		t.Fatalf("it is %v, not in its second life", w.m.self.node)
 	}
@@ -161,8 +160,7 @@ func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
 		stays    bool
 	}{{0, true}, {1, true}, {2, false}, {3, false}} {
 		w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step",
-			"ok read", "ok start",
-			"workers can stay", "proposed 3: a c", "unseen")
+			"ok read", "ok start", "workers can stay", "proposed 3: a c", "unseen")
 		w.s.World.Rollback = x.rollback
 		done := w.m.Decide(event.StoreRead{Update: follow.Update{Snapshot: w.copy()}}, w.now)
 		stays := slices.ContainsFunc(done,

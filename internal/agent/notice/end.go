@@ -88,9 +88,8 @@ func (n *Notices) tellCheckpoint(f *Facts) {
 	if !s.HoldsAll(f.Node.Node) {
 		there = " there"
 	}
-	n.say("checkpoint %d%s is on %s; to get its files: elastic ckpt get %s %d DIR%s", s.Head.Number,
-		atStep(s.Head.Step),
-		phrase.List(holders), f.Job.Name, s.Head.Number, there)
+	n.say("checkpoint %d%s is on %s; to get its files: elastic ckpt get %s %d DIR%s",
+		s.Head.Number, atStep(s.Head.Step), phrase.List(holders), f.Job.Name, s.Head.Number, there)
 }
 
 func atStep(step *int64) string {

@@ -35,8 +35,7 @@ func ScaleEffect(s *rendezvous.Snapshot, wish rendezvous.Wish) string {
 	case Trains(s) && s.World.Count < present:
 		return fmt.Sprintf(
 			"asked for %d, %d here; training goes on with %d for a last call of %s, and then with %d",
-			wish.NP, present,
-			s.World.Count, time.Duration(s.Job.Rules.LastCall), present)
+			wish.NP, present, s.World.Count, time.Duration(s.Job.Rules.LastCall), present)
 	case Trains(s) && s.World.Count <= wish.NP:
 		return fmt.Sprintf("asked for %d, %d here; training goes on with %d", wish.NP, present, s.World.Count)
 	}
