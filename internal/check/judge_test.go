@@ -35,7 +35,7 @@ func TestSlow(t *testing.T) {
 		"one of five":               {ring(5, "c"), []string{"c"}},
 		"one of three":              {ring(3, "b"), []string{"b"}},
 		"two neighbours of six":     {ring(6, "c", "d"), []string{"c", "d"}},
-		"of two nothing tells":      {ring(2, "b"), nil},
+		"two nodes prove nothing":   {ring(2, "b"), nil},
 		"one edge is no node":       {oneWay, nil},
 		"a transfer that broke off": {broken, []string{"c"}},
 		"no transfers":              {nil, nil},

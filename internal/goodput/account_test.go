@@ -64,7 +64,7 @@ func TestWhatTimeWasGoodFor(t *testing.T) {
 		"a step takes five minutes": {nil, goodput.Now{Time: noon.Add(606 * time.Second), Step: &step,
 			LastProgress: &goodput.LastProgress{At: noon.Add(306 * time.Second), Every: 5 * time.Minute}},
 			map[goodput.Bucket]float64{goodput.Kept: 600, goodput.Waiting: 5, goodput.Barrier: 1}},
-		"a script that tells no step": {nil, goodput.Now{Time: noon.Add(106 * time.Second)},
+		"a script that reports no step": {nil, goodput.Now{Time: noon.Add(106 * time.Second)},
 			map[goodput.Bucket]float64{goodput.Untold: 100, goodput.Waiting: 5, goodput.Barrier: 1}},
 		"one that saves": {[]history.Event{
 			at(86, history.Committed, 1, nil),

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A worker trains 990 samples a second and tells of them once a second. Whatever the moments at
+// A worker trains 990 samples a second and reports them once a second. Whatever the moments at
 // which its progress file is read, also just after a line, the rate is 990.
 func TestRateDoesNotDependOnWhenTheFileIsRead(t *testing.T) {
 	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -21,7 +21,7 @@ func TestRateDoesNotDependOnWhenTheFileIsRead(t *testing.T) {
 		tail, wrote := Tail{path: path}, 0
 		for _, at := range reads {
 			for ; time.Duration(wrote)*1000 <= at; wrote++ {
-				tell(t, path, start.Add(time.Duration(wrote)*time.Second), wrote*990)
+				report(t, path, start.Add(time.Duration(wrote)*time.Second), wrote*990)
 			}
 			p, ok := tail.Read()
 			if !ok {
@@ -46,7 +46,7 @@ func TestRateIsTakenAnewWhenSamplesAreCountedAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress.jsonl")
 	tail := Tail{path: path}
 	for i, samples := range []int{0, 3000, 100, 3100} {
-		tell(t, path, start.Add(time.Duration(i)*3*time.Second), samples)
+		report(t, path, start.Add(time.Duration(i)*3*time.Second), samples)
 		tail.Read()
 		if i == 2 && tail.last.SamplesPerSecond != nil {
 			t.Errorf("rate %v after the samples fell", *tail.last.SamplesPerSecond)
@@ -57,8 +57,8 @@ func TestRateIsTakenAnewWhenSamplesAreCountedAnew(t *testing.T) {
 	}
 }
 
-// tell appends one line, written at that time.
-func tell(t *testing.T, path string, at time.Time, samples int) {
+// report appends one line, written at that time.
+func report(t *testing.T, path string, at time.Time, samples int) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -85,7 +85,7 @@ func TestARowIsFound(t *testing.T) {
 	}
 }
 
-// TestObserve tells short stories to the pure core: an event at a moment, and what follows.
+// TestObserve gives short stories to the pure core: an event at a moment, and what follows.
 func TestObserve(t *testing.T) {
 	type step struct {
 		at   int // ms
@@ -204,7 +204,7 @@ func TestObserve(t *testing.T) {
 			n := &watched{ref: nodeA}
 			for _, s := range story {
 				o := n.observe(s.on, t0.Add(time.Duration(s.at)*ms), DefaultBeats())
-				if got := tell(o, n); got != s.want {
+				if got := describe(o, n); got != s.want {
 					t.Fatalf("at %d ms: %q, want %q", s.at, got, s.want)
 				}
 			}
@@ -212,7 +212,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-func tell(o orders, n *watched) string {
+func describe(o orders, n *watched) string {
 	var words []string
 	if o.open {
 		words = append(words, "dial")

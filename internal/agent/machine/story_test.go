@@ -52,19 +52,19 @@ func TestStories(t *testing.T) {
 // replay is text with the transcripts as they are now.
 func replay(t *testing.T, file, text string) string {
 	var out strings.Builder
-	tell := newTeller()
+	node := newTeller()
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
 		out.WriteString(line + "\n")
 		switch {
 		case line == "----":
-			out.WriteString(tell.transcript())
+			out.WriteString(node.transcript())
 			for i+1 < len(lines) && lines[i+1] != "" {
 				i++ // what it was
 			}
 		case line != "" && !strings.HasPrefix(line, "#"):
-			if err := tell.line(line); err != nil {
+			if err := node.line(line); err != nil {
 				t.Errorf("%s:%d: %s: %v", file, i+1, line, err)
 			}
 		}

@@ -134,30 +134,30 @@ func (w *teller) line(text string) error {
 		if code > 128 {
 			x.Signal = "SIGKILL"
 		}
-		w.tell(event.Exited{Generation: w.m.workers.Group.World.Generation, WorkerExit: x})
+		w.give(event.Exited{Generation: w.m.workers.Group.World.Generation, WorkerExit: x})
 		return err
 	case "workers":
 		g := w.m.workers.Group.World.Generation
 		switch arg(1) {
 		case "can":
-			w.tell(event.Staying{Generation: g, Can: true})
+			w.give(event.Staying{Generation: g, Can: true})
 		case "left":
-			w.tell(event.Paused{Generation: g, Held: heldStep(arg(2))})
+			w.give(event.Paused{Generation: g, Held: heldStep(arg(2))})
 		case "hang":
-			w.tell(event.Paused{Generation: g, Err: errors.New("no answer")})
+			w.give(event.Paused{Generation: g, Err: errors.New("no answer")})
 		default:
-			w.tell(event.Halted{Generation: g})
+			w.give(event.Halted{Generation: g})
 		}
 	case "peer-generation":
 		g, err := strconv.Atoi(arg(1))
-		w.tell(event.Signaled{Signal: event.Signal{Generation: schema.Generation(g)}})
+		w.give(event.Signaled{Signal: event.Signal{Generation: schema.Generation(g)}})
 		return err
 	case "heard":
 		sign := map[string]membership.Sign{"silent": membership.Silent,
 			"closed": membership.ConnectionClosed}[arg(2)]
 		kind := map[string]membership.AnswerKind{"closed": membership.Refused,
 			"again": membership.Same}[arg(2)]
-		w.tell(event.Signaled{Signal: event.Signal{About: w.ref(arg(1)), Sign: sign,
+		w.give(event.Signaled{Signal: event.Signal{About: w.ref(arg(1)), Sign: sign,
 			Answer: membership.Answer{Kind: kind}}})
 	case "dialled":
 		kinds := map[string]membership.AnswerKind{"no-answer": membership.NoAnswer,
@@ -170,18 +170,18 @@ func (w *teller) line(text string) error {
 		if arg(3) == "holds" {
 			e.Holds = f[4:]
 		}
-		w.tell(e)
+		w.give(e)
 	case "renewed":
-		w.tell(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now})
+		w.give(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now})
 	case "renewal":
 		err := map[string]error{"lost": store.ErrLeaseLost, "unanswered": errors.New("no answer")}[arg(1)]
-		w.tell(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now, Err: err})
+		w.give(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now, Err: err})
 	case "store":
-		w.tell(event.StoreRead{Update: follow.Update{Err: errors.New("no answer")}})
+		w.give(event.StoreRead{Update: follow.Update{Err: errors.New("no answer")}})
 	case "SIGTERM":
-		w.tell(event.Asked{Leaving: event.Leaving{Reason: membership.Terminated, Status: 75}})
+		w.give(event.Asked{Leaving: event.Leaving{Reason: membership.Terminated, Status: 75}})
 	case "SIGINT":
-		w.tell(event.Asked{Leaving: event.Leaving{Reason: membership.Interrupted, Status: 130,
+		w.give(event.Asked{Leaving: event.Leaving{Reason: membership.Interrupted, Status: 130,
 			Now: arg(1) == "again"}})
 	case "after", "stands":
 		d, err := time.ParseDuration(f[len(f)-1])
@@ -226,7 +226,7 @@ func (w *teller) begins(f []string) error {
 	w.s.Wish = rendezvous.Wish{NP: np, Request: "r1", By: "run", Rev: 1}
 	w.m = New(Config{LeaseTTL: 3 * time.Second, StoreCutLimit: time.Minute,
 		Times: plan.DefaultTimeouts, Warm: slices.Contains(f, "warm")}, w.now)
-	w.tell(event.Ticked{})
+	w.give(event.Ticked{})
 	return nil
 }
 
@@ -236,8 +236,8 @@ func setSeconds(to *rendezvous.Seconds, text string) error {
 	return err
 }
 
-// tell gives the machine an event, and writes down what it does.
-func (w *teller) tell(e event.Event) {
+// give gives the machine an event, and writes down what it does.
+func (w *teller) give(e event.Event) {
 	if w.gone {
 		return
 	}
@@ -261,7 +261,7 @@ func (w *teller) pass(d time.Duration, still bool) {
 func (w *teller) during(from time.Time) {
 	old := w.said.String()
 	w.said.Reset()
-	w.tell(event.Ticked{})
+	w.give(event.Ticked{})
 	done := w.said.String()
 	w.said.Reset()
 	w.said.WriteString(old)
@@ -270,7 +270,7 @@ func (w *teller) during(from time.Time) {
 	}
 }
 
-// see tells what the store shows.
+// see gives the machine what the store shows.
 func (w *teller) see(s rendezvous.Snapshot, asked bool) {
 	w.moved = false
 	begun := time.Time{}
@@ -282,7 +282,7 @@ func (w *teller) see(s rendezvous.Snapshot, asked bool) {
 			s.Nodes = []membership.Node{*n}
 		}
 	}
-	w.tell(event.StoreRead{Update: follow.Update{Snapshot: s, Begun: begun}, Asked: asked})
+	w.give(event.StoreRead{Update: follow.Update{Snapshot: s, Begun: begun}, Asked: asked})
 }
 
 // copy is the snapshot as it is now, and stays so.
@@ -484,33 +484,33 @@ func (w *teller) ends(slot string, err error) error {
 		n := w.register("a")
 		warms := w.m.cfg.Warm && w.s.World != nil && w.s.World.Phase == rendezvous.Running
 		w.s.Node("a").Warming = warms
-		w.tell(event.Entered{Node: n, Job: w.job, TTL: 3 * time.Second, Logs: "log/a", Warms: warms})
+		w.give(event.Entered{Node: n, Job: w.job, TTL: 3 * time.Second, Logs: "log/a", Warms: warms})
 		w.moved = true
 	case action.Read:
 		if err != nil {
-			w.tell(event.StoreRead{Update: follow.Update{Err: err}, Asked: true})
+			w.give(event.StoreRead{Update: follow.Update{Err: err}, Asked: true})
 			return nil
 		}
 		w.see(w.copy(), true)
 	case action.Locate:
-		w.tell(event.Located{Address: w.m.self.node.Address})
+		w.give(event.Located{Address: w.m.self.node.Address})
 	case action.PublishWarm:
 		w.s = w.copy()
 		w.s.Node("a").Warming = false
-		w.tell(event.PublishedWarm{As: a.Me.Incarnation, Err: err})
+		w.give(event.PublishedWarm{As: a.Me.Incarnation, Err: err})
 		w.moved = true
 	case action.Register:
 		if err != nil {
-			w.tell(event.Registered{As: a.Node.Incarnation, Err: err})
+			w.give(event.Registered{As: a.Node.Incarnation, Err: err})
 			return nil
 		}
 		w.s = w.copy()
 		n := w.register("a")
-		w.tell(event.Registered{As: a.Node.Incarnation, Lease: n.Lease, Rev: n.Rev, TTL: 3 * time.Second})
+		w.give(event.Registered{As: a.Node.Incarnation, Lease: n.Lease, Rev: n.Rev, TTL: 3 * time.Second})
 		w.moved = true
 	case action.Take:
 		if err != nil {
-			w.tell(event.Stepped{Err: err})
+			w.give(event.Stepped{Err: err})
 			return nil
 		}
 		w.s = w.copy()
@@ -519,12 +519,12 @@ func (w *teller) ends(slot string, err error) error {
 		if _, reported := a.Step.(plan.ReportLost); reported {
 			done = event.Stepped{}
 		}
-		w.tell(done)
+		w.give(done)
 		w.moved = true
 	case action.GetReady:
 		g := a.World.Generation
 		if err != nil {
-			w.tell(event.Readied{Generation: g, Err: err})
+			w.give(event.Readied{Generation: g, Err: err})
 			return nil
 		}
 		w.s = w.copy()
@@ -538,14 +538,14 @@ func (w *teller) ends(slot string, err error) error {
 		if w.quick {
 			e.Begun = w.now
 		}
-		w.tell(e)
+		w.give(e)
 		w.moved = true
 	case action.StartWorkers:
-		w.tell(event.Started{Generation: a.World.Generation})
+		w.give(event.Started{Generation: a.World.Generation})
 	case action.ContinueWorkers:
-		w.tell(event.Started{Generation: a.World.Generation})
+		w.give(event.Started{Generation: a.World.Generation})
 	case action.CloseSaves:
-		w.tell(event.Closed{Generation: a.Generation, Err: err})
+		w.give(event.Closed{Generation: a.Generation, Err: err})
 	case action.ReportExit:
 		if err == nil {
 			w.s = w.copy()
@@ -554,7 +554,7 @@ func (w *teller) ends(slot string, err error) error {
 			w.s.Exits["a"] = x
 			w.moved = true
 		}
-		w.tell(event.ExitReported{Generation: a.World.Generation, Rev: w.rev, Exit: a.Exit, Err: err})
+		w.give(event.ExitReported{Generation: a.World.Generation, Rev: w.rev, Exit: a.Exit, Err: err})
 	case action.ReportFailures:
 		if err == nil {
 			w.s = w.copy()
@@ -563,7 +563,7 @@ func (w *teller) ends(slot string, err error) error {
 			w.s.Failure = &f
 			w.moved = true
 		}
-		w.tell(event.FailureReported{Generation: a.World.Generation, Err: err})
+		w.give(event.FailureReported{Generation: a.World.Generation, Err: err})
 	case action.Suspect:
 		if err == nil {
 			w.s = w.copy()
@@ -581,7 +581,7 @@ func (w *teller) ends(slot string, err error) error {
 		for _, x := range a.Suspicions {
 			answer.About = append(answer.About, x.Incarnation)
 		}
-		w.tell(answer)
+		w.give(answer)
 	case action.Withdraw:
 		if err == nil {
 			w.s = w.copy()
@@ -592,7 +592,7 @@ func (w *teller) ends(slot string, err error) error {
 			})
 			w.moved = true
 		}
-		w.tell(event.Withdrawn{Err: err})
+		w.give(event.Withdrawn{Err: err})
 	case action.Leave:
 		if err == nil {
 			w.s = w.copy()
@@ -601,7 +601,7 @@ func (w *teller) ends(slot string, err error) error {
 				membership.Left{Node: "a", Incarnation: a.Me.Incarnation, Reason: a.Why})
 			w.moved = true
 		}
-		w.tell(event.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: err})
+		w.give(event.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: err})
 	}
 	if w.moved {
 		w.see(w.copy(), false)

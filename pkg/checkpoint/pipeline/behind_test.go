@@ -16,13 +16,7 @@ import (
 // disk.
 func TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, "a", "b")
-		r := newReports()
-		a := c.replicator("a", c.etcd.Client("a"), r.add)
-		b := c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {})
-		go a.Run(long(t))
-		go b.Run(long(t))
-		l := c.line(t, a, stampOf(1), alive, nil)
+		c, r, a, l := keeping(t)
 		save := func(i int) { renamed(t, c.dirs["a"], "model.pt", memfs.Bytes(uint64(i), 1000)) }
 		save(1)
 		next[replicator.Committed](t, r)

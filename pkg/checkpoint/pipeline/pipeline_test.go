@@ -62,6 +62,15 @@ func capturing(t *testing.T, nodes ...string) (*cluster, reports, *replicator.Re
 	return c, r, k, c.line(t, k, stampOf(1), alive, nil)
 }
 
+// keeping is capturing with the nodes a and b, whose replicators run.
+func keeping(t *testing.T) (*cluster, reports, *replicator.Replicator, *Pipeline) {
+	t.Helper()
+	c, r, k, l := capturing(t, "a", "b")
+	go k.Run(long(t))
+	go c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {}).Run(long(t))
+	return c, r, k, l
+}
+
 // closes closes the pipeline, whose end is the next report.
 func closes(t *testing.T, l *Pipeline, r reports) {
 	t.Helper()
@@ -314,13 +323,7 @@ func TestNoOtherNodeCommitsAsThisGeneration(t *testing.T) {
 
 func TestKeepsTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, "a", "b")
-		r := newReports()
-		k := c.replicator("a", c.etcd.Client("a"), r.add)
-		kb := c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {})
-		go k.Run(long(t))
-		go kb.Run(long(t))
-		l := c.line(t, k, stampOf(1), alive, nil)
+		c, r, k, l := keeping(t)
 		for i := range 6 {
 			renamed(t, c.dirs["a"], "model.pt", memfs.Bytes(uint64(i), 1000))
 			next[replicator.Committed](t, r)

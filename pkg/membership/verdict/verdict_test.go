@@ -146,7 +146,7 @@ func void(x *trial)     { x.ev.Void = judgeNow.Add(sec) }
 
 // TestJudge is the table of docs/PROTOCOL.md, section 4, row by row.
 func TestJudge(t *testing.T) {
-	tell := func(s *Member, asked bool) string {
+	describe := func(s *Member, asked bool) string {
 		text := s.State.String()
 		if s.State == Gone {
 			text += " (" + s.Reason + ")"
@@ -319,7 +319,7 @@ func TestJudge(t *testing.T) {
 			for _, c := range section.rows {
 				v := c.trial.verdict()
 				ref := member("c")
-				if got := tell(v.Find(ref), slices.ContainsFunc(v.Ask, ref.Same)); got != c.want {
+				if got := describe(v.Find(ref), slices.ContainsFunc(v.Ask, ref.Same)); got != c.want {
 					t.Errorf("%s: %s, want %s", c.name, got, c.want)
 				}
 				for _, other := range []string{"a", "b", "d"} {

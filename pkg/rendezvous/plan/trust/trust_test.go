@@ -44,7 +44,7 @@ func TestSuspicion(t *testing.T) {
 			resume: resume(30)}, false},
 		"a loss that is lost there again": {ending{failure: &rendezvous.Failure{Step: at(45), NaN: true},
 			resume: resume(30), previous: died(45, false)}, true},
-		"nothing tells steps": {ending{failure: &rendezvous.Failure{NaN: true},
+		"no step was reported": {ending{failure: &rendezvous.Failure{NaN: true},
 			resume: &rendezvous.Resume{Number: 3}}, false},
 	} {
 		if why, got := c.suspects(); got != c.want || got == (why == "") {
