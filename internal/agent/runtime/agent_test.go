@@ -15,9 +15,7 @@ import (
 func TestTwoJoinOneIsKilledAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2", 1)
-		s.start("a")
-		b := s.start("b")
-		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
+		b := s.form("a", "b")[1]
 		b.kill()
 		s.until("the survivor waits", 2*time.Second,
 			func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
@@ -37,11 +35,7 @@ func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSim(t, np, 1)
 				n := int(np[0] - '0')
-				var last *simAgent
-				for _, name := range []string{"a", "b", "c", "d"}[:n] {
-					last = s.start(name)
-				}
-				s.until("generation 1 runs", 5*time.Second, s.running(1, n))
+				last := s.form(letters(n)...)[n-1]
 				time.Sleep(20 * time.Second)
 				last.freeze()
 				s.until("the survivors wait", limit,
@@ -64,10 +58,7 @@ func TestANodeCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
 			t.Run(fmt.Sprintf("rank %d of %d", rank, n), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newSim(t, fmt.Sprintf("2:%d", n), uint64(rank))
-					for i := range n {
-						s.start(string(rune('a' + i)))
-					}
-					s.until("generation 1 runs", 5*time.Second, s.running(1, n))
+					s.form(letters(n)...)
 					time.Sleep(20 * time.Second)
 					off := s.snapshot().World.Members[rank].Node
 					set := func(cut bool) {
@@ -116,10 +107,7 @@ func TestCutsInsideAreNoLoss(t *testing.T) {
 			t.Run(fmt.Sprintf("%s of %d", name, n), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newSim(t, fmt.Sprintf("1:%d", n), 1)
-					for i := range n {
-						s.start(string(rune('a' + i)))
-					}
-					s.until("generation 1 runs", 5*time.Second, s.running(1, n))
+					s.form(letters(n)...)
 					time.Sleep(20 * time.Second)
 					set := func(apart func(a, b string) bool) {
 						s.mu.Lock()
@@ -172,9 +160,8 @@ func TestReplacementsOfTwoAreNotWaitedFor(t *testing.T) {
 	for late := range 12 {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSim(t, "3", 1)
-			s.start("a")
-			b, c := s.start("b"), s.start("c")
-			s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+			nodes := s.form("a", "b", "c")
+			b, c := nodes[1], nodes[2]
 			time.Sleep(5 * time.Second)
 			b.freeze()
 			c.freeze()
@@ -198,9 +185,7 @@ func TestSecondSignalWaitsForNoSave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSim(t, "2", 1)
-				a := s.start("a")
-				s.start("b")
-				s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
+				a := s.form("a", "b")[0]
 				stick(a)
 				a.signals <- syscall.SIGTERM
 				time.Sleep(5 * time.Second)
@@ -230,10 +215,7 @@ func TestSecondSignalWaitsForNoSave(t *testing.T) {
 func TestLostSpareIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "3", 1)
-		for _, name := range []string{"a", "b", "c"} {
-			s.start(name)
-		}
-		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+		s.form("a", "b", "c")
 		killed, frozen, left := s.start("d"), s.start("e"), s.start("f")
 		s.until("there are spares", 5*time.Second,
 			func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 6 })

@@ -130,9 +130,7 @@ func TestRefusedNodeLeaves(t *testing.T) {
 func TestReturningNodeAsksOthersThanTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2", 1)
-		s.start("x")
-		s.start("y")
-		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
+		s.form("x", "y")
 		var dead []*simAgent
 		for _, name := range []string{"a", "b", "c"} {
 			a := s.makeAgent(name)

@@ -67,10 +67,7 @@ func TestGarbageForSeconds(t *testing.T) {
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSim(t, "2:3", seed)
-			for _, name := range []string{"a", "b", "c"} {
-				s.start(name)
-			}
-			s.until("generation 1 runs", 10*time.Second, s.running(1, 3))
+			s.form("a", "b", "c")
 			random, client := rand.New(rand.NewPCG(seed, seed)), s.etcd.Client("outside")
 			// on its lease or on none, unless the job wrote it since
 			put := func(e store.Entry, value []byte) {
@@ -117,10 +114,7 @@ func TestGarbageForSeconds(t *testing.T) {
 func TestRegistrationOnAnotherLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2:3", 1)
-		for _, name := range []string{"a", "b", "c"} {
-			s.start(name)
-		}
-		s.until("generation 1 runs", 10*time.Second, s.running(1, 3))
+		s.form("a", "b", "c")
 		b := s.entry(s.job.Name.Node("b"))
 		if _, err := s.etcd.Client("outside").
 			Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(b.Key, b.Value)}}); err != nil {

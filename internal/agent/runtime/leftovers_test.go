@@ -37,9 +37,7 @@ func TestRecordsOfTheDeadAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2", 1)
 		job := s.job.Name
-		a := s.start("a")
-		s.start("b")
-		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
+		a := s.form("a", "b")[0]
 		var then []store.Write
 		for _, node := range []string{"b", "old", "older"} {
 			then = append(then,

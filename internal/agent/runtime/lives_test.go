@@ -18,8 +18,7 @@ func TestTheEndOfItsContextEndsAnAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 20 { // an answer that is dropped is dropped by chance
 			s := newSim(t, "1", 1)
-			a := s.start("a")
-			s.until("generation 1 runs", 5*time.Second, s.running(1, 1))
+			a := s.form("a")[0]
 			a.stop()
 			time.Sleep(5 * time.Second)
 			select {
@@ -62,10 +61,7 @@ func TestANewerGenerationEndsWhatPreparedTheOlder(t *testing.T) {
 func threeRun(t *testing.T, np string) (s *sim, c *simAgent) {
 	t.Helper()
 	s = newSim(t, np, 1)
-	s.start("a")
-	s.start("b")
-	c = s.start("c")
-	s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+	c = s.form("a", "b", "c")[2]
 	return s, c
 }
 
@@ -149,10 +145,8 @@ func TestSuspicionsOutliveLeases(t *testing.T) {
 func TestNextIncarnationKeepsSuspicions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2:3", 1)
-		a := s.start("a")
-		s.start("b")
-		c := s.start("c")
-		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+		nodes := s.form("a", "b", "c")
+		a, c := nodes[0], nodes[2]
 		time.Sleep(5 * time.Second)
 		s.mu.Lock()
 		c.cut = true
@@ -179,10 +173,7 @@ func TestAShortSuspicionDoesNotStay(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, stands still: %v", cut, stands), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newSim(t, "10", uint64(cut))
-					for i := range 10 {
-						s.start(string(rune('a' + i)))
-					}
-					s.until("generation 1 runs", 5*time.Second, s.running(1, 10))
+					s.form(letters(10)...)
 					time.Sleep(5 * time.Second)
 					members := s.snapshot().World.Members
 					about, by := members[5].Node, members[6].Node

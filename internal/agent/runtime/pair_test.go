@@ -21,9 +21,7 @@ func twoTrain(t *testing.T, seed uint64, disturb func(s *sim, b *simAgent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "1:2", seed)
-		s.start("a")
-		b := s.start("b")
-		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
+		b := s.form("a", "b")[1]
 		time.Sleep(20*time.Second + time.Duration(seed)*77*time.Millisecond)
 		disturb(s, b)
 		time.Sleep(30 * time.Second)
@@ -138,9 +136,7 @@ func TestAReadThatComesLateProvesNoSilence(t *testing.T) {
 func TestOneOfTwoThatStandsStillInACutIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "1:2", 1)
-		s.start("a")
-		b := s.start("b")
-		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
+		b := s.form("a", "b")[1]
 		time.Sleep(20 * time.Second)
 		s.separate(true)
 		s.until("both suspicions are answered", 3*time.Second, func(x rendezvous.Snapshot) bool {

@@ -168,6 +168,24 @@ func (s *sim) start(name string) *simAgent {
 	return a
 }
 
+// form starts agents, and waits until generation 1 runs with all of them.
+func (s *sim) form(names ...string) (agents []*simAgent) {
+	s.t.Helper()
+	for _, name := range names {
+		agents = append(agents, s.start(name))
+	}
+	s.until("generation 1 runs", 10*time.Second, s.running(1, len(names)))
+	return agents
+}
+
+// letters names n nodes.
+func letters(n int) (names []string) {
+	for i := range n {
+		names = append(names, string(rune('a'+i)))
+	}
+	return names
+}
+
 // makeAgent makes an agent that does not run yet.
 func (s *sim) makeAgent(name string) *simAgent {
 	s.mu.Lock()
