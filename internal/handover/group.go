@@ -261,7 +261,7 @@ func (g *Group) enter(c net.Conn, o opening) string {
 	return ""
 }
 
-// hear takes in what a worker said. What it says of another generation says nothing.
+// hear takes in what a worker said of this generation. What it says of another one is dropped.
 func (g *Group) hear(w *workerState, s said) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,19 +14,19 @@ import (
 	"github.com/elasticd/elastic/python"
 )
 
-// warmAfter is how long workers train before processes of those that come after them are started:
-// the recovery of a job has the processors for itself.
+// warmAfter is how long workers train before processes for the next workers are started: the
+// recovery of a job has the processors for itself.
 const warmAfter = 10 * time.Second
 
-// warmBegun is how long processes that are to wait may take to begin before they are counted, and
-// warmSettle how much longer their memory may grow.
+// warmBegun is how long warm workers may take to begin before they are counted, and warmSettle how
+// much longer their memory may grow.
 const (
 	warmBegun  = 5 * time.Second
 	warmSettle = 15 * time.Second
 )
 
-// warmLater has processes started, while the workers of g train, that import what those import, and
-// wait for the next World.
+// warmLater has warm workers started while the workers of g train. They import what those import,
+// and wait for the next World.
 func (w *workers) warmLater(g *worker.Group, spec worker.Spec) {
 	script, ok := launch.PythonScript(spec.Argv[0], spec.Argv[1:])
 	if !w.o.Warm || !ok || spec.TTY != nil {

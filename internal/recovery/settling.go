@@ -8,8 +8,8 @@ import (
 
 // settling is the time in which a claimant makes no job: until every agent that is alive has
 // claimed, and every claim of an agent that ended before is gone with its lease. Nodes that all
-// come back from their disks cannot know whether others went on without them, and a store that is
-// set back to a moment in which the job was claimed shows the claims of then.
+// come back from their disks cannot know whether others went on without them. A store that is set
+// back to a moment in which the job was claimed shows old claims.
 type settling struct {
 	cluster uint64
 	rev     int64 // the newest that was read

@@ -27,8 +27,8 @@ func committedEvent(h manifest.Head) history.Event {
 			"holders": holders, "copies": h.Copies, "seconds": time.Since(h.Time).Seconds()}}
 }
 
-// offeredEvent goes with the record of a checkpoint of before the store was lost, where it had the
-// number was.
+// offeredEvent goes with the record of a checkpoint from before the store was lost. was is the
+// number that it had then.
 func offeredEvent(node string, h manifest.Head, was manifest.Number) history.Event {
 	return history.Event{Kind: history.Offered, Generation: h.Generation, Node: node,
 		Text: fmt.Sprintf("%s came with checkpoint %d%s of before the store was lost, newer than what "+

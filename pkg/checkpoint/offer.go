@@ -30,7 +30,7 @@ func (r *Record) AdoptJob(u schema.UID) {
 // ErrNoNumber says that a checkpoint cannot be offered.
 var ErrNoNumber = errors.New("no number below the head is free")
 
-// Offer records a checkpoint of before the store was lost, under a free number below the head's:
+// Offer records a checkpoint from before the store was lost, under a free number below the head's:
 // the numbers above are those of commits to come.
 func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []manifest.Head) error {
 	was := h.Number

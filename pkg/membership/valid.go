@@ -7,7 +7,7 @@ import (
 // MaxSlots bounds the workers of one node, far beyond any real one.
 const MaxSlots = 1 << 14
 
-// Validate checks a reference to a node, of which the name may be all that is known.
+// Validate checks a reference to a node. All that is known may be the name.
 func (r Ref) Validate() error {
 	var p schema.Problems
 	p.Name("node", r.Node)

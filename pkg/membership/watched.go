@@ -123,8 +123,8 @@ func (n *watched) silence(now time.Time, b Beats) []Signal {
 	return n.suspect(Silent, Answer{}, now)
 }
 
-// suspect signals what is new. A refused dial stays what it is when nothing answers any more;
-// silence becomes more when the dial is refused at last.
+// suspect signals a new finding. A refused dial stays one when nothing answers any more; silence
+// becomes a refused dial when a dial is refused at last.
 func (n *watched) suspect(s Sign, a Answer, now time.Time) []Signal {
 	if !n.void && (n.sign == s || n.sign == ConnectionClosed) {
 		return nil

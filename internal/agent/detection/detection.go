@@ -50,7 +50,7 @@ func New(limits verdict.Timeouts) *Detection {
 	return d
 }
 
-// forget drops what was seen of other nodes. The watch over them tells again what holds.
+// forget drops what was seen of other nodes. The watch over them signals again what still holds.
 func (d *Detection) forget() {
 	d.evidence = verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
 		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{},

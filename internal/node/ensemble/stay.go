@@ -56,9 +56,9 @@ func (e *Ensemble) Pause(ctx context.Context) error {
 }
 
 // Continue enters the generation of c with the servers that are here, and starts its trainers,
-// until its Life ends. It fails with ErrCannotStay where the servers here are not those of c. Where
-// a server of another node is not the one of before, which the port tells that its node found, its
-// tables are older than those here: that is a failure of the new generation, and all start again.
+// until its Life ends. It fails with ErrCannotStay where the servers here are not those of c. If a
+// server of another node is new, which its port shows, its tables are older than those here: that
+// is a failure of the new generation, and all start again.
 func (e *Ensemble) Continue(c Config) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

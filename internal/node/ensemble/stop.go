@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-// chosen are the members that which chooses, by local rank; nil: all. mu is held.
+// chosen are the members whose task which accepts, by local rank; nil: all. mu is held.
 func (e *Ensemble) chosen(which func(roles.Task) bool) (all []*member) {
 	for _, m := range e.members {
 		if which == nil || which(m.task) {
@@ -22,7 +22,7 @@ func (e *Ensemble) chosen(which func(roles.Task) bool) (all []*member) {
 	return all
 }
 
-// running are the groups of the processes that which chooses; nil: of all.
+// running are the groups of the processes whose task which accepts; nil: of all.
 func (e *Ensemble) running(which func(roles.Task) bool) (all []*worker.Group) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -115,8 +115,8 @@ func (c *Watcher) several(e *entry) bool {
 	return n > 1
 }
 
-// proven reports whether a file or directory is complete by a rename, or a directory by a mark. A mark
-// of before is none.
+// proven reports whether a file or directory is complete by a rename, or a directory by a mark. A
+// mark that the last save had does not count.
 func (c *Watcher) proven(e *entry) bool {
 	if e.named || c.evidence.isRenamed(e, e.name, e.top) {
 		return true

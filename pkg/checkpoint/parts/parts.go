@@ -211,7 +211,7 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 	return &m, nil
 }
 
-// mark reports whether a name is that of Elastic's own mark, of which each node writes its own.
+// mark reports whether a name is that of Elastic's own mark: each node writes one.
 func mark(path string) bool { return strings.HasSuffix(path, ".elastic-commit") }
 
 // common is the directory that two paths have in common; "" is the checkpoint directory.

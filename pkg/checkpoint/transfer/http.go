@@ -205,8 +205,8 @@ func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.U
 	return resp.Body.Close()
 }
 
-// HoldParts sends the manifest with the parts that are asked for in the query. An elastic of before
-// them takes it for an offer, and asks for chunks: that is no acknowledgement.
+// HoldParts sends the manifest with the parts that are asked for in the query. An older Elastic,
+// which knows no parts, takes it for an offer and asks for chunks: that is no acknowledgement.
 func (p *HTTP) HoldParts(ctx context.Context, to membership.Ref, x chunkstore.Partial) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()

@@ -95,7 +95,7 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// add queues what of a change lies in the range.
+// add queues the part of a change that lies in the range.
 func (w *watch) add(n store.Change) {
 	if w.ended || n.Rev < w.from {
 		return

@@ -141,7 +141,7 @@ func (n *Notices) Take() *Changes {
 	return n.changes.take()
 }
 
-// Of is the tree of a directory, and of what is read below it there will be notices.
+// Of is the tree of a directory. There will be notices of everything that is read in it.
 func (n *Notices) Of(t dirfs.OS) dirfs.Reader {
 	if n == nil {
 		return t
