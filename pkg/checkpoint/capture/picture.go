@@ -116,7 +116,7 @@ func (c *Watcher) several(e *entry) bool {
 }
 
 // proven reports whether a file or directory is complete by a rename, or a directory by a mark. A
-// mark that the last save had does not count.
+// mark of the last save, or of before the watch, does not count.
 func (c *Watcher) proven(e *entry) bool {
 	if e.named || c.evidence.isRenamed(e, e.name, e.top) {
 		return true
