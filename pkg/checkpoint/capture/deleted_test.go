@@ -55,3 +55,28 @@ func TestNextSaveLeavesOutWhatIsBeingDeleted(t *testing.T) {
 	b.write("step-2/"+markFile, `{"step": 2}`)
 	b.want(b.look(2*time.Second), "step-2/.elastic-commit step-2/model.raw", "step-2", 2)
 }
+
+// An evaluation writes its result into the directory of an older step. That step is not the newest again.
+func TestOldStepThatGetsAFile(t *testing.T) {
+	b := newBench(t)
+	save := func(n int) {
+		b.write("tmp/model.raw", "x")
+		b.write("tmp/optimizer.raw", "y")
+		entry := fmt.Sprint("step-", n)
+		b.rename("tmp", entry)
+		b.want(b.look(300*time.Millisecond), entry+"/model.raw "+entry+"/optimizer.raw", entry, int64(n))
+	}
+	save(1)
+	for n := 2; n < 8; n++ {
+		save(n)
+		for range 2 {
+			b.write(fmt.Sprintf("step-%d/eval.raw", n-1), "z")
+			b.want(b.look(2*time.Second), "", "", 0)
+		}
+	}
+	b.write("step-3/model.raw", "x") // the script went back, and saves that step again
+	b.want(b.look(2*time.Second), "", "", 0)
+	b.write("step-3/optimizer.raw", "y")
+	b.write("step-3/eval.raw", "z")
+	b.want(b.look(2*time.Second), "step-3/eval.raw step-3/model.raw step-3/optimizer.raw", "step-3", 3)
+}

@@ -3,6 +3,7 @@ package capture
 import (
 	"maps"
 	"path"
+	"slices"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
 )
@@ -119,6 +120,29 @@ func (c *Watcher) ambiguous(e *entry) bool {
 
 // ordered reports whether the name counts steps by its words.
 func (e *entry) ordered() bool { _, ok := e.order(); return ok }
+
+// annotated reports whether the directory is of an older step than the last save, and some of its files
+// are as they were: what was written into it since is about that step, like the result of an evaluation.
+func (c *Watcher) annotated(e *entry) bool {
+	o := c.base[e.name]
+	n, ordered := e.order()
+	if o == nil || !e.dir || !ordered || e.top.Ino != o.top.Ino || e.marked(o) ||
+		!slices.ContainsFunc(e.files, o.hasSame) {
+		return false
+	}
+	for name := range c.in {
+		last := entry{name: name}
+		if newest, _ := last.order(); last.family() == e.family() && newest > n {
+			return true
+		}
+	}
+	return false
+}
+
+// marked reports whether the mark was written since the look that found o.
+func (e *entry) marked(o *entry) bool {
+	return e.mark != nil && (o == nil || o.mark == nil || !e.mark.SameBytes(*o.mark))
+}
 
 // forget drops what is known of names that are gone, and of numbers that a save made obsolete: a
 // generation may save for months.

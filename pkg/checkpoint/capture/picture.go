@@ -159,10 +159,7 @@ func (c *Watcher) temporary(found *listing) string {
 func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d judge.Decision) {
 	lastMark := int64(0)
 	for _, u := range units {
-		e := found.entries[u.Path]
-		was := c.base[e.name]
-		if e.mark != nil && (was == nil || was.mark == nil || !e.mark.SameBytes(*was.mark)) &&
-			e.newest() <= e.mark.Mtime {
+		if e := found.entries[u.Path]; e.marked(c.base[e.name]) && e.newest() <= e.mark.Mtime {
 			d.Wrote = append(d.Wrote, u)
 			lastMark = max(lastMark, e.mark.Mtime)
 		}

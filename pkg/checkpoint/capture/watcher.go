@@ -295,8 +295,8 @@ func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 			c.since[name], c.moved = now, now
 		}
 		c.evidence.noteTimes(e, c.base[name])
-		if e.shrunk(c.base[name]) {
-			continue // it is being deleted
+		if e.shrunk(c.base[name]) || c.annotated(e) {
+			continue // it is being deleted, or is of an older step
 		}
 		if !e.same(c.base[name]) || c.evidence.unsure[name] {
 			fresh = append(fresh, e)
