@@ -56,11 +56,10 @@ func TestAlertRules(t *testing.T) {
 			}
 		}
 	}
-	for _, m := range []string{"elastic_job_progress_age_seconds", "elastic_job_nodes", "elastic_job_phase",
-		"elastic_job_starts_total",
-		"elastic_job_quarantined_nodes", "elastic_job_checkpoint_age_seconds",
-		"elastic_job_checkpoint_copies",
-		"elastic_store_full", "etcd_server_has_leader"} {
+	for _, m := range []string{"elastic_job_progress_age_seconds", "elastic_job_nodes",
+		"elastic_job_phase", "elastic_job_starts_total", "elastic_job_quarantined_nodes",
+		"elastic_job_checkpoint_age_seconds", "elastic_job_checkpoint_copies", "elastic_store_full",
+		"etcd_server_has_leader"} {
 		if !watched[m] {
 			t.Errorf("no alert watches %s", m)
 		}

@@ -144,8 +144,8 @@ func checkEvents(t *testing.T, lines string) map[string][]map[string]any {
 		if !known {
 			t.Errorf("an unknown kind: %s", line)
 		}
-		for _, f := range append([]string{"rev", "time", "job", "generation", "kind", "node", "text"},
-			fields...) {
+		common := []string{"rev", "time", "job", "generation", "kind", "node", "text"}
+		for _, f := range append(common, fields...) {
 			if _, ok := e[f]; !ok {
 				t.Errorf("%s has no %s: %s", kind, f, line)
 			}

@@ -215,8 +215,8 @@ func (l *lab) doneJob() {
 func (l *lab) failedJob() {
 	l.must("apply", "-k", "lab/failing")
 	l.until(3*time.Minute, "a job that failed is not tried again", func() bool {
-		return strings.Contains(l.must("get", "job", "trainer", "-o", "jsonpath={.status.conditions}"),
-			`"Failed"`)
+		conditions := l.must("get", "job", "trainer", "-o", "jsonpath={.status.conditions}")
+		return strings.Contains(conditions, `"Failed"`)
 	})
 	message := l.must("get", "pods", "-l", "job-name=trainer",
 		"-o", "jsonpath={.items[*].status.containerStatuses[*].state.terminated.message}")

@@ -24,24 +24,19 @@ var directories = []string{"state-dir", "log-dir", "checkpoint-dir"}
 
 // badLines are command lines that no command takes.
 func badLines() (all [][]string) {
-	for _, line := range []string{"frobnicate", "statsu", "--nosuch", "run", "run --", "run --np=2", "scale",
-		"scale x", "scale x two",
-		"scale x +0", "scale x 3 4", "scale --np=3 --if-np=x x", "admit", "admit a b", "ckpt", "ckpt frob",
-		"ckpt get",
-		"ckpt get x", "install",
-		"install a b", "kube", "kube frob", "plan", "plan --np=2", "plan --batch-size=64", "ready",
-		"ready x y",
-		"certs x", "version x", "jobs x",
-		"events a b", "status a b", "logs a b", "explain a b", "goodput a b", "stop a b", "rm a b",
-		"nodes a b",
-		"run --np=3:2 true",
-		"run --np=0 true", "run --np=-1 true", "run --np=1:2:3 true", "run --np=2 --nnodes=x true",
-		"run --node-rank=5 --np=2 true",
-		"run --nproc-per-node=0 true", "run --batch-size=-5 true", "run --lr=nan true", "run --lr=inf true",
-		"run --lr=-1 true",
+	for _, line := range []string{
+		"frobnicate", "statsu", "--nosuch", "run", "run --", "run --np=2",
+		"scale", "scale x", "scale x two", "scale x +0", "scale x 3 4", "scale --np=3 --if-np=x x",
+		"admit", "admit a b", "ckpt", "ckpt frob", "ckpt get", "ckpt get x",
+		"install", "install a b", "kube", "kube frob", "plan", "plan --np=2", "plan --batch-size=64",
+		"ready", "ready x y", "certs x", "version x", "jobs x", "events a b", "status a b", "logs a b",
+		"explain a b", "goodput a b", "stop a b", "rm a b", "nodes a b",
+		"run --np=3:2 true", "run --np=0 true", "run --np=-1 true", "run --np=1:2:3 true",
+		"run --np=2 --nnodes=x true", "run --node-rank=5 --np=2 true", "run --nproc-per-node=0 true",
+		"run --batch-size=-5 true", "run --lr=nan true", "run --lr=inf true", "run --lr=-1 true",
 		"run --worker-ports=5-1 true", "run --worker-ports=x true",
-		"run --np=2 --ips=127.0.0.1,127.0.0.1 true",
-		"run --devices=0,0 true"} {
+		"run --np=2 --ips=127.0.0.1,127.0.0.1 true", "run --devices=0,0 true",
+	} {
 		all = append(all, strings.Fields(line))
 	}
 	for _, c := range commands() {

@@ -67,10 +67,9 @@ func (c *cast) join(name string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	n := membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.NewIncarnation(),
-		Address: "127.0.0.1:4000"},
-		Attempt: s.Job.Attempt, Host: "host", Machine: "boot-" + name, Slots: 1, Since: time.Now(),
-		Lease: lease}
+	ref := membership.Ref{Node: name, Incarnation: membership.NewIncarnation(), Address: "127.0.0.1:4000"}
+	n := membership.Node{Ref: ref, Attempt: s.Job.Attempt, Host: "host", Machine: "boot-" + name, Slots: 1,
+		Since: time.Now(), Lease: lease}
 	if _, err := c.reg.Join(ctx,
 		membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence}); err != nil {
 		c.t.Fatal(err)

@@ -141,12 +141,10 @@ func TestMan(t *testing.T) {
 			}
 		}
 	}
+	known := []string{".TH", ".SH", ".SS", ".TP", ".B", ".BR", ".I", ".IR", ".br", ".PP"}
 	for i, line := range strings.Split(page, "\n") {
 		macro, _, _ := strings.Cut(line, " ")
-		if strings.HasPrefix(line, ".") &&
-			!slices.Contains([]string{".TH", ".SH", ".SS", ".TP", ".B", ".BR", ".I", ".IR", ".br", ".PP"},
-				macro) ||
-			strings.HasPrefix(line, "'") {
+		if strings.HasPrefix(line, ".") && !slices.Contains(known, macro) || strings.HasPrefix(line, "'") {
 			t.Errorf("line %d is a request: %s", i+1, line)
 		}
 	}

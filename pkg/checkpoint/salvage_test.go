@@ -134,7 +134,8 @@ func (f *failing) Open(name string) (dirfs.File, error) {
 // A node comes late to a job that went on under its uid, from scratch or from checkpoint 1: the newest
 // checkpoint that it knows is kept, to be offered, and counts under its number no more.
 func TestComeLate(t *testing.T) {
-	for _, head := range []manifest.Head{{Number: 1, Step: new(int64(10))}, {Number: 1}, {Number: 7, Step: new(int64(15))}} {
+	at := func(step int64) *int64 { return &step }
+	for _, head := range []manifest.Head{{Number: 1, Step: at(10)}, {Number: 1}, {Number: 7, Step: at(15)}} {
 		comeLate(t, head)
 	}
 }

@@ -31,8 +31,8 @@ import (
 //	WATCHER suspects|clears NODE     likewise
 //	scaled N · asked to stop · asked to go NODE       the wish
 //	committed N by NODE…             the head
-//	proposed G: NODE… [leaving NODE…] · holds WHY TEXT… · holds saving REASON TEXT… · runs · finishing ·
-//	done · failed · stopped          the step of another keeper
+//	proposed G: NODE… [leaving NODE…] · holds WHY TEXT… · holds saving REASON TEXT… ·
+//	runs · finishing · done · failed · stopped          the step of another keeper
 //	ok SLOT · moved SLOT · lost SLOT   the end of a request of a: applied, overtaken, no answer
 //	ok ready at once                 applied as soon as it was asked; else it was sent long ago
 //	unseen                           what the lines before say has happened, and a has not heard of it
@@ -338,9 +338,8 @@ func (w *teller) remove(node string) {
 func (w *teller) shows(f []string) error {
 	w.s = w.copy()
 	world := w.s.World
-	if world == nil &&
-		slices.Contains([]string{"committed", "holds", "runs", "finishing", "done", "failed", "stopped"},
-			f[0]) {
+	ofWorlds := []string{"committed", "holds", "runs", "finishing", "done", "failed", "stopped"}
+	if world == nil && slices.Contains(ofWorlds, f[0]) {
 		return errors.New("there is no world")
 	}
 	phase := func(p rendezvous.Phase) { world.Phase, world.Rev = p, w.rev }
@@ -419,8 +418,8 @@ func (w *teller) shows(f []string) error {
 		w.s.Left = append(w.s.Left, membership.Left{Node: node, Incarnation: w.ref(node).Incarnation,
 			Reason: membership.Terminated})
 	case "ready":
-		r := rendezvous.Ready{Incarnation: w.ref(node).Incarnation, Host: node, Ports: []int{1, 2},
-			Rev: w.rev}
+		r := rendezvous.Ready{Incarnation: w.ref(node).Incarnation, Rev: w.rev,
+			Host: node, Ports: []int{1, 2}}
 		if len(f) > 3 {
 			d, err := time.ParseDuration(f[3])
 			if err != nil {
@@ -434,8 +433,8 @@ func (w *teller) shows(f []string) error {
 			Planned: true, Rev: w.rev}
 	case "exits":
 		code, err := strconv.Atoi(f[2])
-		w.s.Exits[node] = rendezvous.Exit{Incarnation: w.ref(node).Incarnation, Codes: []*int{&code},
-			Rev: w.rev}
+		w.s.Exits[node] = rendezvous.Exit{Incarnation: w.ref(node).Incarnation, Rev: w.rev,
+			Codes: []*int{&code}}
 		return err
 	case "fails":
 		code, err := strconv.Atoi(f[2])
@@ -528,8 +527,8 @@ func (w *teller) ends(slot string, err error) error {
 			return nil
 		}
 		w.s = w.copy()
-		r := rendezvous.Ready{Incarnation: w.m.self.node.Incarnation, Host: "a", Ports: []int{1, 2},
-			Rev: w.rev}
+		r := rendezvous.Ready{Incarnation: w.m.self.node.Incarnation, Rev: w.rev,
+			Host: "a", Ports: []int{1, 2}}
 		if !a.Idle.IsZero() {
 			r.AfterMS = new(w.now.Sub(a.Idle).Milliseconds())
 		}
