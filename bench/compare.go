@@ -136,8 +136,7 @@ func (o options) series(ctx context.Context, s system, c contest) (all trials, e
 	}
 	progress("")
 	fmt.Printf("%-48s %-9s %9s %9s %9s %9s %9s %9s %6s\n", c.name, s.name, all.started.text(0.5),
-		all.started.text(1),
-		all.steps.text(0.5), all.steps.text(1), all.stood.text(0.5), all.stood.text(1),
+		all.started.text(1), all.steps.text(0.5), all.steps.text(1), all.stood.text(0.5), all.stood.text(1),
 		fmt.Sprintf("%d of %d", lost, o.peer))
 	return all, nil
 }

@@ -79,14 +79,12 @@ func knownLabel(name, value string) bool {
 	case "phase":
 		return slices.Contains(
 			[]rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Finishing,
-				rendezvous.Waiting,
-				rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}, rendezvous.Phase(value))
+				rendezvous.Waiting, rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}, rendezvous.Phase(value))
 	case "cause":
 		return slices.Contains([]rendezvous.Cause{rendezvous.CauseFirst, rendezvous.CauseAttempt,
-			rendezvous.CauseNodeLost,
-			rendezvous.CauseNodeJoined, rendezvous.CauseScale, rendezvous.CauseWorkerFailed,
-			rendezvous.CauseDrain,
-			rendezvous.CauseAsked, rendezvous.CauseCheckpoint}, rendezvous.Cause(value))
+			rendezvous.CauseNodeLost, rendezvous.CauseNodeJoined, rendezvous.CauseScale,
+			rendezvous.CauseWorkerFailed, rendezvous.CauseDrain, rendezvous.CauseAsked,
+			rendezvous.CauseCheckpoint}, rendezvous.Cause(value))
 	}
 	return false
 }

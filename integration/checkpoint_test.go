@@ -36,9 +36,8 @@ func (p *sandbox) committed(job string, n int) {
 
 func trainNode(p *sandbox, node string, np int, more ...string) *proc {
 	args := []string{"--node=" + node, fmt.Sprintf("--np=%d", np), "--job_id=x", "--batch-size=256",
-		"--lr=0.1",
-		"--scaling=fixed-batch", "--log-dir=log-" + node, "train", "--steps=400", "--step-sleep=10ms",
-		"--save-every=300ms"}
+		"--lr=0.1", "--scaling=fixed-batch", "--log-dir=log-" + node, "train", "--steps=400",
+		"--step-sleep=10ms", "--save-every=300ms"}
 	return p.run(append(args, more...)...)
 }
 

@@ -273,9 +273,8 @@ func (v *vandal) asks(key, damage string, args ...string) {
 var strange = []string{"x/", "x/nodes/", "x/nodes/../../y", "x/nodes/a/b/c", "x/ready/zzz/a",
 	"x/ready/000000000001/\x1b[2J", "x/exit/1/a",
 	"x/plan/p/zzzz", "x/ckpt/n/-1", "x/ckpt/n/999999999999999999999999", "x/suspects/a", "x/events/\xff",
-	"x/world/world", "x/what",
-	"x/held/\n", "x/doing/" + strings.Repeat("d", 300), "/job", "../job", "\x1b]0;title\x07/job",
-	strings.Repeat("j", 300) + "/job", "noslash"}
+	"x/world/world", "x/what", "x/held/\n", "x/doing/" + strings.Repeat("d", 300), "/job", "../job",
+	"\x1b]0;title\x07/job", strings.Repeat("j", 300) + "/job", "noslash"}
 
 // asked are the commands that have to answer meanwhile.
 var asked = [][]string{{"jobs"}, {"status", "x"}, {"nodes", "x"}, {"events", "x"}, {"ckpt", "ls", "x"},
@@ -355,8 +354,7 @@ func TestGarbageInEveryKey(t *testing.T) {
 	agents, workers := map[string]*proc{}, map[string]int{}
 	for _, name := range []string{"a", "b", "c"} {
 		agents[name] = v.run("--np=2:3", "--job-id=x", "--node="+name, "--log-dir=log-"+name, "train",
-			"--steps=1000000",
-			"--step-sleep=50ms", "--save-every=500ms")
+			"--steps=1000000", "--step-sleep=50ms", "--save-every=500ms")
 	}
 	v.running("x", 1, 3)
 	v.committed("x", 1)

@@ -87,9 +87,8 @@ func TestHoldersComeBackLate(t *testing.T) {
 	servers := p.daemons(1)
 	node := func(name string) *proc {
 		return p.run("--node="+name, "--np=2", "--job_id=x", "--store-cut-limit=2s", "--batch-size=256",
-			"--lr=0.1",
-			"--scaling=fixed-batch", "--log-dir=log-"+name, "train", "--steps=100000", "--step-sleep=10ms",
-			"--save-every=300ms")
+			"--lr=0.1", "--scaling=fixed-batch", "--log-dir=log-"+name, "train", "--steps=100000",
+			"--step-sleep=10ms", "--save-every=300ms")
 	}
 	nodes := map[string]*proc{"b": node("b"), "c": node("c")}
 	st := p.running("x", 1, 2)

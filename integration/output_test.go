@@ -43,8 +43,7 @@ func TestStreams(t *testing.T) {
 // keysOf are the fields of each object that the schema of status has.
 var keysOf = map[string][]string{
 	"": {"schema", "job", "state", "since", "why", "why_code", "generation", "world_size", "wish", "nodes",
-		"world", "checkpoint", "plan",
-		"progress", "restarts", "exit", "server"},
+		"world", "checkpoint", "plan", "progress", "restarts", "exit", "server"},
 	"wish":     {"np", "min", "max", "present", "missing", "nproc_per_node", "draining", "by"},
 	"nodes":    {"node", "state", "address", "workers", "incarnation", "generation", "since", "why"},
 	"world":    {"node_rank", "node", "ranks"},

@@ -329,8 +329,8 @@ func TestServerComesBackAtItsAddress(t *testing.T) {
 	at := freeAddress(t, hosts[0])
 	join := func(i int) *proc {
 		return p.run("--job-id=x", "--servers="+servers, "--workers="+strings.Join(hosts, ","),
-			"--rdzv-endpoint="+at,
-			"--host="+hosts[i], "--node=n"+hosts[i], fmt.Sprintf("--log-dir=log%d", i), "train.py")
+			"--rdzv-endpoint="+at, "--host="+hosts[i], "--node=n"+hosts[i],
+			fmt.Sprintf("--log-dir=log%d", i), "train.py")
 	}
 	starts := func(i, want int) {
 		t.Helper()

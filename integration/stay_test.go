@@ -39,8 +39,8 @@ func newStayers(t *testing.T) *stayers {
 // up starts a node.
 func (s *stayers) up(node string) {
 	args := []string{"--node=" + node, "--np=2:3", "--job-id=x", "--batch-size=48", "--lr=0.05",
-		"--base-np=3",
-		"--scaling=fixed-batch", "--last-call=200ms", "--log-dir=log-" + node, s.python, s.script}
+		"--base-np=3", "--scaling=fixed-batch", "--last-call=200ms", "--log-dir=log-" + node,
+		s.python, s.script}
 	s.nodes[node] = s.run(append(args, s.arguments...)...)
 }
 

@@ -343,8 +343,8 @@ func TestPoliteLeavesLoseNoStep(t *testing.T) {
 	p := newSandbox(t)
 	start := func(name string) *proc {
 		return p.run("--node="+name, "--np=1:2", "--job_id=x", "--last-call=200ms", "--batch-size=256",
-			"--lr=0.1", "--scaling=fixed-batch",
-			"--log-dir=log-"+name, "train", "--steps=100000", "--step-sleep=5ms", "--save-every=300ms")
+			"--lr=0.1", "--scaling=fixed-batch", "--log-dir=log-"+name, "train", "--steps=100000",
+			"--step-sleep=5ms", "--save-every=300ms")
 	}
 	nodes := map[string]*proc{"a": start("a"), "b": start("b")}
 	st := p.after("x", 0, 2)

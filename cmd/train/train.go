@@ -88,8 +88,7 @@ func (t *trainer) loop(ctx context.Context) error {
 			fmt.Fprintf(t.out,
 				"step %d  epoch %.2f  loss %.4f  %.0f samples/s  world %d  batch %d  lr %.4g\n", t.Step,
 				float64(t.Samples)/float64(t.samples), t.mean, float64(t.Samples-shown)/since.Seconds(),
-				t.size,
-				t.global, t.rate(t.Samples))
+				t.size, t.global, t.rate(t.Samples))
 			t.tell(t.progress)
 			shown, shownAt = t.Samples, time.Now()
 		}

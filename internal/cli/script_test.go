@@ -81,11 +81,9 @@ func show(_ context.Context, o node.Options) event.Result {
 		Lead                 string
 		Place                int
 	}{string(o.Job.Name), o.Node, o.Host, o.Job.Limits.Min, o.Job.Limits.Max, o.Job.Slots, o.Job.Limits.Exact,
-		o.Job.Made, o.NodeGiven,
-		o.Job.Base, o.Job.Rules, given, filepath.Base(o.Program), o.Args, o.LogDir, o.CheckpointDir,
-		o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(), o.ConnectTimeout.String(),
-		o.Port,
-		o.PortsLo, o.PortsHi, o.LogKeep,
+		o.Job.Made, o.NodeGiven, o.Job.Base, o.Job.Rules, given, filepath.Base(o.Program), o.Args, o.LogDir,
+		o.CheckpointDir, o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(),
+		o.ConnectTimeout.String(), o.Port, o.PortsLo, o.PortsHi, o.LogKeep,
 		[]int{int(output.Shown(o.Console, o.Tee, o.Redirects)(0)),
 			int(output.Shown(o.Console, o.Tee, o.Redirects)(1))},
 		o.Launcher.Devices.String(), o.Launcher.Role, o.Launcher.CopyOut, o.Launcher.Lead.String(), o.Place})

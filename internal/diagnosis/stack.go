@@ -73,8 +73,7 @@ func place(frames []string) string {
 }
 
 var collectiveCalls = []string{"all_reduce", "allreduce", "all_gather", "allgather",
-	"reduce_scatter", "broadcast",
-	"barrier", "all_to_all", "_engine_run_backward", "monitored_barrier"}
+	"reduce_scatter", "broadcast", "barrier", "all_to_all", "_engine_run_backward", "monitored_barrier"}
 
 // collective is the call in which a stack waits for other ranks; "" if it does not.
 func collective(frames []string) string {

@@ -61,8 +61,8 @@ func anyMoment(t *rapid.T) *situation {
 		return x
 	}
 	phase := rapid.SampledFrom([]rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Running,
-		rendezvous.Finishing,
-		rendezvous.Waiting, rendezvous.Waiting, rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}).
+		rendezvous.Finishing, rendezvous.Waiting, rendezvous.Waiting, rendezvous.Done, rendezvous.Failed,
+		rendezvous.Stopped}).
 		Draw(t, "phase")
 	members := rapid.Permutation(names).Draw(t, "members")[:rapid.IntRange(1, 4).Draw(t, "size")]
 	s.world(phase, members...)

@@ -76,8 +76,8 @@ func (k *saves) list(context.Context) error {
 			mark = "head"
 		}
 		rows = append(rows, []string{fmt.Sprint(st.Number), screen.Known(st.Step), fmt.Sprint(st.Generation),
-			screen.Known(st.WorldSize),
-			screen.Size(st.Bytes), st.copies(), k.Out.Since(h.Time), mark, st.holders()})
+			screen.Known(st.WorldSize), screen.Size(st.Bytes), st.copies(), k.Out.Since(h.Time),
+			mark, st.holders()})
 	}
 	if k.Out.Json {
 		return k.Out.Object(all)

@@ -38,8 +38,8 @@ func dryRun(c *command.Call, o *node.Options) error {
 		}{string(o.Job.Name), server, o.Job.Limits, o.Job.Slots, o.Job.Workers(o.Job.Limits.Max), o.LogDir, p})
 	}
 	if err := c.Out.Line("job %s: np=%s nodes x %s = world size %d; nothing was started",
-		o.Job.Name, o.Job.Limits,
-		phrase.Count(o.Job.Slots, "worker"), o.Job.Workers(o.Job.Limits.Max)); err != nil {
+		o.Job.Name, o.Job.Limits, phrase.Count(o.Job.Slots, "worker"),
+		o.Job.Workers(o.Job.Limits.Max)); err != nil {
 		return err
 	}
 	for _, row := range [][2]string{{"server", server}, {"logs", o.LogDir},

@@ -87,8 +87,7 @@ func showGoodput(c *command.Call, r goodput.Report) error {
 	rows = [][]string{{"GENERATION", "WORLD SIZE", "FROM STEP", "TO STEP", "LOST", "SECONDS"}}
 	for _, g := range r.Generations {
 		rows = append(rows, []string{fmt.Sprint(g.Generation), fmt.Sprint(g.WorldSize), screen.Known(g.From),
-			screen.Known(g.To),
-			fmt.Sprint(g.Lost), fmt.Sprintf("%.1f", g.Seconds)})
+			screen.Known(g.To), fmt.Sprint(g.Lost), fmt.Sprintf("%.1f", g.Seconds)})
 	}
 	return c.Out.Table(rows)
 }

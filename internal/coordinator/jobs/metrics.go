@@ -88,8 +88,7 @@ func readJob(ctx context.Context, kv clientv3.KV, j schema.Job, now time.Time) (
 		return clientv3.OpGet(key, append(opts, clientv3.WithSerializable())...)
 	}
 	r, err := kv.Txn(ctx).Then(read(j.Job()), read(j.Fence()), read(j.World()), read(j.Wish()),
-		read(j.Head()), read(j.Progress()),
-		read(j.Nodes(), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
+		read(j.Head()), read(j.Progress()), read(j.Nodes(), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
 		read(j.AllHeld(), clientv3.WithPrefix())).
 		Commit()
 	if err != nil {

@@ -188,9 +188,8 @@ func TestWhatIsNoSave(t *testing.T) {
 	mkfifo(t, filepath.Join(b.dir, "pipe.pt"))
 	for _, name := range []string{
 		".hidden", "model.pt.tmp", "model.pt~", "tmpabc", ".model.pt.swp", "x.partial", "model.tmp.4711",
-		manifest.ReservedPrefix + "new-x/a",
-		"train.log", "metrics.jsonl", "events.out.tfevents.1", "runs/a/events", "wandb/run",
-		"tmp-checkpoint-3/model.pt",
+		manifest.ReservedPrefix + "new-x/a", "train.log", "metrics.jsonl", "events.out.tfevents.1",
+		"runs/a/events", "wandb/run", "tmp-checkpoint-3/model.pt",
 	} {
 		b.write(name, "x")
 	}

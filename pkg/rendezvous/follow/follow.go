@@ -75,8 +75,8 @@ func (r Reader) ReadOwn(ctx context.Context) Update {
 // what there is of each node it reads the members of the world alone.
 func (r Reader) ReadJob(ctx context.Context) (rendezvous.Snapshot, error) {
 	read, err := r.Store.GetRanges(ctx, store.One(r.Job.Job()), store.One(r.Job.Wish()),
-		store.One(r.Job.Fence()),
-		store.One(r.Job.World()), store.One(r.Job.Head()), store.Below(r.Job.AllClaims()))
+		store.One(r.Job.Fence()), store.One(r.Job.World()), store.One(r.Job.Head()),
+		store.Below(r.Job.AllClaims()))
 	if err != nil {
 		return rendezvous.Snapshot{}, err
 	}

@@ -70,12 +70,11 @@ func TestEveryKeyWithGarbage(t *testing.T) {
 	garbage := []string{"", "garbage", "null", "[]", "{}", `{"format":1,"record":null}`,
 		`{"format":1,"record":7}`, `{"format":1,"record":"x"}`,
 		`{"format":1,"record":[]}`, `{"format":1,"record":{}}`, `{"format":9,"record":{}}`,
-		`{"format":-1,"record":{}}`,
-		`{"format":1,"record":{"slots":1099511627776}}`, `{"format":1,"record":{"uid":"../../x"}}`,
-		`{"format":1,"record":{"phase":"waiting"}}`,
+		`{"format":-1,"record":{}}`, `{"format":1,"record":{"slots":1099511627776}}`,
+		`{"format":1,"record":{"uid":"../../x"}}`, `{"format":1,"record":{"phase":"waiting"}}`,
 		`{"format":1,"record":{"generation":18446744073709551615,"seen":18446744073709551615}}`,
-		`{"format":1,"record":{"codes":[null]}}`,
-		"u/18446744073709551615", "\x00\xff\xfe", `{"format":1,"record":{"count":-1,"np":-1,"rank":-5}}`}
+		`{"format":1,"record":{"codes":[null]}}`, "u/18446744073709551615", "\x00\xff\xfe",
+		`{"format":1,"record":{"count":-1,"np":-1,"rank":-5}}`}
 	for i := range entries {
 		for _, g := range append(garbage, string(entries[i].Value[:len(entries[i].Value)/2])) {
 			bad := append([]store.Entry(nil), entries...)

@@ -107,10 +107,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 		store.Delete(r.Job.Progress()),
 	}
 	for _, of := range []string{r.Job.AllClaims(), r.Job.AllPlans(), r.Job.Nodes(), r.Job.AllReady(),
-		r.Job.AllLeft(),
-		r.Job.AllSuspects(), r.Job.AllExits(), r.Job.AllFailures(), r.Job.AllHeld(), r.Job.AllDoing(),
-		r.Job.AllWarming(), r.Job.AllWarm(),
-		r.Job.AllParts()} {
+		r.Job.AllLeft(), r.Job.AllSuspects(), r.Job.AllExits(), r.Job.AllFailures(), r.Job.AllHeld(),
+		r.Job.AllDoing(), r.Job.AllWarming(), r.Job.AllWarm(), r.Job.AllParts()} {
 		then = append(then, store.DeleteRange(of, store.End(of)))
 	}
 	if h := m.Head; h != nil {

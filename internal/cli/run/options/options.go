@@ -26,8 +26,7 @@ import (
 // jobSettings are the flags whose values are the job's once its first agent made it.
 var jobSettings = []string{"np", "nproc-per-node", "batch-size", "lr", "base-np", "scaling", "table",
 	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load", "save-from",
-	"on-nan",
-	"max-restarts", "last-call", "grace", "finish-timeout"}
+	"on-nan", "max-restarts", "last-call", "grace", "finish-timeout"}
 
 // Parse reads and checks the whole line before anything is touched.
 func Parse(c *command.Call) (node.Options, error) {
@@ -37,8 +36,7 @@ func Parse(c *command.Call) (node.Options, error) {
 	}
 	for _, step := range []func(*command.Call, *node.Options) error{
 		workDir, modes, servers, sizes, plan.Batch, rules, names, times, streams, launcher, program,
-		address, ownPorts,
-		serverCore, dirs,
+		address, ownPorts, serverCore, dirs,
 	} {
 		if err := step(c, &o); err != nil {
 			return o, err
