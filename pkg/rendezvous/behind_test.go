@@ -56,14 +56,15 @@ func TestAhead(t *testing.T) {
 func TestPassedOver(t *testing.T) {
 	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u"}, Generation: 3, World: 3,
 		Known: checkpoint.Head{Number: 7, Manifest: checkpoint.Hash{7}, Step: new(int64(70))}}
+	known, later := c.Known.Manifest, int64(71)
 	for name, x := range map[string]struct {
 		change func(s *rendezvous.Snapshot)
 		want   bool
 	}{
 		"of an earlier step":                  {func(*rendezvous.Snapshot) {}, true},
-		"of a later step":                     {func(s *rendezvous.Snapshot) { s.Head.Step = new(int64(71)) }, false},
+		"of a later step":                     {func(s *rendezvous.Snapshot) { s.Head.Step = &later }, false},
 		"of no known step":                    {func(s *rendezvous.Snapshot) { s.Head.Step = nil }, false},
-		"the same one":                        {func(s *rendezvous.Snapshot) { s.Head.Manifest = c.Known.Manifest }, false},
+		"the same one":                        {func(s *rendezvous.Snapshot) { s.Head.Manifest = known }, false},
 		"another job":                         {func(s *rendezvous.Snapshot) { s.Job.UID = "v" }, false},
 		"it went back, and trains from there": {func(s *rendezvous.Snapshot) { s.World.Rollback = 4 }, false},
 		"it is to go back":                    {func(s *rendezvous.Snapshot) { s.Fence = 5 }, false},
