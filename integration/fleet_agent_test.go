@@ -261,7 +261,7 @@ func (d disk) Remember(string, *rendezvous.Claim) error    { return nil }
 func (d disk) Recall(string) (*rendezvous.Claim, error)    { return nil, nil }
 func (d disk) Others(string) []rendezvous.Claim            { return nil }
 func (d disk) ComeLate(string, *rendezvous.Snapshot) error { return nil }
-func (d disk) Salvage(context.Context, string, schema.Generation) (checkpoint.Salvaged, error) {
+func (d disk) Salvage(context.Context, string, checkpoint.Known) (checkpoint.Salvaged, error) {
 	return checkpoint.Salvaged{}, nil
 }
 

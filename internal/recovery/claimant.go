@@ -32,7 +32,7 @@ type Disk interface {
 	// Seen is the highest generation that the node ever noted.
 	Seen(node string) (schema.Generation, error)
 	// Salvage is the checkpoints that are on it (checkpoint.Salvage).
-	Salvage(ctx context.Context, node string, g schema.Generation) (checkpoint.Salvaged, error)
+	Salvage(ctx context.Context, node string, k checkpoint.Known) (checkpoint.Salvaged, error)
 }
 
 const (
@@ -263,7 +263,7 @@ func (k *claimant) look(ctx context.Context) error {
 	if g, err := k.r.Disk.Seen(c.Node); err == nil {
 		c.Generation = max(c.Generation, g)
 	}
-	found, err := k.r.Disk.Salvage(ctx, c.Node, c.World)
+	found, err := k.r.Disk.Salvage(ctx, c.Node, checkpoint.Known{World: c.World, Head: c.Known})
 	if err == nil && time.Now().Before(k.limit) {
 		err = found.Unread
 	}

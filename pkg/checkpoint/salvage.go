@@ -38,14 +38,21 @@ type OtherParts struct {
 	Parts    []manifest.Hash `json:"parts"`
 }
 
+// Known is what a node knows of its job beside its disk.
+type Known struct {
+	World schema.Generation // the newest; 0: none
+	Head  manifest.Head     // the newest that it heard of
+}
+
 // Salvage reads from which checkpoints of a disk a job that lost its store could start.
 //
 // What cannot be read is left out, and Unread says so: the disk may read it a moment later.
 //
-// Captured counts more than committed, if it is a later capture of generation g, in which the
-// newest World that this node knows trained: no operator can have asked for an older one since. Its
-// number is the one that it would have got, and it has no copies.
-func Salvage(ctx context.Context, s *readonly.Store, g schema.Generation) (Salvaged, error) {
+// Captured counts more than committed, if it is a later capture of the generation in which the newest
+// World trained: no operator can have asked for an older one since. Its number is the one that it would
+// have got, and it has no copies. A capture that a job was made again from is its head, though this disk
+// may have no note of that yet.
+func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) {
 	heads, err := s.Heads()
 	if err != nil {
 		return Salvaged{}, err
@@ -57,6 +64,11 @@ func Salvage(ctx context.Context, s *readonly.Store, g schema.Generation) (Salva
 	partial, err := s.Partial()
 	if err != nil {
 		return Salvaged{}, err
+	}
+	isHead := func(h manifest.Head) bool { return h.Manifest == k.Head.Manifest }
+	if slices.Contains(held, k.Head.Manifest) && !slices.ContainsFunc(heads, isHead) {
+		heads = append(heads, k.Head)
+		slices.SortFunc(heads, func(a, b manifest.Head) int { return cmp.Compare(a.Number, b.Number) })
 	}
 	x := salvager{s: s}
 	for _, h := range heads {
@@ -73,7 +85,7 @@ func Salvage(ctx context.Context, s *readonly.Store, g schema.Generation) (Salva
 	}
 	newestFirst := slices.Clone(x.found.Committed)
 	slices.Reverse(newestFirst)
-	for _, h := range append(x.captured(ctx, g, held), newestFirst...) {
+	for _, h := range append(x.captured(ctx, k.World, held), newestFirst...) {
 		if m := x.readWhole(ctx, h.Manifest); m != nil {
 			x.found.Newest, x.found.Sequence = &h, m.Sequence
 			break

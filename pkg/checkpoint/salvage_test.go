@@ -65,7 +65,7 @@ func TestSalvage(t *testing.T) {
 			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Generation: 1, Manifest: all[0]},
 				{Number: 2, Generation: 1, Manifest: all[1]}}))
 			c.prep(t, s, disk, all)
-			found, err := Salvage(t.Context(), readonly.New(disk), c.g)
+			found, err := Salvage(t.Context(), readonly.New(disk), Known{World: c.g})
 			must(t, err)
 			heads, newest := found.Committed, found.Newest
 			if len(heads) != c.heads {
@@ -81,7 +81,7 @@ func TestSalvage(t *testing.T) {
 			}
 		})
 	}
-	if found, err := Salvage(t.Context(), readonly.New(memfs.New()), 1); err != nil ||
+	if found, err := Salvage(t.Context(), readonly.New(memfs.New()), Known{World: 1}); err != nil ||
 		found.Committed != nil || found.Newest != nil || found.Parts != nil {
 		t.Errorf("an empty disk: %+v %v", found, err)
 	}
@@ -105,7 +105,7 @@ func TestSalvageOfADiskThatDoesNotRead(t *testing.T) {
 		newest manifest.Number
 		unread bool
 	}{{"", 2, false}, {files[1], 2, false}, {files[2], 1, true}, {files[3], 1, true}} {
-		found, err := Salvage(t.Context(), readonly.New(&failing{FS: disk, file: c.file}), 1)
+		found, err := Salvage(t.Context(), readonly.New(&failing{FS: disk, file: c.file}), Known{World: 1})
 		if err != nil || len(found.Committed) != 2 || found.Newest == nil ||
 			found.Newest.Number != c.newest || errors.Is(found.Unread, syscall.EACCES) != c.unread {
 			t.Errorf("%s cannot be read: %+v, %v", c.file, found, err)
@@ -113,8 +113,24 @@ func TestSalvageOfADiskThatDoesNotRead(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if found, err := Salvage(ctx, readonly.New(disk), 1); err == nil {
+	if found, err := Salvage(ctx, readonly.New(disk), Known{World: 1}); err == nil {
 		t.Errorf("it was ended: %+v", found)
+	}
+}
+
+// A job was made again from a capture, and lost once more before the disk has a note of that.
+func TestSalvageKnowsTheHead(t *testing.T) {
+	disk, from := memfs.New(), memfs.New()
+	s := checkpointtest.OpenStore(t, disk)
+	memfs.WriteFile(t, from, "model.pt", memfs.Bytes(1, 100), 0o600)
+	_, old := checkpointtest.Put(t, s, from, 1, 1)
+	memfs.WriteFile(t, from, "model.pt", memfs.Bytes(2, 100), 0o600)
+	_, captured := checkpointtest.Put(t, s, from, 1, 2)
+	must(t, s.NoteCommitted([]manifest.Head{{Number: 5, Generation: 1, Manifest: old}}))
+	head := manifest.Head{Number: 7, Generation: 1, Manifest: captured}
+	found, err := Salvage(t.Context(), readonly.New(disk), Known{Head: head})
+	if err != nil || len(found.Committed) != 2 || found.Newest == nil || found.Newest.Number != 7 {
+		t.Errorf("found %+v, %v", found, err)
 	}
 }
 

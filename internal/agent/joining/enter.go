@@ -43,13 +43,13 @@ type joinState struct {
 	settles int64
 	// claimed: this agent was in the job when the store lost it, and has not said yet that the job
 	// is there again.
-	claimed      bool
-	endedWorld   int64 // revision of the ended world that was there when this agent came
-	hasRead      bool  // the first read of the job is done
-	peersKnowJob bool
-	late         bool      // the job went on without what this node knows
-	goesOnSince  time.Time // the job was found to go on like that since then
-	warned       bool      // it was said that no peer reaches this node
+	claimed     bool
+	endedWorld  int64      // revision of the ended world that was there when this agent came
+	hasRead     bool       // the first read of the job is done
+	peersOf     schema.UID // the job whose secret the peers know: it may be made again before this node joins
+	late        bool       // the job went on without what this node knows
+	goesOnSince time.Time  // the job was found to go on like that since then
+	warned      bool       // it was said that no peer reaches this node
 	// asked is the node that was asked last whether it reaches this one, and firstMute the first of
 	// those that were asked and did not answer, since one did.
 	asked, firstMute string
@@ -163,11 +163,10 @@ func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 	if e != nil || err != nil {
 		return e, err
 	}
-	if !j.state.peersKnowJob {
+	if j.state.peersOf != s.Job.UID {
 		if err := j.openPeers(ctx, &s); err != nil {
 			return nil, err
 		}
-		j.state.peersKnowJob = true
 	}
 	if err := j.unreached(ctx); err != nil {
 		return nil, err
@@ -325,7 +324,6 @@ func (j *Joiner) lockName(
 			if err := j.openPeers(ctx, s); err != nil {
 				return "", nil, err
 			}
-			j.state.peersKnowJob = true
 			if a := j.Peers.Probe(ctx, n.Ref); a.Kind == membership.Same || a.Kind == membership.Other {
 				e := over(1, &refusal.NameTaken{Node: name, Where: "its agent answers at " + n.Address})
 				return "", &e, nil

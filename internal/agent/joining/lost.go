@@ -73,6 +73,7 @@ func (j *Joiner) openPeers(ctx context.Context, s *rendezvous.Snapshot) error {
 	secret, err := rendezvous.ReadSecret(ctx, j.Store, j.Job.Name, s.Job.UID)
 	if err == nil {
 		j.Peers.Open(secret, j.Job.Name, s.Job.UID)
+		j.state.peersOf = s.Job.UID
 	}
 	return err
 }

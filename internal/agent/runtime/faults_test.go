@@ -149,6 +149,9 @@ func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 func (s *faulty) train(g *simGroup) {
 	g.asked = make(chan struct{})
 	dir, w := g.a.host.kept.dir, g.Start.World
+	if g.a.speaksAs != w.UID {
+		s.wrongf("%s begins in job %s and has the secret of %s", g.a.label(), w.UID, g.a.speaksAs)
+	}
 	var step int64
 	if w.Resume != nil {
 		step = s.stepOf(checkpoint.Head{Number: w.Resume.Number, Manifest: w.Resume.Manifest})

@@ -211,6 +211,29 @@ func TestWipedWhileANodeRegisters(t *testing.T) {
 	})
 }
 
+// A machine comes with an empty disk while the store, which was set back, shows the registration of the one
+// before it. When the job is made again, its agent gets the secret of that job.
+func TestSetBackAndADiskIsEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFaulty(t, seedOf(2), someFaults())
+		named := func(id string) {
+			s.hosts["a"] = newHost(id)
+			s.hosts["a"].node = "x" // --node
+		}
+		named("a")
+		old := s.threeSaves()
+		s.at["a"].kill()
+		named("a-new")
+		s.lose("set back", func() { s.restore(old, true) })
+		s.up("a")
+		s.until("both run", 2*time.Minute, s.running(0, 2))
+		s.goesOn()
+		s.stop()
+		s.finish()
+		s.workers.Wait()
+	})
+}
+
 // seedOf is a seed of a simulation of n nodes.
 func seedOf(n int) (seed uint64) {
 	for rand.New(rand.NewPCG(seed, 13)).IntN(5) != n-2 {

@@ -39,11 +39,7 @@ func (s *faulty) loseDisk(a *simAgent) {
 	defer s.mu.Unlock()
 	s.lost[a.name], s.safe = true, checkpoint.Head{} // one of its two copies may have been there
 	s.machines = append(s.machines, lostMachine{ref: ref, generation: snap.Fence})
-	s.hosts[a.name] = &simHost{id: a.name + "-new", locked: map[string]*simAgent{},
-		seen:   map[string]schema.Generation{},
-		memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{},
-		salvaged: map[string]schema.UID{},
-		kept:     newKeptDisk()}
+	s.hosts[a.name] = newHost(a.name + "-new")
 }
 
 // insist is what an operator does with `elastic ckpt restore` when the nodes have waited for a machine

@@ -109,17 +109,19 @@ type simAgent struct {
 	kept    *keptSaves // nil: played
 
 	// guarded by sim.mu
-	node    string
-	hello   action.Hello
-	watch   []membership.Ref
-	crowd   map[membership.Incarnation]membership.Sign
-	again   bool // what is held is reported again
-	noted   chan event.Signal
-	frozen  chan struct{} // closed when it goes on; nil while it runs
-	dead    chan struct{}
-	cut     bool // from its peers
-	groups  []*simGroup
-	address string
+	node  string
+	hello action.Hello
+	// speaksAs is the job whose secret it has: no node of another one answers it
+	speaksAs schema.UID
+	watch    []membership.Ref
+	crowd    map[membership.Incarnation]membership.Sign
+	again    bool // what is held is reported again
+	noted    chan event.Signal
+	frozen   chan struct{} // closed when it goes on; nil while it runs
+	dead     chan struct{}
+	cut      bool // from its peers
+	groups   []*simGroup
+	address  string
 
 	sweep     error                          // what is left of an earlier agent does not end
 	stuck     struct{ close, handOver bool } // set before it matters: what of its saves has no end
@@ -186,15 +188,20 @@ func letters(n int) (names []string) {
 	return names
 }
 
+// newHost is a machine with an empty disk.
+func newHost(id string) *simHost {
+	return &simHost{id: id, locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
+		memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{},
+		salvaged: map[string]schema.UID{}, kept: newKeptDisk()}
+}
+
 // makeAgent makes an agent that does not run yet.
 func (s *sim) makeAgent(name string) *simAgent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.hosts[name]
 	if h == nil {
-		h = &simHost{id: name, locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
-			memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{},
-			salvaged: map[string]schema.UID{}, kept: newKeptDisk()}
+		h = newHost(name)
 		if s.clocks {
 			h.jumped = new(atomic.Int64)
 		}
@@ -381,7 +388,12 @@ func (s *sim) between(lo, hi int) time.Duration {
 
 type simPeers simAgent
 
-func (p *simPeers) Open([]byte, schema.Job, schema.UID) {}
+func (p *simPeers) Open(_ []byte, _ schema.Job, uid schema.UID) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.speaksAs = uid
+}
+
 func (p *simPeers) Here() string {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()

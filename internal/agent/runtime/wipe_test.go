@@ -67,11 +67,11 @@ func (d *simDisk) ComeLate(_ string, seen *rendezvous.Snapshot) error {
 func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
 
 func (d *simDisk) Salvage(
-	ctx context.Context, node string, g schema.Generation) (checkpoint.Salvaged, error) {
+	ctx context.Context, node string, k checkpoint.Known) (checkpoint.Salvaged, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if d.kept != nil {
-		return checkpoint.Salvage(ctx, readonly.New(d.host.kept.chunks), g)
+		return checkpoint.Salvage(ctx, readonly.New(d.host.kept.chunks), k)
 	}
 	found := checkpoint.Salvaged{Committed: slices.Clone(d.host.saved[node])}
 	for _, h := range slices.Backward(found.Committed) {

@@ -13,7 +13,6 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // claimFile has what a node would claim if the store lost the job, for an agent that dies with the
@@ -98,10 +97,10 @@ func (d *Disk) Others(node string) (all []rendezvous.Claim) {
 
 // Salvage reads the checkpoints on the disk of a node that holds its lock.
 func (d *Disk) Salvage(
-	ctx context.Context, node string, g schema.Generation,
+	ctx context.Context, node string, k checkpoint.Known,
 ) (found checkpoint.Salvaged, err error) {
 	err = d.read(node, func(s *readonly.Store) error {
-		found, err = checkpoint.Salvage(ctx, s, g)
+		found, err = checkpoint.Salvage(ctx, s, k)
 		return err
 	})
 	return found, err

@@ -119,7 +119,7 @@ func TestANodeLoadsItsOwnParts(t *testing.T) {
 		if last.What != "fetch" || last.Done != last.Total || last.Total != x.stored("e") {
 			t.Errorf("progress ended with %+v", last)
 		}
-		found, err := checkpoint.Salvage(t.Context(), readonly.New(x.disks["e"]), 2)
+		found, err := checkpoint.Salvage(t.Context(), readonly.New(x.disks["e"]), checkpoint.Known{World: 2})
 		must(t, err)
 		if len(found.Parts) != 1 || len(found.Parts[0].Parts) != 2 || found.Newest != nil {
 			t.Errorf("a job whose store is lost finds %+v on the new node", found)

@@ -185,7 +185,7 @@ func TestPartsAreSalvaged(t *testing.T) {
 		x := newTeam(t, true, "a", "b", "c")
 		defer x.close()
 		head := x.saveParts(10)
-		found, err := checkpoint.Salvage(t.Context(), readonly.New(x.disks["b"]), 1)
+		found, err := checkpoint.Salvage(t.Context(), readonly.New(x.disks["b"]), checkpoint.Known{World: 1})
 		if must(t, err); found.Parts != nil || len(found.Others) != 1 || len(found.Others[0].Parts) != 2 {
 			t.Errorf("before b has heard of the commit: %+v", found)
 		}
@@ -198,7 +198,7 @@ func TestPartsAreSalvaged(t *testing.T) {
 				if n == lost {
 					continue
 				}
-				found, err := checkpoint.Salvage(context.Background(), readonly.New(d), 1)
+				found, err := checkpoint.Salvage(context.Background(), readonly.New(d), checkpoint.Known{World: 1})
 				must(t, err)
 				if len(found.Parts) != 1 || found.Parts[0].Head.Number != head.Number || found.Newest != nil {
 					t.Fatalf("%s: %+v", n, found)

@@ -465,7 +465,7 @@ func TestAPartIsNotSalvaged(t *testing.T) {
 			Left{Stamp: stampOf(1), Dir: &dir, Self: x.nodes[1]}); err != nil || h.Number != 0 {
 			t.Errorf("committed %+v, %v", h, err)
 		}
-		found, err := checkpoint.Salvage(t.Context(), readonly.New(x.disks["b"]), 1)
+		found, err := checkpoint.Salvage(t.Context(), readonly.New(x.disks["b"]), checkpoint.Known{World: 1})
 		if err != nil || found.Newest != nil || found.Committed != nil || found.Parts != nil {
 			t.Errorf("%+v %v", found, err)
 		}
