@@ -87,27 +87,29 @@ type faulty struct {
 	over    chan struct{} // closed when workers have done their work
 
 	// guarded by sim.mu
-	known     *rendezvous.Job
-	rollback  schema.Generation // the newest that began from an older checkpoint on purpose
-	head      checkpoint.Head   // the newest that was committed, of the job and those that it succeeds
-	lost      map[string]bool   // hosts whose disk was lost since then
-	behind    bool              // the store was set back or wiped, and the job was not made again since
-	older     schema.Generation
-	forgot    bool // the store was set back or wiped
-	missed    bool // that was in this round
-	machines  []lostMachine
-	forked    schema.UID // of a job that was replaced by the one that it succeeds; "": none
-	layout    layout
-	often     bool // it saves several times in a second, after a long history
-	last      lastSaves
-	whole     int64 // the step of the newest save that was written as a whole
-	stepsOf   map[checkpoint.Hash]int64
-	safe      checkpoint.Head              // the newest that was committed with two copies
-	commits   []committed                  // heads, and when they were seen
-	proposals map[schema.Generation]string // by generation, of the worlds that were seen
-	doomed    string                       // it dies with the store as it proposes
-	unheard   bool                         // before others hear of that
-	proposed  chan struct{}                // closed when it does
+	known    *rendezvous.Job
+	rollback schema.Generation // the newest that began from an older checkpoint on purpose
+	head     checkpoint.Head   // the newest that was committed, of the job and those that it succeeds
+	lost     map[string]bool   // hosts whose disk was lost since then
+	behind   bool              // the store was set back or wiped, and the job was not made again since
+	older    schema.Generation
+	forgot   bool // the store was set back or wiped
+	missed   bool // that was in this round
+	machines []lostMachine
+	// firstBegan is when the first rank of a world began, by its proposal
+	firstBegan map[string]time.Time
+	forked     schema.UID // of a job that was replaced by the one that it succeeds; "": none
+	layout     layout
+	often      bool // it saves several times in a second, after a long history
+	last       lastSaves
+	whole      int64 // the step of the newest save that was written as a whole
+	stepsOf    map[checkpoint.Hash]int64
+	safe       checkpoint.Head              // the newest that was committed with two copies
+	commits    []committed                  // heads, and when they were seen
+	proposals  map[schema.Generation]string // by generation, of the worlds that were seen
+	doomed     string                       // it dies with the store as it proposes
+	unheard    bool                         // before others hear of that
+	proposed   chan struct{}                // closed when it does
 }
 
 // committed is a head that was seen in the store.

@@ -39,7 +39,8 @@ const lastOf = 10_000
 
 // workInParts trains, and saves a part at the steps at which the other ranks do.
 func (s *faulty) workInParts(g *simGroup, dir *memfs.FS, step int64) {
-	for began, k := time.Now(), time.Duration(1); ; k++ {
+	base, began := step, s.beganAt(g.Start.World.Proposal)
+	for k := 1 + time.Since(began)/partEvery; ; k++ {
 		late := time.Duration(s.rng.of(g.a.name, "work").IntN(300)) * time.Millisecond
 		select {
 		case <-g.gone:
@@ -55,12 +56,25 @@ func (s *faulty) workInParts(g *simGroup, dir *memfs.FS, step int64) {
 			}
 			return
 		case <-time.After(time.Until(began.Add(k*partEvery + late))):
-			step += 2
+			step = base + 2*int64(k)
 			if !s.hangs(g) {
 				s.save(g, dir, step)
 			}
 		}
 	}
+}
+
+// beganAt is when the first rank of a world began: the others catch up with it.
+func (s *faulty) beganAt(proposal string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.firstBegan == nil {
+		s.firstBegan = map[string]time.Time{}
+	}
+	if _, there := s.firstBegan[proposal]; !there {
+		s.firstBegan[proposal] = time.Now()
+	}
+	return s.firstBegan[proposal]
 }
 
 // part is what a file of a save in parts says.
