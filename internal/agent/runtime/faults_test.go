@@ -318,28 +318,12 @@ func (a *simAgent) undisturbed() bool {
 	return !a.isDead() && a.frozen == nil && !a.bad && !cut && time.Since(a.upSince) > 10*time.Second
 }
 
-// reachable reports whether nodes that were not disturbed for a while have the newest checkpoint, and one
-// of them knows that it is one: a new machine may have been given a copy and no word of its commit. mu is
-// held.
+// reachable reports whether a node that was not disturbed for a while has the newest checkpoint. mu
+// is held.
 func (s *faulty) reachable() bool {
-	here := func(h *simHost) bool {
+	return s.readable(func(h *simHost) bool {
 		return slices.ContainsFunc(s.agents, func(a *simAgent) bool { return a.host == h && a.undisturbed() })
-	}
-	return s.readable(here) && slices.ContainsFunc(s.names, func(name string) bool {
-		h := s.hosts[name]
-		return h != nil && here(h) && h.heardOf(s.head.Manifest)
 	})
-}
-
-// heardOf reports whether a host knows of a commit.
-func (h *simHost) heardOf(m checkpoint.Hash) bool {
-	for _, c := range h.memory {
-		if c.Known.Manifest == m {
-			return true
-		}
-	}
-	heads, err := readonly.New(h.kept.chunks).Heads()
-	return err == nil && slices.ContainsFunc(heads, func(c checkpoint.Head) bool { return c.Manifest == m })
 }
 
 // has reports whether every byte of the newest checkpoint is on the disk of h. mu is held.

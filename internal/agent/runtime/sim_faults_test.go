@@ -187,9 +187,9 @@ func (s *faulty) takesNoCopies(a *simAgent, span time.Duration) {
 		return
 	}
 	s.note("%s is cut from the store", a.name)
-	a.client.Cut(true)
+	s.keepStoreFrom(a, true)
 	s.diskFails(a, span)
-	a.client.Cut(false)
+	s.keepStoreFrom(a, false)
 }
 
 // cutFromStore keeps the store from a, and nothing else.
