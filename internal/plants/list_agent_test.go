@@ -236,7 +236,7 @@ var agentPlants = []plant{
 	}
 	o.away`,
 		`	}
-	o.away`, machine, "TestStories"},
+	o.away`, runtime, "TestSavesOutliveEveryFault"},
 	{"C12: finishing before all have started", workers + "/start.go",
 		`world.Generation <= w.floor ||
 		world.Phase != rendezvous.Running && world.Phase != rendezvous.Finishing {`,
