@@ -381,6 +381,14 @@ func (s *faulty) rounds(n int) {
 	s.workers.Wait()
 }
 
+// close ends the simulation.
+func (s *faulty) close() {
+	s.t.Helper()
+	s.stop()
+	s.finish()
+	s.workers.Wait()
+}
+
 // runs waits until a world runs.
 func (s *faulty) runs(limit time.Duration) {
 	s.t.Helper()

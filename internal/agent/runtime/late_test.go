@@ -38,9 +38,7 @@ func TestNodeThatComesLateOffersWhatItKnows(t *testing.T) {
 		if now := s.snapshot(); now.Job.UID != uid {
 			t.Errorf("the job was made again: %+v\n%s", now.Job, s.story())
 		}
-		s.stop()
-		s.finish()
-		s.workers.Wait()
+		s.close()
 	})
 }
 
@@ -66,11 +64,7 @@ func passedOver(t *testing.T, seed uint64) bool {
 	t.Helper()
 	s := newFaulty(t, seed, someFaults())
 	s.layout = layoutMarked
-	defer func() {
-		s.stop()
-		s.finish()
-		s.workers.Wait()
-	}()
+	defer s.close()
 	old, late := s.threeSaves(), checkpoint.Head{}
 	s.lose("set back", func() {
 		late = s.snapshot().Head
@@ -124,9 +118,7 @@ func TestMemberThatIsCutFromTheStoreDoesNotGoOn(t *testing.T) {
 				s.keepStoreFrom(s.at["a"], false)
 				s.runs(time.Minute)
 				s.settled()
-				s.stop()
-				s.finish()
-				s.workers.Wait()
+				s.close()
 			})
 		})
 	}
@@ -167,9 +159,7 @@ func TestNodeThatComesToAJobThatCannotGoOn(t *testing.T) {
 			*now.Head.Step < *newest.Step {
 			t.Errorf("%+v goes on from %+v, the newest was %+v\n%s", now.Job, now.Head, newest, s.story())
 		}
-		s.stop()
-		s.finish()
-		s.workers.Wait()
+		s.close()
 	})
 }
 
@@ -182,8 +172,8 @@ func TestWipedWhileANodeRegisters(t *testing.T) {
 		s.at["b"].kill()
 		b, asked := s.makeAgent("b"), make(chan struct{}, 1)
 		b.client.Fates(func(op memory.Op) memory.Fate {
-			joins := slices.ContainsFunc(op.Txn.Then, func(w store.Write) bool { return w.Key == s.job.Name.Node("b") })
-			if joins && len(asked) == 0 {
+			joins := func(w store.Write) bool { return w.Key == s.job.Name.Node("b") }
+			if slices.ContainsFunc(op.Txn.Then, joins) && len(asked) == 0 {
 				asked <- struct{}{}
 				return memory.Fate{Held: true}
 			}
@@ -205,9 +195,7 @@ func TestWipedWhileANodeRegisters(t *testing.T) {
 			return s.running(0, 2)(x) && x.World.Members[0].Node == "b"
 		})
 		s.goesOn()
-		s.stop()
-		s.finish()
-		s.workers.Wait()
+		s.close()
 	})
 }
 
@@ -228,9 +216,7 @@ func TestSetBackAndADiskIsEmpty(t *testing.T) {
 		s.up("a")
 		s.until("both run", 2*time.Minute, s.running(0, 2))
 		s.goesOn()
-		s.stop()
-		s.finish()
-		s.workers.Wait()
+		s.close()
 	})
 }
 

@@ -98,8 +98,6 @@ func TestAHolderThatDoesNotAnswer(t *testing.T) {
 		if now := s.snapshot().World.Resume; now.Manifest != newest.Manifest {
 			t.Errorf("it goes on from %+v, the newest was %+v\n%s", now, newest, s.story())
 		}
-		s.stop()
-		s.finish()
-		s.workers.Wait()
+		s.close()
 	})
 }

@@ -204,7 +204,10 @@ func (r *Replicator) fetch(ctx context.Context, x fetched) error {
 	if parts == nil {
 		return last
 	}
-	found, silent := r.search(ctx, parts)
+	found, silent, err := r.search(ctx, parts)
+	if err != nil {
+		return err
+	}
 	if err := c.FetchParts(ctx, x.hash, found); err != nil {
 		return errors.Join(err, silent)
 	}
@@ -242,10 +245,10 @@ func unanswered(err error) bool {
 // did not answer.
 func (r *Replicator) search(
 	ctx context.Context, parts []transfer.PartHolders,
-) (found transfer.Holders, silent error) {
+) (found transfer.Holders, silent, err error) {
 	nodes, err := r.Record.Nodes(ctx)
 	if err != nil {
-		return found, err
+		return found, nil, err
 	}
 	for _, p := range parts {
 		asked := slices.Clone(p.Nodes)
@@ -257,7 +260,7 @@ func (r *Replicator) search(
 		for _, n := range asked {
 			raw, err := r.Peers.Manifest(ctx, n, p.Part)
 			if ctx.Err() != nil {
-				return found, ctx.Err()
+				return found, nil, ctx.Err()
 			}
 			if unanswered(err) {
 				silent = errors.Join(silent, err)
@@ -270,7 +273,7 @@ func (r *Replicator) search(
 			}
 		}
 	}
-	return found, silent
+	return found, silent, nil
 }
 
 // parts are the other nodes with each part of a checkpoint that are registered; nil: it is not in

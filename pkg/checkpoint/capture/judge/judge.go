@@ -176,10 +176,10 @@ func (m *Memory) Uncount(family string, names []string) {
 
 // Clone is a Memory that learns on its own.
 func (m *Memory) Clone() *Memory {
-	return &Memory{passes: maps.Clone(m.passes), apart: maps.Clone(m.apart), shapes: maps.Clone(m.shapes),
-		at: m.at, unsure: m.unsure, debt: maps.Clone(m.debt), left: maps.Clone(m.left),
-		stood: maps.Clone(m.stood), order: m.order, orders: m.orders,
-		together: m.together}
+	c := *m
+	c.passes, c.apart, c.shapes = maps.Clone(m.passes), maps.Clone(m.apart), maps.Clone(m.shapes)
+	c.debt, c.left, c.stood = maps.Clone(m.debt), maps.Clone(m.left), maps.Clone(m.stood)
+	return &c
 }
 
 // Taken learns from a save that was taken.

@@ -286,7 +286,8 @@ func TestANewFileCountsItsStep(t *testing.T) {
 	for step, want := range map[int64]bool{13: false, 15: true} {
 		var m Memory
 		m.Remember([]string{"m"})
-		model := Unit{Path: "m15", Key: "m", Counted: true, Number: 15, Status: Done, Passes: 1, Fresh: true, Since: epoch}
+		model := Unit{Path: "m15", Key: "m", Counted: true, Number: 15,
+			Status: Done, Passes: 1, Fresh: true, Since: epoch}
 		look := Look{Units: []Unit{model}, Began: epoch, Now: epoch.Add(time.Second)}
 		m.Taken(m.Decide(look))
 		look.Units[0].Fresh, look.Units[0].InLast, look.Now = false, true, epoch.Add(time.Minute)
