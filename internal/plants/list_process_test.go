@@ -47,6 +47,10 @@ var processPlants = []plant{
 		capture, "TestTimesThatAreSetBack"},
 	{"a pause in the first save ends it", capture + "/judge/first.go",
 		`newest.Sub(l.Began)/quietShare`, `newest.Sub(l.Began)*0`, capture, "TestFirstSaveWithAPause"},
+	{"a store that does not answer leaves no holders", checkpoint + "/replicator/prepare.go",
+		`	found, silent, err := r.search(ctx, parts)
+	if err != nil {`, `	found, silent, err := r.search(ctx, parts)
+	if err != nil && false {`, pipeline, "TestAStoreThatFailsInAFetch"},
 	{"a holder that does not answer has nothing", checkpoint + "/replicator/prepare.go",
 		`return !unanswered(err) && (`, `return (`, runtime, "TestAHolderThatDoesNotAnswer"},
 	{"the next step shows that a save is whole, whatever stays", capture + "/judge/first.go",

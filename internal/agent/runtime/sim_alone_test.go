@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"time"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
 // back is the time in which a world runs after faults ended and every node is there (G6). If the store
@@ -31,6 +33,24 @@ func (s *sim) knowsLittle() bool {
 		}
 	}
 	return false
+}
+
+// stayBehind reports whether the job was made from scratch, because the claims to it came late, and too
+// many nodes stay in the one that was lost, or wait for one that was in the other job since: that is for an
+// operator to end.
+func (s *wiped) stayBehind(x *rendezvous.Snapshot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.anew || x.Job == nil {
+		return s.movedAside && len(x.Claims) > 0
+	}
+	there := 0
+	for _, a := range s.agents {
+		if !a.isDead() && a.host.salvaged[a.node] == x.Job.UID {
+			there++
+		}
+	}
+	return there < x.Job.Limits.Min
 }
 
 // storeAlone has nothing but the store fail, or the ways to it. G5: no node is evicted by that, and no

@@ -338,24 +338,6 @@ func (s *wiped) back() time.Duration {
 	return 25 * time.Second
 }
 
-// stayBehind reports whether the job was made from scratch, because the claims to it came late, and too
-// many nodes stay in the one that was lost, or wait for one that was in the other job since: that is for an
-// operator to end.
-func (s *wiped) stayBehind(x *rendezvous.Snapshot) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.anew || x.Job == nil {
-		return s.movedAside && len(x.Claims) > 0
-	}
-	there := 0
-	for _, a := range s.agents {
-		if !a.isDead() && a.host.salvaged[a.node] == x.Job.UID {
-			there++
-		}
-	}
-	return there < x.Job.Limits.Min
-}
-
 // end ends the simulation.
 func (s *wiped) end() {
 	s.t.Helper()

@@ -10,9 +10,14 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // saveParts has every node save a part whose size is that of its place, and returns the commit.
@@ -248,6 +253,33 @@ func TestPartsWithoutOthersAreBounded(t *testing.T) {
 			must(t, x.replicators[n].Tidy(t.Context()))
 			if held := len(x.peers.Stores[n].Held()); held != 8 {
 				t.Errorf("%s holds %d parts", n, held)
+			}
+		}
+	})
+}
+
+// A store that fails while a node looks for holders says nothing of what they have: the checkpoint is not
+// given up for that, at whichever read it fails.
+func TestAStoreThatFailsInAFetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTeam(t, true, "a", "b", "c")
+		defer x.close()
+		h := x.saveParts(10)
+		for failing := range 12 {
+			client, reads := x.etcd.Client(fmt.Sprint("new", failing)), 0
+			client.Fates(func(op memory.Op) memory.Fate {
+				reads++
+				return memory.Fate{Lost: reads == failing}
+			})
+			k := &replicator.Replicator{Store: checkpointtest.OpenStore(t, memfs.New()),
+				Peers:  &checkpointtest.Peers{Hook: func(string, string) error { return chunkstore.ErrNotHeld }},
+				Record: recordOn(client, "new"), Self: "new", Report: func(replicator.Event) {}}
+			ctx, done := context.WithTimeout(t.Context(), time.Minute)
+			_, _, err := k.Prepare(ctx, replicator.Resume{Generation: 2, Number: h.Number, Manifest: h.Manifest},
+				capture.Dir{FS: memfs.New()})
+			done()
+			if failed := failing > 0 && reads >= failing; replicator.CannotBeHad(err) == failed {
+				t.Errorf("the read %d of %d fails: %v", failing, reads, err)
 			}
 		}
 	})
