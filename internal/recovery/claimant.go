@@ -188,7 +188,7 @@ func (k *claimant) next(looked time.Time) time.Time {
 func (k *claimant) over(s *rendezvous.Snapshot) bool {
 	c := &k.claim
 	switch {
-	case s.Job == nil || c.Job.Follows(s.Job.UID):
+	case s.Job == nil || c.Job.Follows(s.Job.UID) || c.Outranks(s):
 		return false
 	case s.Job.UID != c.Job.UID:
 		return !s.Job.Follows(c.Job.UID) || !s.Claimed(s.Job)
@@ -286,9 +286,9 @@ func (k *claimant) look(ctx context.Context) error {
 func (k *claimant) wait(v reclaim.Verdict) {
 	text := ""
 	switch {
-	case v.Newer != "":
+	case v.Other != "":
 		text = fmt.Sprintf(
-			"the server lost job %s; others claim a newer job of that name, and this node waits for them",
+			"the server lost another job %s; nodes that were in that one claim it, and this node waits for them",
 			k.r.Job.Name)
 	case v.Holds != nil && len(v.Missing) == 0:
 		text = fmt.Sprintf("the server lost job %s; it had checkpoint %d, and no node that claims it "+

@@ -1,13 +1,14 @@
 package rendezvous
 
 // Ahead reports whether the node of claim c knows more of its job than s shows: the store is
-// behind. s must come from a linearizable read that began after the node learned what c says. Three
+// behind. s must come from a linearizable read that began after the node learned what c says. Four
 // cases are one: the store was wiped (no job), set back to an older copy (an older generation,
-// commit or revision), or replaced by one that holds the job under a uid that it had before.
+// commit or revision), replaced by one that holds the job under a uid that it had before, or new
+// nodes began the job anew there, and never ran it.
 //
 // Another job of the same name is not behind, and a job that succeeds c's is ahead of it.
 func (c *Claim) Ahead(s *Snapshot) bool {
-	if s.Job == nil || c.Job.Follows(s.Job.UID) {
+	if s.Job == nil || c.Job.Follows(s.Job.UID) || c.Outranks(s) {
 		return true
 	}
 	if s.Job.UID != c.Job.UID {
@@ -15,6 +16,19 @@ func (c *Claim) Ahead(s *Snapshot) bool {
 	}
 	return s.Fence < c.Generation || s.Head.Number < c.Known.Number || s.World == nil && c.World > 0 ||
 		s.Cluster == c.Cluster && s.Rev < c.StoreRev
+}
+
+// Outranks reports whether s shows another job than that of claim c, which never ran, while that of c
+// did: nodes that knew nothing of it made one of its name.
+func (c *Claim) Outranks(s *Snapshot) bool {
+	j := s.Job
+	return j != nil && s.Fence == 0 && len(j.Predecessors()) == 0 && j.UID != c.Job.UID &&
+		c.Ran() && c.Phase != Done
+}
+
+// Ran reports whether the job ever had a World, or was made again: there may be checkpoints of it.
+func (c *Claim) Ran() bool {
+	return c.World > 0 || c.Known.Number > 0 || len(c.Job.Predecessors()) > 0
 }
 
 // PassedOver reports whether the store was set back and the job then went on without the node of
@@ -26,11 +40,12 @@ func (c *Claim) PassedOver(s *Snapshot) bool {
 }
 
 // Claimed reports whether a node that found the store behind claims the job, under its present uid
-// or under an earlier or later one.
+// or under an earlier or later one, or claims one that outranks it.
 func (s *Snapshot) Claimed(j *Job) bool {
+	outranked := func(c *Claim) bool { return s.Job != nil && j.UID == s.Job.UID && c.Outranks(s) }
 	for i := range s.Claims {
 		c := &s.Claims[i]
-		if c.Behind && (c.Job.UID == j.UID || c.Job.Follows(j.UID) || j.Follows(c.Job.UID)) {
+		if c.Behind && (c.Job.UID == j.UID || c.Job.Follows(j.UID) || j.Follows(c.Job.UID) || outranked(c)) {
 			return true
 		}
 	}

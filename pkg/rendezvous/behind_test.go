@@ -1,12 +1,14 @@
 package rendezvous_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -45,10 +47,76 @@ func TestAhead(t *testing.T) {
 		"made again": {func(s *rendezvous.Snapshot) { s.Job.UID, s.Job.Succeeds, s.Fence = "v", "u", 1 },
 			false},
 		"another job, and older": {func(s *rendezvous.Snapshot) { s.Job.UID, s.Fence = "w", 1 }, false},
+		"begun anew":             {func(s *rendezvous.Snapshot) { *s = begunAnew() }, true},
+		"another job that was made again": {func(s *rendezvous.Snapshot) {
+			*s = begunAnew()
+			s.Job.Succeeds = "x"
+		}, false},
 	} {
 		if s := store(x.change); c.Ahead(&s) != x.behind {
 			t.Errorf("%s: behind %v, want %v", name, !x.behind, x.behind)
 		}
+	}
+}
+
+// begunAnew is a store in which nodes made the job w, and wait for more.
+func begunAnew() rendezvous.Snapshot {
+	return rendezvous.Snapshot{Job: &rendezvous.Job{UID: "w"}, Cluster: 2, Rev: 9}
+}
+
+// A job that never ran gives way to one that did, and is not done.
+func TestOutranks(t *testing.T) {
+	for name, x := range map[string]struct {
+		change func(*rendezvous.Claim)
+		want   bool
+	}{
+		"it ran":        {func(*rendezvous.Claim) {}, true},
+		"it failed":     {func(c *rendezvous.Claim) { c.Phase = rendezvous.Failed }, true},
+		"it never ran":  {func(c *rendezvous.Claim) { c.World = 0 }, false},
+		"made again":    {func(c *rendezvous.Claim) { c.World, c.Job.Succeeds = 0, "t" }, true},
+		"one commit":    {func(c *rendezvous.Claim) { c.World, c.Known.Number = 0, 1 }, true},
+		"it is done":    {func(c *rendezvous.Claim) { c.Phase = rendezvous.Done }, false},
+		"the same job":  {func(c *rendezvous.Claim) { c.Job.UID = "w" }, false},
+		"one before it": {func(c *rendezvous.Claim) { c.Job.Succeeds = "w" }, true},
+	} {
+		c, s := rendezvous.Claim{Job: rendezvous.Job{UID: "u"}, World: 3, Behind: true}, begunAnew()
+		x.change(&c)
+		s.Claims = []rendezvous.Claim{c}
+		if c.Outranks(&s) != x.want {
+			t.Errorf("%s: outranks %v, want %v", name, !x.want, x.want)
+		}
+		if related := c.Job.UID == "w" || c.Job.Succeeds == "w"; s.Claimed(s.Job) != (x.want || related) {
+			t.Errorf("%s: claimed %v", name, s.Claimed(s.Job))
+		}
+	}
+}
+
+// Whoever follows the claims alone sees whether the job has run.
+func TestClaimsToAJobThatRan(t *testing.T) {
+	c := memory.New()
+	r := txn.Requests{Store: c.Client("a"), Job: "x"}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	k := rendezvous.Claim{Node: "b", Job: rendezvous.Job{UID: "u"}, World: 3, Behind: true}
+	put := func(key string, value []byte) {
+		t.Helper()
+		if _, err := r.Store.Txn(ctx, store.Txn{Then: []store.Write{store.Put(key, value)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Create(ctx, rendezvous.Job{UID: "w", Attempt: 1, Slots: 1,
+		Limits: rendezvous.Limits{Min: 2, Max: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	put(r.Job.Claim("b"), schema.Encode(k))
+	reader := follow.Reader{Store: r.Store, Job: r.Job, Members: new(follow.MemberCache)}
+	seen := reader.Follow(ctx, follow.ScopeClaims)
+	if s := <-seen; s.Err != nil || !s.Claimed(s.Job) {
+		t.Errorf("before it ran: claimed %v, %v", s.Claimed(s.Job), s.Err)
+	}
+	put(r.Job.Fence(), []byte(schema.FenceValue("w", 1)))
+	if s := <-seen; s.Err != nil || s.Claimed(s.Job) {
+		t.Errorf("since it ran: claimed %v, %v", s.Claimed(s.Job), s.Err)
 	}
 }
 

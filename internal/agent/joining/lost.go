@@ -60,6 +60,11 @@ func (j *Joiner) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 		j.state.late = c.PassedOver(s)
 		return nil
 	}
+	if c.Outranks(s) {
+		if removed, err := j.requests.Removed(ctx, c.Job.UID); removed || err != nil {
+			return err
+		}
+	}
 	if s.Job.UID == c.Job.UID {
 		if j.state.late, err = j.comesLate(ctx, s, name); j.state.late || err != nil {
 			return err
@@ -303,8 +308,14 @@ func (j *Joiner) await(ctx context.Context, text string, until func(*rendezvous.
 	return ctx.Err()
 }
 
-// adopt takes the place that this node had in the job before its store was lost.
+// adopt takes the place that this node had in the job before its store was lost. A node of one
+// that never ran is new to the one that took its place: that may have other settings, or another program.
 func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
+	c, err := j.Disk.Recall(j.state.node)
+	if err != nil {
+		return err
+	}
+	j.state.joined = j.state.joined && c != nil && c.Ran()
 	job := *s.Job
 	if job.Twin(&j.state.job) { // what this node keeps goes on with it, as with a predecessor's
 		job.Lineage = append(slices.Clone(job.Lineage), j.state.job.UID)

@@ -99,6 +99,7 @@ type faulty struct {
 	// firstBegan is when the first rank of a world began, by its proposal
 	firstBegan map[string]time.Time
 	forked     schema.UID // of a job that was replaced by the one that it succeeds; "": none
+	begun      begunAnew
 	layout     layout
 	often      bool // it saves several times in a second, after a long history
 	last       lastSaves
@@ -231,6 +232,10 @@ func (s *faulty) look() {
 	case s.known == nil:
 		s.known = snap.Job
 	case snap.Job.UID == s.known.UID:
+	case snap.Job.Follows(s.begun.before):
+		s.tracef("job %s takes the place of %s, which never ran", snap.Job.UID, s.known.UID)
+		s.forgetWorlds(&snap)
+		s.known, s.head, s.behind, s.begun = snap.Job, s.begun.head, false, begunAnew{}
 	case s.known.Follows(snap.Job.UID):
 		if s.behind && snap.Fence > s.older { // the nodes that heard of the newer job are away
 			s.replaced(snap.Job)
@@ -253,9 +258,11 @@ func (s *faulty) look() {
 		if s.head.Number > 0 && s.reachable() {
 			s.wrongf("the job was made from scratch while nodes were here that have checkpoints of it")
 		}
+		s.begun = begunAnew{s.known.UID, s.head}
 		s.known, s.head, s.behind = snap.Job, checkpoint.Head{}, false
 		clear(s.proposals)
 	}
+	s.ranAnew(&snap)
 	if snap.Job.UID != s.known.UID || s.behind && snap.Fence <= s.older {
 		return // an older state of the store
 	}

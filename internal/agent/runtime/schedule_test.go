@@ -153,11 +153,7 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 			at[n] = s.start(n)
 		}
 	}
-	waits := func(rendezvous.Snapshot) bool { return false }
-	if failing { // no other story puts a node into quarantine
-		waits = quarantineLasts()
-	}
-	s.untilAfter(waits, "a world runs again (G6)", 25*time.Second, func(x rendezvous.Snapshot) bool {
+	s.untilAfter(quarantineLasts(), "a world runs again (G6)", 25*time.Second, func(x rendezvous.Snapshot) bool {
 		w := x.World
 		if w == nil || w.Attempt != x.Job.Attempt {
 			return false

@@ -25,7 +25,7 @@ type fault struct {
 // someFaults are one at a time.
 func someFaults() mix {
 	return mix{layouts: layouts, faults: slices.Concat(storeFaults(), nodeFaults(),
-		[]fault{{2, true, (*faulty).diesProposing}}, workerFaults())}
+		[]fault{{2, true, (*faulty).diesProposing}, {1, false, (*faulty).beginsAnew}}, workerFaults())}
 }
 
 // everyFault has also those that come in a row, and more layouts.

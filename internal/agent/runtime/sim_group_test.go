@@ -77,6 +77,10 @@ func (s *sim) checkStart(a *simAgent, st action.Start) {
 		}
 	}
 	w := st.World
+	if s.fromOlder != "" && w.Proposal == s.fromOlder {
+		s.wrongf("generation %d goes on from an older state of the store, and all of its nodes knew more",
+			w.Generation)
+	}
 	if !registered[w.Members[st.Rank].Incarnation] {
 		return // a dead end: it was dropped and does not know yet
 	}

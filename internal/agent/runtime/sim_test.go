@@ -41,6 +41,7 @@ type sim struct {
 	clocks  bool // wall clocks are set while agents run
 	// movedAside: what a host kept of one job was moved aside for another one
 	movedAside bool
+	removed    map[schema.UID]bool             // jobs that an operator removed
 	real       bool                            // checkpoints are kept by the real replicator
 	exits      bool                            // a capture learns of workers that end without a signal
 	gaps       bool                            // the history of the store has some
@@ -61,14 +62,16 @@ type sim struct {
 	vain   func(from, to string) bool // which hosts dial in vain; nil: none
 	base   rendezvous.World           // what the store showed when it was set back last
 	knew   map[string]bool            // hosts that knew more then
-	trace  []traceLine
-	wrong  []string
-	least  int         // number of nodes that was ever wished for by scale; 0: none was
-	kept   int         // how often workers went on in another generation
-	first  int         // and how often in their first one, which they had waited for
-	failed int         // how often workers ended by themselves with an error
-	doubts []time.Time // when a save that waits was reported
-	began  time.Time
+	// fromOlder is the proposal of a world that was made from that by hosts that all did
+	fromOlder string
+	trace     []traceLine
+	wrong     []string
+	least     int         // number of nodes that was ever wished for by scale; 0: none was
+	kept      int         // how often workers went on in another generation
+	first     int         // and how often in their first one, which they had waited for
+	failed    int         // how often workers ended by themselves with an error
+	doubts    []time.Time // when a save that waits was reported
+	began     time.Time
 }
 
 // traceLine is a line of the story.
@@ -134,7 +137,7 @@ type simAgent struct {
 
 func newSim(t *testing.T, np string, seed uint64) *sim {
 	s := &sim{t: t, etcd: memory.New(), rng: chance{seed}, hosts: map[string]*simHost{},
-		empty: map[string]bool{}, began: time.Now()}
+		empty: map[string]bool{}, removed: map[schema.UID]bool{}, began: time.Now()}
 	l := rendezvous.Limits{Exact: true}
 	if _, err := fmt.Sscanf(np, "%d:%d", &l.Min, &l.Max); err == nil {
 		l.Exact = false
@@ -365,9 +368,14 @@ func (a *simAgent) thaw() {
 // --- Workers
 
 func (a *simAgent) Open(node string, job rendezvous.Job) (string, error) {
+	now := a.s.snapshot()
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	a.node, a.host.node = node, node
+	if c, ok := a.host.memory[node]; ok && now.Job != nil && now.Job.UID == job.UID && c.Outranks(&now) &&
+		!a.s.removed[c.Job.UID] {
+		a.s.wrongf("%s leaves what it has of job %s for a job that never ran", a.label(), c.Job.UID)
+	}
 	a.adopt(job)
 	if a.kept != nil {
 		return "log", a.kept.open(node, job)

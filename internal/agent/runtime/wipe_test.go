@@ -243,6 +243,7 @@ func (s *wiped) remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = "" // what was removed is not lost
+	s.removed[snap.Job.UID] = true
 }
 
 // made checks a job that was made. It is not from scratch while an agent that could claim the lost

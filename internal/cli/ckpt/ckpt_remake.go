@@ -24,7 +24,7 @@ func (k *saves) remake(ctx context.Context) error {
 			Detail("numbers", append([]string{}, all...))
 	}
 	job, err := txn.Requests{Store: k.s, Job: name}.Remake(ctx,
-		txn.Remaking{Me: claims[0], Job: m, Own: claims[0].Job, Seen: &k.snap})
+		txn.Remaking{Me: claims[0], Job: m, Own: m.Job, Seen: &k.snap})
 	if store.Moved(err) {
 		return problem.New(problem.JobLost, "job %s, or a claim to it, changed at this moment", name).
 			Cure("the same command again")

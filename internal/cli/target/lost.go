@@ -20,8 +20,8 @@ func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	e := problem.New(problem.JobLost, "the server lost job %s; nodes that were in it: %s",
 		name, phrase.List(nodes)).Detail("claims", nodes)
 	v := reclaim.Decide(claims, claims[0].Job.UID, reclaim.ForAll)
-	if v.Newer != "" {
-		v = reclaim.Decide(claims, v.Newer, reclaim.ForAll)
+	if v.Other != "" {
+		v = reclaim.Decide(claims, v.Other, reclaim.ForAll)
 	}
 	e.Detail("missing", append([]string{}, v.Missing...))
 	switch {

@@ -20,7 +20,7 @@ const (
 	ScopeOwn Scope = iota
 	ScopeAll
 	ScopeClaims // while the store does not hold the job: whether it does again, and the claims to it
-	ScopeJob    // likewise, for nodes that leave the claims to others
+	ScopeJob    // likewise without the claims, for nodes that leave these to others
 	ScopeEvents // all, with the events: for people
 )
 
@@ -89,11 +89,12 @@ func (r Reader) ReadJob(ctx context.Context) (rendezvous.Snapshot, error) {
 
 // ranges are the keys that scope needs.
 func (r Reader) ranges(scope Scope) []store.Range {
+	job := []store.Range{store.One(r.Job.Job()), store.One(r.Job.Fence())}
 	switch scope {
 	case ScopeClaims:
-		return []store.Range{store.One(r.Job.Job()), store.Below(r.Job.AllClaims())}
+		return append(job, store.Below(r.Job.AllClaims()))
 	case ScopeJob:
-		return []store.Range{store.One(r.Job.Job())}
+		return job
 	case ScopeOwn:
 		return []store.Range{store.One(r.Job.World()), store.One(r.Job.Node(r.Node))}
 	}

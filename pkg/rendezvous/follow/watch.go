@@ -20,8 +20,8 @@ func (f *follower) watch(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second+store.Jitter(20*time.Second))
 	defer cancel()
 	changes := f.Store.Watch(ctx, f.ranges[0].From, f.ranges[0].End, f.rev+1)
-	if len(f.ranges) > 1 {
-		changes = merge(ctx, changes, f.Store.Watch(ctx, f.ranges[1].From, f.ranges[1].End, f.rev+1))
+	for _, r := range f.ranges[1:] {
+		changes = merge(ctx, changes, f.Store.Watch(ctx, r.From, r.End, f.rev+1))
 	}
 	for c := range changes {
 		moved, err := f.gather(c, changes)

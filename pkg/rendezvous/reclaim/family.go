@@ -10,7 +10,8 @@ import (
 )
 
 // newestJob is the uid that counts when several jobs of one name are claimed: none that another
-// succeeds, and of what is left the one that was made last.
+// succeeds, and of what is left the one that was made last. One that was begun anew and never ran
+// counts only if there is no other.
 func newestJob(claims []rendezvous.Claim) schema.UID {
 	old := map[schema.UID]bool{}
 	for _, c := range claims {
@@ -18,13 +19,19 @@ func newestJob(claims []rendezvous.Claim) schema.UID {
 			old[u] = true
 		}
 	}
+	ran := func(c *rendezvous.Claim) int {
+		if c.Ran() {
+			return 1
+		}
+		return 0
+	}
 	var newest *rendezvous.Claim
 	for i, c := range claims {
 		if old[c.Job.UID] {
 			continue
 		}
-		if newest == nil || cmp.Or(newest.Job.Time.Compare(c.Job.Time),
-			cmp.Compare(newest.Job.UID, c.Job.UID)) < 0 {
+		if newest == nil || cmp.Or(cmp.Compare(ran(newest), ran(&c)),
+			newest.Job.Time.Compare(c.Job.Time), cmp.Compare(newest.Job.UID, c.Job.UID)) < 0 {
 			newest = &claims[i]
 		}
 	}

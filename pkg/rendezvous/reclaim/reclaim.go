@@ -19,7 +19,7 @@ type Verdict struct {
 	Missing []string // else: the nodes that are waited for; empty: any node that may know more
 	// and the commit that only they have, for which they are waited for however long it takes
 	Holds *checkpoint.Head
-	Newer schema.UID // or: others claim a job of that name that was made after this one
+	Other schema.UID // or: others claim another job of that name, which comes before this one
 }
 
 // Wait names the nodes that a claiming node waits for.
@@ -44,7 +44,7 @@ const (
 func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	chosen := newestJob(claims)
 	if chosen != uid {
-		return Verdict{Newer: chosen}
+		return Verdict{Other: chosen}
 	}
 	claims = joined(claims)
 	mine := family(claims, uid)

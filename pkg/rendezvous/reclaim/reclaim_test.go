@@ -71,8 +71,8 @@ func (c claim) later(f func(*claim)) claim { f(&c); return c }
 // stepText is a verdict in words.
 func stepText(v Verdict) string {
 	switch {
-	case v.Newer != "":
-		return "yield to " + string(v.Newer)
+	case v.Other != "":
+		return "yield to " + string(v.Other)
 	case v.Remake == nil && v.Holds != nil:
 		return fmt.Sprintf("wait for %s with %d", strings.Join(v.Missing, " "), v.Holds.Number)
 	case v.Remake == nil && len(v.Missing) == 0:

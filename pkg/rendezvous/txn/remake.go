@@ -88,6 +88,11 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 		wish = firstWish(j)
 	}
 	j.UID, j.Succeeds, j.Lineage = schema.UID(rand.Text()), was, m.Job.Predecessors()
+	var instead []store.Write
+	if o := x.Seen.Job; o != nil && o.UID != was && !m.Job.Follows(o.UID) {
+		j.Lineage = append(j.Lineage, o.UID) // a job that has not run: its nodes go on in this one
+		instead = append(instead, store.Delete(r.Job.Secret(o.UID)))
+	}
 	j.Adopted, j.Time, j.Claimants = m.Was, time.Now(), nil
 	if len(m.Claims) <= rendezvous.MaxInline {
 		j.Claimants = m.Claims
@@ -97,15 +102,14 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 			"nproc_per_node": j.Slots,
 			"claims":         m.Claims, "missing": append([]string{}, m.Missing...),
 			"checkpoint": nil, "adopted": nil}}
-	then := []store.Write{
+	then := append(instead,
 		store.Put(r.Job.Job(), schema.Encode(j)),
 		store.Put(r.Job.Secret(j.UID), []byte(rand.Text()+rand.Text())),
 		store.Delete(r.Job.Secret(was)),
 		store.Put(r.Job.Wish(), schema.Encode(wish)),
 		store.Put(r.Job.Fence(), []byte(schema.FenceValue(j.UID, m.Fence))),
 		store.Delete(r.Job.World()),
-		store.Delete(r.Job.Progress()),
-	}
+		store.Delete(r.Job.Progress()))
 	for _, of := range []string{r.Job.AllClaims(), r.Job.AllPlans(), r.Job.Nodes(), r.Job.AllReady(),
 		r.Job.AllLeft(), r.Job.AllSuspects(), r.Job.AllExits(), r.Job.AllFailures(), r.Job.AllHeld(),
 		r.Job.AllDoing(), r.Job.AllWarming(), r.Job.AllWarm(), r.Job.AllParts()} {

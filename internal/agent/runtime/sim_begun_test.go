@@ -1,0 +1,53 @@
+package runtime
+
+import (
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// begunAnew is of the job that is known, if that was made from scratch and never ran: the job before it,
+// and what was committed there.
+type begunAnew struct {
+	before schema.UID
+	head   checkpoint.Head
+}
+
+// newcomer is a machine that was never in the job.
+const newcomer = "n"
+
+// beginsAnew ends all agents with the store. The first to come then is on a machine that knows nothing:
+// it makes the job from scratch, and waits for more nodes. The others come a moment later.
+func (s *faulty) beginsAnew(*simAgent, time.Duration) {
+	if s.job.Limits.Min == 1 || slices.Contains(s.names, newcomer) {
+		return // it would train
+	}
+	s.killNodes()
+	s.lose("wiped", s.etcd.Wipe)
+	s.old = s.etcd.Backup()
+	s.names = append(slices.Clone(s.names), newcomer)
+	s.up(newcomer)
+	made := func() bool { x := s.snapshot(); return x.Job != nil && x.Node(newcomer) != nil }
+	for end := time.Now().Add(time.Minute); !made() && time.Now().Before(end); {
+		time.Sleep(100 * time.Millisecond)
+	}
+	s.note("%s begins the job anew", newcomer)
+	for _, name := range s.names[:1+s.r.IntN(len(s.names)-1)] {
+		s.up(name)
+		time.Sleep(time.Duration(s.r.IntN(5000)) * time.Millisecond)
+	}
+}
+
+// ranAnew takes in that a job that was made from scratch runs. mu is held.
+func (s *faulty) ranAnew(snap *rendezvous.Snapshot) {
+	if s.begun.before == "" || snap.Job.UID != s.known.UID || snap.Fence == 0 {
+		return
+	}
+	if s.head = s.begun.head; s.head.Number > 0 && s.reachable() {
+		s.wrongf("the job began from scratch while nodes were here that have checkpoints of it")
+	}
+	s.head, s.begun = checkpoint.Head{}, begunAnew{}
+}
