@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/cli/command"
@@ -46,6 +47,9 @@ func (p part) outcome(ctx context.Context, r event.Result) error {
 	}
 	if e.Code == problem.Failed && r.Status != 0 {
 		e.Code, e.Status = place(r.Err, o), r.Status
+	}
+	if e.Code == problem.StateDir && errors.Is(r.Err, syscall.EPERM) {
+		e.Cure("--state-dir=DIR on a file system that has hard links and locks, as ext4 and XFS have")
 	}
 	return &e
 }
@@ -86,17 +90,21 @@ func (p part) never(ctx context.Context) error {
 
 // place tells a directory that cannot be used by the path in the error.
 func place(err error, o *node.Options) problem.Code {
-	bad, ok := errors.AsType[*fs.PathError](err)
-	if !ok {
+	var path string
+	if bad, ok := errors.AsType[*fs.PathError](err); ok {
+		path = bad.Path
+	} else if bad, ok := errors.AsType[*os.LinkError](err); ok {
+		path = bad.New
+	} else {
 		return problem.Failed
 	}
 	logs, _ := filepath.Abs(o.LogDir)
 	switch {
-	case o.CheckpointDir != "" && strings.HasPrefix(bad.Path, o.CheckpointDir):
+	case o.CheckpointDir != "" && strings.HasPrefix(path, o.CheckpointDir):
 		return problem.CkptDir
-	case strings.HasPrefix(bad.Path, o.StateDir):
+	case strings.HasPrefix(path, o.StateDir):
 		return problem.StateDir
-	case strings.HasPrefix(bad.Path, logs):
+	case strings.HasPrefix(path, logs):
 		return problem.LogDir
 	}
 	return problem.Failed

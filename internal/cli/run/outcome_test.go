@@ -1,11 +1,18 @@
 package run
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -30,6 +37,29 @@ func TestTerminationMessage(t *testing.T) {
 	outcome.Failure, world.Phase, outcome.Message = nil, rendezvous.Stopped, "ada asked for it"
 	if got := lastWord(world, "x"); got != "job x stopped: ada asked for it\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+// A state directory that cannot be used as it is, is named as such, also where it has no hard links.
+func TestOutcomeOfAStateDirectory(t *testing.T) {
+	o := &node.Options{StateDir: "/state", LogDir: "/log"}
+	for name, x := range map[string]struct {
+		err  error
+		code problem.Code
+		cure string
+	}{
+		"no hard links": {&os.LinkError{Op: "link", Old: "/state/host.7.tmp", New: "/state/host", Err: syscall.EPERM},
+			problem.StateDir, "hard links"},
+		"full":           {&fs.PathError{Op: "write", Path: "/state/host", Err: syscall.ENOSPC}, problem.StateDir, ""},
+		"the logs":       {&os.LinkError{Op: "rename", New: "/log/x", Err: syscall.EIO}, problem.LogDir, ""},
+		"something else": {errors.New("no"), problem.Failed, ""},
+		"somewhere else": {&fs.PathError{Op: "open", Path: "/etc/x", Err: syscall.EPERM}, problem.Failed, ""},
+	} {
+		err := part{o: o}.outcome(t.Context(), event.Result{Status: 125, Err: fmt.Errorf("begin: %w", x.err)})
+		e, ok := errors.AsType[*problem.Error](err)
+		if !ok || e.Code != x.code || e.Status != 125 || !strings.Contains(e.Fix, x.cure) {
+			t.Errorf("%s: %+v", name, err)
+		}
 	}
 }
 
