@@ -110,11 +110,7 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 		store.Put(r.Job.Fence(), []byte(schema.FenceValue(j.UID, m.Fence))),
 		store.Delete(r.Job.World()),
 		store.Delete(r.Job.Progress()))
-	for _, of := range []string{r.Job.AllClaims(), r.Job.AllPlans(), r.Job.Nodes(), r.Job.AllReady(),
-		r.Job.AllLeft(), r.Job.AllSuspects(), r.Job.AllExits(), r.Job.AllFailures(), r.Job.AllHeld(),
-		r.Job.AllDoing(), r.Job.AllWarming(), r.Job.AllWarm(), r.Job.AllParts()} {
-		then = append(then, store.DeleteRange(of, store.End(of)))
-	}
+	then = append(then, r.clear()...)
 	if h := m.Head; h != nil {
 		record := schema.Encode(*h)
 		then = append(then, store.Put(r.Job.Checkpoint(uint64(h.Number)), record),
@@ -137,4 +133,14 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	_, err := r.send(ctx, "make the job again",
 		store.Request{If: guards, Then: append(then, history.Tell(r.Job, ev))})
 	return j, err
+}
+
+// clear deletes what there is of each node of a job, and of each claim, proposal and part.
+func (r Requests) clear() (all []store.Write) {
+	for _, of := range []string{r.Job.AllClaims(), r.Job.AllPlans(), r.Job.Nodes(), r.Job.AllReady(),
+		r.Job.AllLeft(), r.Job.AllSuspects(), r.Job.AllExits(), r.Job.AllFailures(), r.Job.AllHeld(),
+		r.Job.AllDoing(), r.Job.AllWarming(), r.Job.AllWarm(), r.Job.AllParts()} {
+		all = append(all, store.DeleteRange(of, store.End(of)))
+	}
+	return all
 }
