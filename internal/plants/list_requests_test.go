@@ -128,6 +128,8 @@ var requestPlants = []plant{
 	{"section 10: a claim counts before its node looked at its disk", reclaim + "/reclaim.go",
 		`func(c rendezvous.Claim) bool { return !c.Looked }`,
 		`func(c rendezvous.Claim) bool { return false }`, reclaim, "TestDecide"},
+	{"section 10: a claim of before its store was set back counts as the one of now", "internal/recovery/claimant.go",
+		`if s.Rev < c.Rev {`, `if true {`, runtime, "TestSetBackToAnOlderClaimAndPassed"},
 	{"section 10: a job that never ran is another job", rendezvous + "/behind.go",
 		` || c.Outranks(s) {`, ` {`, runtime, "TestWipedAndBegunAnew"},
 	{"section 10: a job that ran gives way", rendezvous + "/behind.go",

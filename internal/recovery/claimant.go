@@ -236,7 +236,12 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 		}
 	}
 	if mine < 0 || s.Claims[mine].Rev != c.Rev {
-		return nil // the news of it is on its way
+		if s.Rev < c.Rev {
+			return nil // the news of it is on its way
+		}
+		k.wrote = nil
+		k.settling.missed()
+		return fmt.Errorf("the store was set back to before the claim: %w", store.ErrMoved)
 	}
 	if k.settling.left() > 0 {
 		return nil

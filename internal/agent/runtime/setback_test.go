@@ -208,7 +208,13 @@ func TestSetBackOnceMoreWhileItIsClaimed(t *testing.T) {
 
 // A store is set back to the first of two writes of a claim, whose lease is there as well: the claim is
 // written again.
-func TestSetBackToAnOlderClaim(t *testing.T) {
+func TestSetBackToAnOlderClaim(t *testing.T) { setBackToAnOlderClaim(t, false) }
+
+// The same, and the node hears of the store again when that has passed the revision of its claim.
+func TestSetBackToAnOlderClaimAndPassed(t *testing.T) { setBackToAnOlderClaim(t, true) }
+
+func setBackToAnOlderClaim(t *testing.T, passed bool) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "2", "a", "b")
 		nodes[1].kill()
@@ -227,7 +233,17 @@ func TestSetBackToAnOlderClaim(t *testing.T) {
 		<-again
 		old := s.etcd.Backup()
 		time.Sleep(time.Second)
+		nodes[0].client.Cut(passed)
 		s.setBack(old, true)
+		if passed {
+			others := s.etcd.Client("others")
+			for range 30 {
+				if _, err := others.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put("/other", []byte("x"))}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			nodes[0].client.Cut(false)
+		}
 		s.start("b")
 		s.until("it runs again", time.Minute, s.running(0, 2))
 		s.end()
