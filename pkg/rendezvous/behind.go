@@ -22,14 +22,11 @@ func (c *Claim) Ahead(s *Snapshot) bool {
 // did: nodes that knew nothing of it made one of its name.
 func (c *Claim) Outranks(s *Snapshot) bool {
 	j := s.Job
-	return j != nil && s.Fence == 0 && len(j.Predecessors()) == 0 && j.UID != c.Job.UID &&
-		c.Ran() && c.Phase != Done
+	return j != nil && s.Fence == 0 && j.UID != c.Job.UID && !j.Follows(c.Job.UID) && c.Ran() && c.Phase != Done
 }
 
-// Ran reports whether the job ever had a World, or was made again: there may be checkpoints of it.
-func (c *Claim) Ran() bool {
-	return c.World > 0 || c.Known.Number > 0 || len(c.Job.Predecessors()) > 0
-}
+// Ran reports whether the job ever had a World, as far as the node knows: there may be checkpoints of it.
+func (c *Claim) Ran() bool { return c.World > 0 || c.Known.Number > 0 || c.Job.Ran }
 
 // PassedOver reports whether the store was set back and the job then went on without the node of
 // claim c: s has as many commits as that node knows of, and none of a step as late as that of the

@@ -48,10 +48,10 @@ func TestAhead(t *testing.T) {
 			false},
 		"another job, and older": {func(s *rendezvous.Snapshot) { s.Job.UID, s.Fence = "w", 1 }, false},
 		"begun anew":             {func(s *rendezvous.Snapshot) { *s = begunAnew() }, true},
-		"another job that was made again": {func(s *rendezvous.Snapshot) {
+		"begun anew, and made again": {func(s *rendezvous.Snapshot) {
 			*s = begunAnew()
 			s.Job.Succeeds = "x"
-		}, false},
+		}, true},
 	} {
 		if s := store(x.change); c.Ahead(&s) != x.behind {
 			t.Errorf("%s: behind %v, want %v", name, !x.behind, x.behind)
@@ -73,7 +73,8 @@ func TestOutranks(t *testing.T) {
 		"it ran":        {func(*rendezvous.Claim) {}, true},
 		"it failed":     {func(c *rendezvous.Claim) { c.Phase = rendezvous.Failed }, true},
 		"it never ran":  {func(c *rendezvous.Claim) { c.World = 0 }, false},
-		"made again":    {func(c *rendezvous.Claim) { c.World, c.Job.Succeeds = 0, "t" }, true},
+		"made again":    {func(c *rendezvous.Claim) { c.World, c.Job.Succeeds = 0, "t" }, false},
+		"it ran before": {func(c *rendezvous.Claim) { c.World, c.Job.Ran = 0, true }, true},
 		"one commit":    {func(c *rendezvous.Claim) { c.World, c.Known.Number = 0, 1 }, true},
 		"it is done":    {func(c *rendezvous.Claim) { c.Phase = rendezvous.Done }, false},
 		"the same job":  {func(c *rendezvous.Claim) { c.Job.UID = "w" }, false},

@@ -94,6 +94,7 @@ type Job struct {
 	Succeeds schema.UID   `json:"succeeds,omitempty"` // the uid that it had in a store that was lost
 	// and those before that one, if it was lost more than once
 	Lineage []schema.UID `json:"lineage,omitempty"`
+	Ran     bool         `json:"ran,omitempty"` // it had a World before it was made again
 	// Adopted is the number that its first checkpoint had in that store; 0: none was found.
 	Adopted checkpoint.Number `json:"adopted,omitempty"`
 	// Claimants are the nodes that claimed it when it was made again, unless they are many: until it has

@@ -76,6 +76,55 @@ func TestWipedAndBegunAnewWhileAllAreCut(t *testing.T) {
 	})
 }
 
+// A machine begins the job anew, makes that again alone when the store is lost once more, and loses it a
+// third time: the job that ran still comes before it, and the machine goes on there.
+func TestBegunAnewAndWipedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2", "a", "b")
+		was := s.snapshot()
+		nodes[0].kill()
+		nodes[1].kill()
+		s.wipe()
+		c := s.newcomer("c")
+		anew := s.snapshot()
+		s.wipe()
+		s.until("c makes it again", 2*time.Minute,
+			func(x rendezvous.Snapshot) bool { return x.Job != nil && x.Job.Follows(anew.Job.UID) })
+		s.start("a")
+		s.until("a claims its own", time.Minute, func(x rendezvous.Snapshot) bool { return len(x.Claims) > 0 })
+		s.wipe()
+		s.start("b")
+		s.until("it runs again", 2*time.Minute, s.running(2, 2))
+		s.wasBegunAnew(t, was, anew)
+		s.until("c is in it", time.Minute, func(x rendezvous.Snapshot) bool { return x.Node("c") != nil })
+		if c.isDead() {
+			t.Errorf("c ended with %v", c.result)
+		}
+		s.end()
+	})
+}
+
+// The machine that began the job anew stands still until the other job is back. It goes on there.
+func TestBegunAnewByANodeThatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2", "a", "b")
+		was := s.snapshot()
+		nodes[0].kill()
+		nodes[1].kill()
+		s.wipe()
+		c := s.newcomer("c")
+		anew := s.snapshot()
+		c.freeze()
+		s.start("a")
+		s.start("b")
+		s.until("it runs again", 2*time.Minute, s.running(2, 2))
+		s.wasBegunAnew(t, was, anew)
+		c.thaw()
+		s.until("c is in it", time.Minute, func(x rendezvous.Snapshot) bool { return x.Node("c") != nil })
+		s.end()
+	})
+}
+
 // A claimant that goes again leaves the job to those that began it anew.
 func TestBegunAnewAndTheClaimantGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -208,16 +209,21 @@ func TestSetBackOnceMoreWhileItIsClaimed(t *testing.T) {
 
 // A store is set back to the first of two writes of a claim, whose lease is there as well: the claim is
 // written again.
-func TestSetBackToAnOlderClaim(t *testing.T) { setBackToAnOlderClaim(t, false) }
+func TestSetBackToAnOlderClaim(t *testing.T) { setBackToAnOlderClaim(t, false, "a", "b") }
+
+// The same, and no other node writes anything.
+func TestSetBackToAnOlderClaimOfOneNode(t *testing.T) { setBackToAnOlderClaim(t, false, "a") }
 
 // The same, and the node hears of the store again when that has passed the revision of its claim.
-func TestSetBackToAnOlderClaimAndPassed(t *testing.T) { setBackToAnOlderClaim(t, true) }
+func TestSetBackToAnOlderClaimAndPassed(t *testing.T) { setBackToAnOlderClaim(t, true, "a", "b") }
 
-func setBackToAnOlderClaim(t *testing.T, passed bool) {
+func setBackToAnOlderClaim(t *testing.T, passed bool, names ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s, nodes := withCheckpoint(t, "2", "a", "b")
-		nodes[1].kill()
+		s, nodes := withCheckpoint(t, fmt.Sprint(len(names)), names...)
+		for _, other := range nodes[1:] {
+			other.kill()
+		}
 		written, again := 0, make(chan struct{}, 1)
 		nodes[0].client.Fates(func(op memory.Op) memory.Fate {
 			if len(op.Txn.Then) != 1 || op.Txn.Then[0].Key != s.job.Name.Claim("a") {
@@ -244,8 +250,12 @@ func setBackToAnOlderClaim(t *testing.T, passed bool) {
 			}
 			nodes[0].client.Cut(false)
 		}
-		s.start("b")
-		s.until("it runs again", time.Minute, s.running(0, 2))
+		for _, name := range names[1:] {
+			s.start(name)
+		}
+		s.until("it runs again", time.Minute, func(x rendezvous.Snapshot) bool {
+			return x.World != nil && x.World.Generation > 1 && s.running(0, len(names))(x)
+		})
 		s.end()
 	})
 }

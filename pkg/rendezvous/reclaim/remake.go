@@ -32,10 +32,16 @@ type Remake struct {
 func remake(all, mine []rendezvous.Claim, missing []string, best *checkpoint.Head) *Remake {
 	last := mine[len(mine)-1]
 	r := &Remake{Job: last.Job, Wish: last.Wish, Ended: last.Phase.Ended(), Missing: missing}
+	r.Job.Ran = slices.ContainsFunc(mine, func(c rendezvous.Claim) bool { return c.Ran() })
 	for _, c := range mine {
 		r.Claims = append(r.Claims, c.Node)
 		if r.Job.Twin(&c.Job) { // its nodes go on in this one
 			r.Job.Lineage = append(slices.Clone(r.Job.Lineage), c.Job.UID)
+		}
+	}
+	for _, c := range all {
+		if !c.Ran() && c.Job.UID != r.Job.UID && !r.Job.Follows(c.Job.UID) { // it gives way to this one
+			r.Job.Lineage = slices.Concat(r.Job.Lineage, c.Job.Predecessors(), []schema.UID{c.Job.UID})
 		}
 	}
 	slices.Sort(r.Claims)

@@ -89,11 +89,13 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	}
 	j.UID, j.Succeeds, j.Lineage = schema.UID(rand.Text()), was, m.Job.Predecessors()
 	var instead []store.Write
-	if o := x.Seen.Job; o != nil && o.UID != was && !m.Job.Follows(o.UID) {
-		j.Lineage = append(j.Lineage, o.UID) // a job that has not run: its nodes go on in this one
+	if o := x.Seen.Job; o != nil && o.UID != was {
 		instead = append(instead, store.Delete(r.Job.Secret(o.UID)))
+		if !m.Job.Follows(o.UID) { // it never ran: its nodes go on in this one
+			j.Lineage = append(append(j.Lineage, o.Predecessors()...), o.UID)
+		}
 	}
-	j.Adopted, j.Time, j.Claimants = m.Was, time.Now(), nil
+	j.Adopted, j.Ran, j.Time, j.Claimants = m.Was, m.Job.Ran, time.Now(), nil
 	if len(m.Claims) <= rendezvous.MaxInline {
 		j.Claimants = m.Claims
 	}
