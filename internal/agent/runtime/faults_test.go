@@ -342,7 +342,9 @@ func (s *faulty) has(h *simHost) bool {
 func (s *faulty) up(name string) {
 	if a := s.at[name]; a == nil || a.isDead() {
 		a = s.start(name)
+		s.mu.Lock()
 		s.at[name] = a
+		s.mu.Unlock()
 		if s.layout != layoutMarked {
 			s.workers.Go(func() { s.chatter(a) })
 		}

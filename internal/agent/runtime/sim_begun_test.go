@@ -28,7 +28,9 @@ func (s *faulty) beginsAnew(*simAgent, time.Duration) {
 	s.killNodes()
 	s.lose("wiped", s.etcd.Wipe)
 	s.old = s.etcd.Backup()
+	s.mu.Lock()
 	s.names = append(slices.Clone(s.names), newcomer)
+	s.mu.Unlock()
 	s.up(newcomer)
 	made := func() bool { x := s.snapshot(); return x.Job != nil && x.Node(newcomer) != nil }
 	for end := time.Now().Add(time.Minute); !made() && time.Now().Before(end); {
