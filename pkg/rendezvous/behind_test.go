@@ -92,7 +92,7 @@ func TestOutranks(t *testing.T) {
 	}
 }
 
-// Whoever follows the claims alone sees whether the job has run.
+// A follower of the claims alone sees whether the job has run.
 func TestClaimsToAJobThatRan(t *testing.T) {
 	c := memory.New()
 	r := txn.Requests{Store: c.Client("a"), Job: "x"}

@@ -9,6 +9,27 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
+// lostWithItsNodes is a job with checkpoint 1 as it was when its nodes a and b died with the store.
+func lostWithItsNodes(t *testing.T) (*wiped, rendezvous.Snapshot) {
+	t.Helper()
+	s, nodes := withCheckpoint(t, "2", "a", "b")
+	was := s.snapshot()
+	for _, a := range nodes {
+		a.kill()
+	}
+	s.wipe()
+	return s, was
+}
+
+// goesOnWith waits until the node is in the job.
+func (s *wiped) goesOnWith(a *simAgent) {
+	s.t.Helper()
+	s.until(a.name+" is in it", time.Minute, func(x rendezvous.Snapshot) bool { return x.Node(a.name) != nil })
+	if a.isDead() {
+		s.t.Errorf("%s ended with %v", a.name, a.result)
+	}
+}
+
 // newcomer starts a node that was never in the job, and returns when it has begun that anew in a store
 // that was wiped. It is too few to train.
 func (s *wiped) newcomer(name string) *simAgent {
@@ -24,7 +45,8 @@ func (s *wiped) newcomer(name string) *simAgent {
 func (s *wiped) wasBegunAnew(t *testing.T, was, anew rendezvous.Snapshot) {
 	t.Helper()
 	now := s.snapshot()
-	if !now.Job.Follows(was.Job.UID) || !now.Job.Follows(anew.Job.UID) || now.Head.Manifest != was.Head.Manifest {
+	if !now.Job.Follows(was.Job.UID) || !now.Job.Follows(anew.Job.UID) ||
+		now.Head.Manifest != was.Head.Manifest {
 		t.Errorf("job %+v, head %+v: it was %+v, head %+v", now.Job, now.Head, was.Job, was.Head)
 	}
 }
@@ -33,11 +55,7 @@ func (s *wiped) wasBegunAnew(t *testing.T, was, anew rendezvous.Snapshot) {
 // and waits for more nodes. The job that the others were in takes its place.
 func TestWipedAndBegunAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, nodes := withCheckpoint(t, "2", "a", "b")
-		was := s.snapshot()
-		nodes[0].kill()
-		nodes[1].kill()
-		s.wipe()
+		s, was := lostWithItsNodes(t)
 		c := s.newcomer("c")
 		anew := s.snapshot()
 		s.start("a")
@@ -48,10 +66,7 @@ func TestWipedAndBegunAnew(t *testing.T) {
 		s.start("b")
 		s.until("it runs again", time.Minute, s.running(2, 2))
 		s.wasBegunAnew(t, was, anew)
-		s.until("c is in it", time.Minute, func(x rendezvous.Snapshot) bool { return x.Node("c") != nil })
-		if c.isDead() {
-			t.Errorf("c ended with %v", c.result)
-		}
+		s.goesOnWith(c)
 		s.end()
 	})
 }
@@ -80,11 +95,7 @@ func TestWipedAndBegunAnewWhileAllAreCut(t *testing.T) {
 // third time: the job that ran still comes before it, and the machine goes on there.
 func TestBegunAnewAndWipedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, nodes := withCheckpoint(t, "2", "a", "b")
-		was := s.snapshot()
-		nodes[0].kill()
-		nodes[1].kill()
-		s.wipe()
+		s, was := lostWithItsNodes(t)
 		c := s.newcomer("c")
 		anew := s.snapshot()
 		s.wipe()
@@ -96,10 +107,7 @@ func TestBegunAnewAndWipedAgain(t *testing.T) {
 		s.start("b")
 		s.until("it runs again", 2*time.Minute, s.running(2, 2))
 		s.wasBegunAnew(t, was, anew)
-		s.until("c is in it", time.Minute, func(x rendezvous.Snapshot) bool { return x.Node("c") != nil })
-		if c.isDead() {
-			t.Errorf("c ended with %v", c.result)
-		}
+		s.goesOnWith(c)
 		s.end()
 	})
 }
@@ -107,11 +115,7 @@ func TestBegunAnewAndWipedAgain(t *testing.T) {
 // The machine that began the job anew stands still until the other job is back. It goes on there.
 func TestBegunAnewByANodeThatStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, nodes := withCheckpoint(t, "2", "a", "b")
-		was := s.snapshot()
-		nodes[0].kill()
-		nodes[1].kill()
-		s.wipe()
+		s, was := lostWithItsNodes(t)
 		c := s.newcomer("c")
 		anew := s.snapshot()
 		c.freeze()
@@ -120,7 +124,7 @@ func TestBegunAnewByANodeThatStandsStill(t *testing.T) {
 		s.until("it runs again", 2*time.Minute, s.running(2, 2))
 		s.wasBegunAnew(t, was, anew)
 		c.thaw()
-		s.until("c is in it", time.Minute, func(x rendezvous.Snapshot) bool { return x.Node("c") != nil })
+		s.goesOnWith(c)
 		s.end()
 	})
 }
@@ -128,10 +132,7 @@ func TestBegunAnewByANodeThatStandsStill(t *testing.T) {
 // A claimant that goes again leaves the job to those that began it anew.
 func TestBegunAnewAndTheClaimantGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, nodes := withCheckpoint(t, "2", "a", "b")
-		nodes[0].kill()
-		nodes[1].kill()
-		s.wipe()
+		s, _ := lostWithItsNodes(t)
 		s.newcomer("c")
 		a := s.start("a")
 		s.until("a claims it", time.Minute, func(x rendezvous.Snapshot) bool { return len(x.Claims) > 0 })
@@ -168,10 +169,7 @@ func TestRemovedAndBegunAnew(t *testing.T) {
 // A node that began the job anew with other settings is refused in the job that took its place.
 func TestBegunAnewWithOtherSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, nodes := withCheckpoint(t, "2", "a", "b")
-		nodes[0].kill()
-		nodes[1].kill()
-		s.wipe()
+		s, _ := lostWithItsNodes(t)
 		c := s.makeAgent("c")
 		c.cfg.Job.Slots = 3
 		c.cfg.Given = map[string]bool{"nproc-per-node": true}

@@ -242,9 +242,9 @@ func setBackToAnOlderClaim(t *testing.T, passed bool, names ...string) {
 		nodes[0].client.Cut(passed)
 		s.setBack(old, true)
 		if passed {
-			others := s.etcd.Client("others")
+			others, write := s.etcd.Client("others"), []store.Write{store.Put("/other", []byte("x"))}
 			for range 30 {
-				if _, err := others.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put("/other", []byte("x"))}}); err != nil {
+				if _, err := others.Txn(t.Context(), store.Txn{Then: write}); err != nil {
 					t.Fatal(err)
 				}
 			}

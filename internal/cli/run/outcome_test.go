@@ -48,9 +48,9 @@ func TestOutcomeOfAStateDirectory(t *testing.T) {
 		code problem.Code
 		cure string
 	}{
-		"no hard links": {&os.LinkError{Op: "link", Old: "/state/host.7.tmp", New: "/state/host", Err: syscall.EPERM},
+		"no hard links": {&os.LinkError{Op: "link", New: "/state/host", Err: syscall.EPERM},
 			problem.StateDir, "hard links"},
-		"full":           {&fs.PathError{Op: "write", Path: "/state/host", Err: syscall.ENOSPC}, problem.StateDir, ""},
+		"full":           {&fs.PathError{Op: "write", Path: "/state/x", Err: syscall.ENOSPC}, problem.StateDir, ""},
 		"the logs":       {&os.LinkError{Op: "rename", New: "/log/x", Err: syscall.EIO}, problem.LogDir, ""},
 		"something else": {errors.New("no"), problem.Failed, ""},
 		"somewhere else": {&fs.PathError{Op: "open", Path: "/etc/x", Err: syscall.EPERM}, problem.Failed, ""},
