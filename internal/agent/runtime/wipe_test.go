@@ -154,7 +154,8 @@ func withCheckpoint(t *testing.T, np string, names ...string) (*wiped, []*simAge
 	return s, nodes
 }
 
-// commit saves on the node of rank 0 and on one more, as far as nodes are there.
+// commit saves on the node of rank 0 and on one more, as far as nodes are there. An agent commits for the
+// job that it is in, whatever an older store shows.
 func (s *wiped) commit() {
 	snap := s.snapshot()
 	w := snap.World
@@ -169,8 +170,9 @@ func (s *wiped) commit() {
 	s.mu.Lock()
 	saved := zero.host.saved[zero.node]
 	behind := len(saved) > 0 && saved[len(saved)-1].Number > snap.Head.Number
+	inJob := zero.host.salvaged[zero.node] == w.UID
 	s.mu.Unlock()
-	if behind {
+	if !inJob || behind {
 		return // as checkpoint.Replicator does: the store shows less than this disk knows
 	}
 	holders, at := []membership.Node{*me}, []*simAgent{zero}
