@@ -175,6 +175,15 @@ func (j *Job) Predecessors() []schema.UID {
 // Follows reports whether j is the job u, made again after its store was lost.
 func (j *Job) Follows(u schema.UID) bool { return u != "" && slices.Contains(j.Predecessors(), u) }
 
+// Supersede makes the nodes of the job o go on in j: the uids of o count as earlier ones of j.
+func (j *Job) Supersede(o *Job) {
+	for _, u := range append(o.Predecessors(), o.UID) {
+		if u != j.UID && !j.Follows(u) {
+			j.Lineage = append(slices.Clip(j.Lineage), u)
+		}
+	}
+}
+
 // Replaces reports whether a node of the job was goes on in j: j is that job made again, or both
 // were made from one job, j later than was. The second happens where the store was lost once more
 // before others had heard of was.

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -318,7 +317,7 @@ func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
 	j.state.joined = j.state.joined && c != nil && c.Ran()
 	job := *s.Job
 	if job.Twin(&j.state.job) { // what this node keeps goes on with it, as with a predecessor's
-		job.Lineage = append(slices.Clone(job.Lineage), j.state.job.UID)
+		job.Supersede(&j.state.job)
 	}
 	if err := j.Workers.AdoptJob(job); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 // lost is the error of a command about a job that the server has lost, and that nodes claim.
 func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	nodes := Claimants(claims)
-	e := problem.New(problem.JobLost, "the server lost job %s; nodes that were in it: %s",
+	e := problem.New(problem.JobLost, "the server lost job %s; nodes that claim it: %s",
 		name, phrase.List(nodes)).Detail("claims", nodes)
 	v := reclaim.Decide(claims, claims[0].Job.UID, reclaim.ForAll)
 	if v.Other != "" {

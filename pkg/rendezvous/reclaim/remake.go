@@ -35,13 +35,13 @@ func remake(all, mine []rendezvous.Claim, missing []string, best *checkpoint.Hea
 	r.Job.Ran = slices.ContainsFunc(mine, func(c rendezvous.Claim) bool { return c.Ran() })
 	for _, c := range mine {
 		r.Claims = append(r.Claims, c.Node)
-		if r.Job.Twin(&c.Job) { // its nodes go on in this one
-			r.Job.Lineage = append(slices.Clone(r.Job.Lineage), c.Job.UID)
+		if r.Job.Twin(&c.Job) {
+			r.Job.Supersede(&c.Job)
 		}
 	}
 	for _, c := range all {
-		if !c.Ran() && c.Job.UID != r.Job.UID && !r.Job.Follows(c.Job.UID) { // it gives way to this one
-			r.Job.Lineage = slices.Concat(r.Job.Lineage, c.Job.Predecessors(), []schema.UID{c.Job.UID})
+		if !c.Ran() { // that job gives way to this one
+			r.Job.Supersede(&c.Job)
 		}
 	}
 	slices.Sort(r.Claims)

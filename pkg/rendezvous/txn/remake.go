@@ -91,8 +91,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	var instead []store.Write
 	if o := x.Seen.Job; o != nil && o.UID != was {
 		instead = append(instead, store.Delete(r.Job.Secret(o.UID)))
-		if !m.Job.Follows(o.UID) { // it never ran: its nodes go on in this one
-			j.Lineage = append(append(j.Lineage, o.Predecessors()...), o.UID)
+		if !m.Job.Follows(o.UID) { // it never ran
+			j.Supersede(o)
 		}
 	}
 	j.Adopted, j.Ran, j.Time, j.Claimants = m.Was, m.Job.Ran, time.Now(), nil
