@@ -617,14 +617,15 @@ func TestNamesOfTheArchitecture(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(doc, -1) {
+	protocol := read(t, "docs/PROTOCOL.md")
+	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(doc+protocol, -1) {
 		if !tests[m[1]] {
 			t.Errorf("there is no %s", m[1])
 		}
 	}
 	for i := 1; i <= 8; i++ {
 		if row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| G%d \\|.*`Test\\w+`.*$", i)); !row.MatchString(
-			doc) {
+			protocol) {
 			t.Errorf("G%d has no test", i)
 		}
 	}
@@ -636,7 +637,7 @@ func TestPathsAndTargets(t *testing.T) {
 		"`((?:\\./)?(?:cmd|internal|pkg|spec|integration|docs|demo|deploy|bench|\\.ci)(?:/[\\w.-]+)*/?)`")
 	target := regexp.MustCompile("(?m)(?:`|^    )make ([a-z]+)")
 	makefile := read(t, "Makefile")
-	short := strings.NewReplacer("`cli/", "`internal/cli/", "`cp/", "`pkg/checkpoint/",
+	short := strings.NewReplacer("`cli/", "`internal/cli/", "`agent/", "`internal/agent/", "`cp/", "`pkg/checkpoint/",
 		"`plan/", "`pkg/rendezvous/plan/")
 	for name, doc := range documents(t) {
 		if name == "docs/ARCHITECTURE.md" {
