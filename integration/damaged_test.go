@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -117,8 +118,8 @@ func TestCheckpointDamagedOnAllHolders(t *testing.T) {
 		p.ends(x, 93)
 		for _, text := range []string{
 			"error: job x has no checkpoint that can be read [E-CKPT-LOST]\n",
-			"  why: checkpoint 1 cannot be read on any of its holders, and there is no older one\n",
-			"  fix: bring back a node that has one, and run again; or from scratch: elastic rm x\n",
+			"  why: checkpoint 1 cannot be read on any of its holders, and no node has an older one\n",
+			"  fix: bring back a node that has one, with its --state-dir, and run again; or from scratch: elastic rm x\n",
 		} {
 			if !strings.Contains(x.stderr(), text) {
 				t.Errorf("%s does not say %q; it says\n%s", x, text, x.stderr())
@@ -128,4 +129,42 @@ func TestCheckpointDamagedOnAllHolders(t *testing.T) {
 			t.Errorf("it says\n%s", x.stderr())
 		}
 	}
+}
+
+// The disk with the state of the only node is missing at one start. The attempt fails, and the newest
+// checkpoint stays the newest: with the disk back, training goes on from it.
+func TestTheDiskIsMissingAtOneStart(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	p.daemons(1)
+	script := p.script(`
+import os, time
+d, step = os.environ["ELASTIC_CHECKPOINT_DIR"], int(os.environ.get("ELASTIC_RESUME_STEP") or 0)
+while True:
+    step += 1
+    os.mkdir(f"{d}/.next")
+    open(f"{d}/.next/model.raw", "w").write(str(step))
+    os.rename(f"{d}/.next", f"{d}/step-{step}")
+    time.sleep(0.2)
+`)
+	node := func() *proc {
+		return p.run("--node=a", "--np=1", "--job_id=x", "/usr/bin/python3", script)
+	}
+	a := node()
+	p.running("x", 1, 1)
+	p.committed("x", 5)
+	p.kill(a)
+	<-a.done
+	all := kinds(p.events("x"), "checkpoint_committed")
+	newest := all[len(all)-1]
+	state, away := filepath.Join(p.dir, "state"), filepath.Join(p.dir, "away")
+	if err := os.Rename(state, away); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(node(), 93)
+	if err := errors.Join(os.RemoveAll(state), os.Rename(away, state)); err != nil {
+		t.Fatal(err)
+	}
+	a = node()
+	p.says(a, fmt.Sprintf("from checkpoint %d (step %d)", newest.Number, newest.Step))
 }

@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 
-	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -42,35 +41,31 @@ func (p *planner) asked(d rendezvous.Activity) bool {
 	return true
 }
 
-// fallBack makes the newest older checkpoint the head, under a new number: numbers are the order.
-// With none left the job ends, loudly: it is never started from scratch when there was a commit.
+// fallBack makes the newest older checkpoint that a node has the head, under a new number: numbers are
+// the order. While a node that may have a newer one is away, the job waits. If no node has one, the job
+// ends, loudly, and the head stays: where a disk is only missing for a time, the next attempt goes on
+// from the newest checkpoint. A job never starts from scratch when there was a commit.
 func (p *planner) fallBack() Step {
 	bad := p.s.Head
-	first := bad.Number // of those with the bytes that cannot be read
-	for _, h := range p.s.History {
-		if h.Manifest == bad.Manifest {
-			first = min(first, h.Number)
+	for _, older := range substitutes(p.s) {
+		at := WhereIs(p.s, older)
+		switch {
+		case at == Here:
+			head := *older
+			head.Number = bad.Number + 1
+			p.newHead, p.older = &head, older
+			return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number))
+		case at == Away, at == Untold && p.now.Before(p.m.PhaseSince.Add(p.t.Barrier)):
+			return Nothing{p.now.Add(p.t.Barrier / 10)}
 		}
 	}
-	var older *checkpoint.Head
-	for i, h := range p.s.History {
-		if h.Number < first && !h.Offered && (older == nil || h.Number > older.Number) {
-			older = &p.s.History[i]
-		}
-	}
-	if older == nil {
-		lost := p.unreported()
-		return End{Phase: rendezvous.Failed, Ledger: ledger.CountLost(p.w.Ledger, p.w, lost, p.now),
-			Lost: lost,
-			Outcome: rendezvous.Outcome{Code: ledger.ExitNever, Source: "elastic",
-				Why: rendezvous.CheckpointLost,
-				Message: fmt.Sprintf(
-					"checkpoint %d cannot be read on any of its holders, and there is no older one", bad.Number)}}
-	}
-	head := *older
-	head.Number = bad.Number + 1
-	p.newHead, p.older = &head, older
-	return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number))
+	lost := p.unreported()
+	return End{Phase: rendezvous.Failed, Ledger: ledger.CountLost(p.w.Ledger, p.w, lost, p.now),
+		Lost: lost,
+		Outcome: rendezvous.Outcome{Code: ledger.ExitNever, Source: "elastic",
+			Why: rendezvous.CheckpointLost,
+			Message: fmt.Sprintf(
+				"checkpoint %d cannot be read on any of its holders, and no node has an older one", bad.Number)}}
 }
 
 // rollback is the Rollback of generation g, which is proposed. It is g itself if the newest commit

@@ -34,6 +34,7 @@ func unreadable(holders ...string) (*rendezvous.Snapshot, verdict.View) {
 	}
 	for _, n := range []string{"a", "b"} {
 		s.Nodes = append(s.Nodes, membership.Node{Ref: ref(n), Attempt: 1, Rev: 2})
+		s.Held[n] = rendezvous.Held{Numbers: []checkpoint.Number{1}, Rev: 20}
 	}
 	for _, h := range holders {
 		s.Head.Holders = append(s.Head.Holders, ref(h))
@@ -89,6 +90,50 @@ func TestNoFallbackBeforeAHolderThatCameDuringTheFetchWasAsked(t *testing.T) {
 	s.Doing[0].Since = 7
 	if _, ok := plan(s, v).(Propose); !ok {
 		t.Fatalf("got %+v", plan(s, v))
+	}
+}
+
+// The head goes back only to a checkpoint that a node has. A disk that is missing for a time would else
+// cost the newest ones: each of them is "not there", down to the oldest.
+func TestTheHeadGoesBackOnlyToACheckpointThatANodeHas(t *testing.T) {
+	has := func(rev int64, numbers ...checkpoint.Number) rendezvous.Held {
+		return rendezvous.Held{Numbers: numbers, Rev: rev}
+	}
+	for _, x := range []struct {
+		name    string
+		a, b    rendezvous.Held
+		holders []membership.Ref // of checkpoint 1
+		late    bool             // the barrier has waited for its limit
+		want    string
+	}{
+		{"both have it", has(20, 1), has(20, 1), nil, false, "proposes"},
+		{"one has it", has(20), has(20, 1), nil, false, "proposes"},
+		{"no disk has anything", has(20), has(20), nil, false, "fails"},
+		{"what b had before it registered does not count", has(20), has(1, 1), nil, false, "waits"},
+		{"b says nothing", has(20), has(1, 1), nil, true, "fails"},
+		{"it is on a node that is away", has(20), has(20), []membership.Ref{{Node: "away"}}, true, "waits"},
+		{"it is here, and on a node that is away", has(20, 1), has(20), []membership.Ref{{Node: "away"}}, false,
+			"proposes"},
+	} {
+		s, v := unreadable("a", "b")
+		s.Held["a"], s.Held["b"], s.History[0].Holders = x.a, x.b, x.holders
+		since := time.Time{}.Add(time.Hour)
+		if x.late {
+			since = time.Time{}
+		}
+		got := "waits"
+		switch step := Next(Facts{Snapshot: s, View: v, Timeouts: DefaultTimeouts, Now: time.Time{}.Add(time.Hour),
+			Observed: Observed{PhaseSince: since}}).(type) {
+		case Propose:
+			got = "proposes"
+		case End:
+			if got = "fails"; step.Outcome.Code != 93 || step.Outcome.Why != rendezvous.CheckpointLost {
+				t.Errorf("%s: ends with %+v", x.name, step.Outcome)
+			}
+		}
+		if got != x.want {
+			t.Errorf("%s: it %s, want %s", x.name, got, x.want)
+		}
 	}
 }
 

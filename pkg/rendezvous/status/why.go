@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/phrase"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -150,29 +151,41 @@ func (x *explainer) starting() explanation {
 			how = "; parts of checkpoint %d are only on nodes that are away: bring back %s"
 		}
 		v.text += fmt.Sprintf(how, x.s.Head.Number, phrase.List(away))
+	} else if older := plan.Awaited(x.s); older != nil && x.unreadable(late) && len(x.away(&x.s.Head)) == 0 {
+		v.text += fmt.Sprintf("; no holder can read checkpoint %d, and %s may have checkpoint %d: bring it back",
+			x.s.Head.Number, phrase.List(x.away(older)), older.Number)
 	}
 	return v
+}
+
+// unreadable reports whether one of the late nodes cannot have the head.
+func (x *explainer) unreadable(late map[string]bool) bool {
+	return slices.ContainsFunc(x.s.Doing, func(d rendezvous.Activity) bool {
+		return d.Kind == "unreadable" && late[d.Node] && d.Done == int64(x.s.Head.Number)
+	})
 }
 
 // holdersAway are the nodes with the checkpoint that late nodes cannot have, if none of them is
 // here.
 func (x *explainer) holdersAway(late map[string]bool) []string {
-	unreadable := func(d rendezvous.Activity) bool {
-		return d.Kind == "unreadable" && late[d.Node] && d.Done == int64(x.s.Head.Number)
-	}
-	if !slices.ContainsFunc(x.s.Doing, unreadable) {
+	if !x.unreadable(late) {
 		return nil
 	}
-	var away []string
-	for _, h := range x.s.Head.Holders {
-		if x.s.Node(h.Node) == nil {
-			away = append(away, h.Node)
-		}
-	}
+	away := x.away(&x.s.Head)
 	if x.s.Head.Parts == nil && len(away) < len(x.s.Head.Holders) {
 		return nil
 	}
 	return away
+}
+
+// away are the nodes that held a checkpoint at its commit, and are not registered.
+func (x *explainer) away(h *checkpoint.Head) (names []string) {
+	for _, r := range h.Holders {
+		if x.s.Node(r.Node) == nil {
+			names = append(names, r.Node)
+		}
+	}
+	return names
 }
 
 func areReady(names []string) string {

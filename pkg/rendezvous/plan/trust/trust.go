@@ -6,7 +6,9 @@
 package trust
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -101,18 +103,27 @@ func sound(h checkpoint.Head, wrong int64) bool { return h.Step == nil || *h.Ste
 // before is the newest checkpoint that is older than the one that the generation began from; nil:
 // there is none.
 func (e ending) before() (older *checkpoint.Head) {
-	first := e.resume.Number // of those with the same bytes
-	for _, h := range e.history {
-		if h.Manifest == e.resume.Manifest {
-			first = min(first, h.Number)
+	if all := Before(e.history, e.resume.Number, e.resume.Manifest); len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+// Before are the checkpoints that may take the place of the one of that number and those bytes, the
+// newest first: those that are older than the first one with these bytes.
+func Before(history []checkpoint.Head, number checkpoint.Number, bytes checkpoint.Hash) (all []*checkpoint.Head) {
+	for _, h := range history {
+		if h.Manifest == bytes {
+			number = min(number, h.Number)
 		}
 	}
-	for i, h := range e.history {
-		if h.Number < first && !h.Offered && (older == nil || h.Number > older.Number) {
-			older = &e.history[i]
+	for i := range history {
+		if h := &history[i]; h.Number < number && !h.Offered {
+			all = append(all, h)
 		}
 	}
-	return older
+	slices.SortFunc(all, func(a, b *checkpoint.Head) int { return cmp.Compare(b.Number, a.Number) })
+	return all
 }
 
 // Settle closes the books about the checkpoint that a failed generation began from: b says which one
