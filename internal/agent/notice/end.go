@@ -66,13 +66,14 @@ func (n *Notices) sayFailure(failure *rendezvous.Failure) {
 	}
 }
 
-// tellCheckpoint says at the end where the newest checkpoint lies and how to get its files.
+// tellCheckpoint says at the end where the newest checkpoint lies and how to get its files. A store that
+// was set back does not show that.
 func (n *Notices) tellCheckpoint(f *Facts) {
 	s := f.Snapshot
-	if s.Head.Number == 0 || !s.Whole {
+	if s.World == nil || s.World.Generation < f.World.Generation || s.Head.Number == 0 || !s.Whole {
 		return
 	}
-	if o := s.World.Outcome; o != nil && o.Why == rendezvous.CheckpointLost {
+	if o := f.World.Outcome; o != nil && o.Why == rendezvous.CheckpointLost {
 		return // none of its holders can read it
 	}
 	var holders []string
