@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -122,6 +123,12 @@ func (s *Saves) refusal(e replicator.Refused) string {
 		return fmt.Sprintf(
 			"the save %s was not taken (%s): %s; check the disk of %s and the permissions in it",
 			e.Path, e.Reason, why, s.node.Dir)
+	case e.Reason == capture.BadPath:
+		return fmt.Sprintf("no save is taken (%s): %s; rename it, or move out of %s what is no part of a save",
+			e.Reason, why, s.node.Directory.Path)
+	case e.Reason == capture.Unreadable && errors.Is(e.Err, fs.ErrNotExist):
+		return fmt.Sprintf("no save is taken (%s): %s; %s was removed or renamed while workers run: make it again",
+			e.Reason, why, s.node.Directory.Path)
 	case e.Reason == capture.Unreadable:
 		return fmt.Sprintf(
 			"no save is taken (%s): %s; make all of %s readable for the user of this agent, or move "+

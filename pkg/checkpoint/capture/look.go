@@ -224,8 +224,11 @@ func (l *listing) add(name string, depth int) error {
 		return err
 	}
 	e := &entry{name: name, dir: fi.IsDir(), top: dirfs.StateOf(fi)}
-	if !e.dir && !fi.Mode().IsRegular() || depth > manifest.MaxDepth {
+	if !e.dir && !fi.Mode().IsRegular() {
 		return nil
+	}
+	if depth > manifest.MaxDepth {
+		return manifest.ErrTooDeep{Path: name}
 	}
 	if _, counted := e.order(); e.dir && !counted {
 		list, err := l.tree.ReadDir(name)

@@ -3,6 +3,7 @@
 package dirfs
 
 import (
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -177,11 +178,13 @@ type Walker struct {
 
 // From is Walk for a file or directory that was looked at already, at a depth below the root.
 func (w Walker) From(name string, fi fs.FileInfo, depth int) (files []Found, err error) {
-	if fi.Mode().IsRegular() {
-		return []Found{{Path: name, Mode: fi.Mode().Perm(), State: StateOf(fi)}}, nil
-	}
-	if !fi.IsDir() || depth > manifest.MaxDepth {
+	switch {
+	case !fi.Mode().IsRegular() && !fi.IsDir():
 		return nil, nil
+	case depth > manifest.MaxDepth:
+		return nil, manifest.ErrTooDeep{Path: name}
+	case !fi.IsDir():
+		return []Found{{Path: name, Mode: fi.Mode().Perm(), State: StateOf(fi)}}, nil
 	}
 	list, err := w.Tree.ReadDir(name)
 	if err != nil {
@@ -201,7 +204,7 @@ func (w Walker) From(name string, fi fs.FileInfo, depth int) (files []Found, err
 			return nil, err
 		}
 		if files = append(files, more...); len(files) > manifest.MaxFiles {
-			return nil, manifest.ErrBadPath
+			return nil, fmt.Errorf("%w: over %d files in %s", manifest.ErrBadPath, manifest.MaxFiles, name)
 		}
 	}
 	return files, nil

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -214,20 +215,35 @@ func (m *Manifest) Check() error {
 // CheckPath refuses what could leave the directory that it is put into, and
 // names that this package keeps for itself.
 func CheckPath(p string) error {
-	if !fs.ValidPath(p) || p == "." || len(p) > maxPath || strings.Contains(p, "\x00") {
-		return fmt.Errorf("path %q", p)
-	}
 	parts := strings.Split(p, "/")
-	if len(parts) > MaxDepth || strings.HasPrefix(parts[0], ReservedPrefix) {
-		return fmt.Errorf("path %q", p)
+	switch {
+	case !utf8.ValidString(p):
+		return fmt.Errorf("path %q is not UTF-8", p)
+	case len(p) > maxPath:
+		return fmt.Errorf("path %q has %d bytes, and %d at most are possible", p, len(p), maxPath)
+	case len(parts) > MaxDepth:
+		return ErrTooDeep{p}
+	case strings.HasPrefix(parts[0], ReservedPrefix):
+		return fmt.Errorf("path %q begins like the agent's own names", p)
+	case !fs.ValidPath(p), p == ".", strings.Contains(p, "\x00"):
+		return fmt.Errorf("path %q is no relative path below the directory", p)
 	}
 	for _, s := range parts {
 		if len(s) > maxName {
-			return fmt.Errorf("path %q", p)
+			return fmt.Errorf("path %q has a name of %d bytes, and %d at most are possible", p, len(s), maxName)
 		}
 	}
 	return nil
 }
+
+// ErrTooDeep says that a path has more than MaxDepth parts. It is an ErrBadPath.
+type ErrTooDeep struct{ Path string }
+
+func (e ErrTooDeep) Error() string {
+	return fmt.Sprintf("path %q lies deeper than %d directories", e.Path, MaxDepth)
+}
+
+func (ErrTooDeep) Is(target error) bool { return target == ErrBadPath }
 
 // ReservedPrefix starts the names that this package makes inside a checkpoint directory
 // while it puts files back. They are never captured.
