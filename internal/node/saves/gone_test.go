@@ -23,10 +23,11 @@ func TestStoreIsRemoved(t *testing.T) {
 			s := New(Config{Notice: func(text string) { said = append(said, text) }})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			go s.watchStore(ctx, dir)
+			abandoned := 0
+			go s.watchStore(ctx, dir, func() { abandoned++ })
 			time.Sleep(time.Minute)
-			if len(said) > 0 {
-				t.Errorf("of a store that is there: %q", said)
+			if len(said) > 0 || abandoned > 0 {
+				t.Errorf("of a store that is there: %q, abandoned %d times", said, abandoned)
 			}
 			if err := os.Rename(dir, dir+"-away"); err != nil {
 				t.Fatal(err)
@@ -43,8 +44,8 @@ func TestStoreIsRemoved(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			synctest.Wait()
-			if len(said) != 1 {
-				t.Errorf("it says %q", said)
+			if len(said) != 1 || abandoned != 1 {
+				t.Errorf("it says %q, and abandons %d times", said, abandoned)
 			}
 		})
 	}

@@ -120,7 +120,7 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 		if s.c.VerifyEvery > 0 {
 			beside.Go(func() { k.Scrub(ctx, s.c.VerifyEvery) })
 		}
-		beside.Go(func() { s.watchStore(ctx, dir) })
+		beside.Go(func() { s.watchStore(ctx, dir, chunks.Abandon) })
 		_ = k.Run(ctx) // ends with ctx, and in no other way
 		beside.Wait()
 		_ = chunks.Close() // what it could not write is written again by the next agent

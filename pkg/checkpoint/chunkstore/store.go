@@ -67,6 +67,10 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
+// Abandon has the store take nothing more, because its directory was removed or replaced. What it has can
+// still be read.
+func (s *Store) Abandon() { s.disk.Abandon() }
+
 func OpenFS(t dirfs.FS) (*Store, error) {
 	s := &Store{
 		disk:     dirfs.NewDisk(t, layout.Temp+"/"),

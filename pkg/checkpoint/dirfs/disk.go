@@ -20,8 +20,9 @@ import (
 var (
 	// ErrNoSpace says that the disk has no room; nothing that was there is touched.
 	ErrNoSpace = errors.New("no space for the checkpoint")
-	// ErrQuarantined says that the disk failed to sync twice: nothing more is written to it.
-	ErrQuarantined = errors.New("the disk failed twice to sync; nothing more is stored on it")
+	// ErrQuarantined says that nothing more is written to the disk: it failed to sync twice, or was
+	// abandoned.
+	ErrQuarantined = errors.New("nothing more is stored on this disk")
 )
 
 // Disk writes files into a tree so that each is there whole or not at all:
@@ -35,13 +36,18 @@ type Disk struct {
 	scratch string // names of temporary files start with it
 	temp    atomic.Int64
 	failed  atomic.Int32
-	buffers sync.Pool // of *[directSize]byte
+	gone    atomic.Bool // see Abandon
+	buffers sync.Pool   // of *[directSize]byte
 }
 
 // NewDisk writes below t; the names of its temporary files start with scratch.
 func NewDisk(t FS, scratch string) *Disk { return &Disk{FS: t, scratch: scratch} }
 
 const maxFailed = 2
+
+// Abandon has the disk take nothing more: its directory has lost its name, so that the next process
+// that opens it would not find what is written now.
+func (d *Disk) Abandon() { d.gone.Store(true) }
 
 // WriteFile puts data at dir/name, or leaves what was there.
 func (d *Disk) WriteFile(dir, name string, data []byte) error {
@@ -76,8 +82,11 @@ func (d *Disk) FillDirect(name string, perm fs.FileMode, content func(io.Writer)
 }
 
 func (d *Disk) fill(name string, perm fs.FileMode, content func(File) error) (File, error) {
-	if d.failed.Load() >= maxFailed {
-		return nil, ErrQuarantined
+	switch {
+	case d.failed.Load() >= maxFailed:
+		return nil, fmt.Errorf("%w: it failed twice to sync", ErrQuarantined)
+	case d.gone.Load():
+		return nil, fmt.Errorf("%w: its directory was removed, or replaced by another one", ErrQuarantined)
 	}
 	f, err := d.FS.Create(name, perm)
 	if err != nil {
