@@ -152,6 +152,8 @@ var requestPlants = []plant{
 	{"section 10: a job that was removed takes the place of a new one", joining + "/lost.go",
 		`j.requests.Removed(ctx, c.Job.UID); removed ||`, `j.requests.Removed(ctx, c.Job.UID); removed &&`,
 		runtime, "TestRemovedAndBegunAnew"},
+	{"section 10: a full disk ends the agent of a job that was made again", joining + "/enter.go",
+		`return nil, j.cannotAdopt(ctx, err)`, `return done(over(125, err))`, runtime, "TestWipedWhileADiskIsFull"},
 	{"section 10: settings are not compared with those of the job that took the place", joining + "/lost.go",
 		`j.state.joined = j.state.joined && c != nil && c.Ran()`, `_ = c`,
 		runtime, "TestBegunAnewWithOtherSettings"},

@@ -132,7 +132,7 @@ func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 			return nil, err
 		}
 		if err := j.adopt(&s); err != nil {
-			return done(over(125, err))
+			return nil, j.cannotAdopt(ctx, err)
 		}
 	}
 	if j.state.job.UID != "" && s.Job.UID != j.state.job.UID {

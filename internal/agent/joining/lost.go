@@ -326,6 +326,18 @@ func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
 	return j.remember(s) // the disk is that job's now: what it claims is, too
 }
 
+// cannotAdopt keeps this node out of the job that was made again until its disk takes that, and says so
+// once.
+func (j *Joiner) cannotAdopt(ctx context.Context, err error) error {
+	text := fmt.Sprintf(
+		"job %s was made again, and this node cannot note that on its disk: %v; trying again", j.Job.Name, err)
+	if text != j.state.waitingFor {
+		j.state.waitingFor = text
+		j.Send(ctx, event.Claiming{Text: text})
+	}
+	return hindrance{err}
+}
+
 // remade says that the job was made again, on a node that was in it.
 func (j *Joiner) remade(s *rendezvous.Snapshot) []string {
 	if !j.state.claimed {

@@ -99,6 +99,9 @@ func (a *simAgent) adopt(job rendezvous.Job) {
 func (a *simAgent) AdoptJob(job rendezvous.Job) error {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
+	if a.host.full {
+		return errors.New("no space left on device")
+	}
 	a.s.tracef("%s goes on in the job that succeeds %s", a.label(), job.Succeeds)
 	if !job.Follows(a.host.salvaged[a.node]) {
 		a.s.wrongf("%s goes on in job %s without what it has", a.label(), job.UID)
@@ -552,6 +555,34 @@ func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
 			t.Errorf("it was said %d times\n%s", n, s.story())
 		}
 		s.finish()
+	})
+}
+
+// The disk of a node is full when the job is made again: the node says so once, tries again, and goes on in
+// the job as soon as there is room.
+func TestWipedWhileADiskIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2", "a", "b")
+		b := nodes[1]
+		full := func(on bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			b.host.full = on
+		}
+		full(true)
+		s.wipe()
+		s.until("the job is made again", 30*time.Second,
+			func(x rendezvous.Snapshot) bool { return x.Job != nil && x.Job.Succeeds != "" })
+		time.Sleep(time.Minute)
+		if b.isDead() {
+			t.Fatalf("b ended with %d, %v", b.result.Status, b.result.Err)
+		}
+		full(false)
+		s.until("it runs again", 30*time.Second, s.running(0, 2))
+		if n := strings.Count(s.story(), "b says: job x was made again, and this node cannot note that"); n != 1 {
+			t.Errorf("it was said %d times\n%s", n, s.story())
+		}
+		s.end()
 	})
 }
 
