@@ -1,10 +1,11 @@
 package rendezvous
 
 // Ahead reports whether the node of claim c knows more of its job than s shows: the store is
-// behind. s must come from a linearizable read that began after the node learned what c says. Four
+// behind. s must come from a linearizable read that began after the node learned what c says. Five
 // cases are one: the store was wiped (no job), set back to an older copy (an older generation,
-// commit or revision), replaced by one that holds the job under a uid that it had before, or new
-// nodes began the job anew there, and never ran it.
+// commit or revision), set back to a job that was removed before this one was made, replaced by one
+// that holds the job under a uid that it had before, or new nodes began the job anew there, and never
+// ran it.
 //
 // Another job of the same name is not behind, and a job that succeeds c's is ahead of it.
 func (c *Claim) Ahead(s *Snapshot) bool {
@@ -18,11 +19,20 @@ func (c *Claim) Ahead(s *Snapshot) bool {
 		s.Cluster == c.Cluster && s.Rev < c.StoreRev
 }
 
-// Outranks reports whether s shows another job than that of claim c, which never ran, while that of c
-// did: nodes that knew nothing of it made one of its name.
+// Outranks reports whether s shows another job of that name, which gives way to that of claim c: it never
+// ran, because nodes that knew nothing of c's made it, or it was removed before c's was made.
 func (c *Claim) Outranks(s *Snapshot) bool {
 	j := s.Job
-	return j != nil && s.Fence == 0 && j.UID != c.Job.UID && !j.Follows(c.Job.UID) && c.Ran() && c.Phase != Done
+	if j == nil || j.UID == c.Job.UID || j.Follows(c.Job.UID) {
+		return false
+	}
+	return (s.Fence == 0 || c.Later(s)) && c.Ran() && c.Phase != Done
+}
+
+// Later reports whether the job of claim c was made in the store of s, after the one that s shows. A store
+// has one job of a name at a time, so that one was removed, and the store set back to before.
+func (c *Claim) Later(s *Snapshot) bool {
+	return c.Cluster == s.Cluster && c.Job.Time.After(s.Job.Time)
 }
 
 // Ran reports whether the job ever had a World, as far as the node knows: there may be checkpoints of it.

@@ -92,6 +92,30 @@ func TestOutranks(t *testing.T) {
 	}
 }
 
+// A job that ran gives way only to one that was made after it in the same store: the store was set back to
+// before it was removed.
+func TestOutranksAJobThatRan(t *testing.T) {
+	made := time.Unix(1000, 0)
+	for name, x := range map[string]struct {
+		cluster uint64
+		time    time.Time
+		want    bool
+	}{
+		"made later in this store":    {7, made.Add(time.Minute), true},
+		"made later in another store": {8, made.Add(time.Minute), false},
+		"made at the same time":       {7, made, false},
+		"made before":                 {7, made.Add(-time.Minute), false},
+	} {
+		s := rendezvous.Snapshot{Cluster: 7, Fence: 3, Job: &rendezvous.Job{UID: "w", Time: made}}
+		c := rendezvous.Claim{Job: rendezvous.Job{UID: "u", Time: x.time}, World: 3, Behind: true, Cluster: x.cluster}
+		s.Claims = []rendezvous.Claim{c}
+		if c.Outranks(&s) != x.want || c.Ahead(&s) != x.want || s.Claimed(s.Job) != x.want {
+			t.Errorf("%s: outranks %t, ahead %t, claimed %t, want %t", name, c.Outranks(&s), c.Ahead(&s),
+				s.Claimed(s.Job), x.want)
+		}
+	}
+}
+
 // A follower of the claims alone sees whether the job has run.
 func TestClaimsToAJobThatRan(t *testing.T) {
 	c := memory.New()

@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
@@ -95,6 +96,49 @@ func (s *wiped) replace(a *simAgent) {
 		func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
 	s.start(a.name)
 	s.until("the next generation runs", 30*time.Second, s.running(w.Generation+1, w.Count))
+}
+
+// A job is removed, and begun anew under its name. The store is set back to the job that was removed: it gives
+// way to the one that its nodes are in, and nothing of it comes back.
+func TestSetBackToAJobThatWasRemoved(t *testing.T) {
+	for _, alive := range []bool{true, false} {
+		t.Run(fmt.Sprintf("alive=%t", alive), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, nodes := withCheckpoint(t, "2", "a", "b")
+				for range 4 {
+					s.commit()
+				}
+				old, first := s.etcd.Backup(), s.snapshot()
+				nodes[0].kill()
+				nodes[1].kill()
+				s.remove()
+				nodes = s.trains("a", "b")
+				s.commit()
+				time.Sleep(time.Second) // the agents have seen it
+				second := s.snapshot()
+				if !alive {
+					nodes[0].kill()
+					nodes[1].kill()
+				}
+				s.setBack(old, true)
+				if !alive {
+					time.Sleep(time.Minute)
+					s.start("a")
+					s.start("b")
+				}
+				s.goesOn(second.World.Generation, 2, 85*time.Second)
+				now := s.snapshot()
+				if now.Job.Follows(first.Job.UID) || len(now.History) != 1 {
+					t.Errorf("job %+v, history %+v", now.Job, now.History)
+				}
+				removed, err := (txn.Requests{Store: s.etcd.Client("x"), Job: "x"}).Removed(t.Context(), first.Job.UID)
+				if err != nil || !removed {
+					t.Errorf("the first job was removed: %t, %v", removed, err)
+				}
+				s.end()
+			})
+		})
+	}
 }
 
 // All agents are ended while the store is set back, or replaced by one that has the older copy. What

@@ -3,8 +3,10 @@ package txn
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
@@ -75,7 +77,7 @@ func (r Requests) sameClaims(seen *rendezvous.Snapshot) []store.Guard {
 // Remake makes a job again for which the store is behind, under a new uid and with a new secret:
 // once, unless another node did, the job was removed, or anything moved in the store, claims too,
 // since it was seen. What the store still shows of the older job goes with it, but for the records of its
-// checkpoints.
+// checkpoints. Another job that gives way goes with its checkpoints.
 func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error) {
 	m, me := x.Job, x.Me
 	j, wish, was := m.Job, m.Wish, m.Job.UID
@@ -91,8 +93,12 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	var instead []store.Write
 	if o := x.Seen.Job; o != nil && o.UID != was {
 		instead = append(instead, store.Delete(r.Job.Secret(o.UID)))
-		if !m.Job.Follows(o.UID) { // it never ran
+		switch {
+		case m.Job.Follows(o.UID):
+		case x.Seen.Fence == 0:
 			j.Supersede(o)
+		default: // it was removed before
+			instead = slices.Concat(instead, r.tombstones(o), r.dropCheckpoints(x))
 		}
 	}
 	j.Adopted, j.Ran, j.Time, j.Claimants = m.Was, m.Job.Ran, time.Now(), nil
@@ -135,6 +141,26 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	_, err := r.send(ctx, "make the job again",
 		store.Request{If: guards, Then: append(then, history.Tell(r.Job, ev))})
 	return j, err
+}
+
+// dropCheckpoints deletes the records of the checkpoints of the job that the store shows, but for numbers that
+// the job that is made again has.
+func (r Requests) dropCheckpoints(x Remaking) (all []store.Write) {
+	again := map[checkpoint.Number]bool{}
+	for _, h := range x.Job.History {
+		again[h.Number] = true
+	}
+	if h := x.Job.Head; h != nil {
+		again[h.Number] = true
+	} else {
+		all = append(all, store.Delete(r.Job.Head()))
+	}
+	for _, h := range x.Seen.History {
+		if !again[h.Number] {
+			all = append(all, store.Delete(r.Job.Checkpoint(uint64(h.Number))))
+		}
+	}
+	return all
 }
 
 // clear deletes what there is of each node of a job, and of each claim, proposal and part.
