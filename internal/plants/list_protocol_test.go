@@ -60,7 +60,7 @@ var protocolPlants = []plant{
 		`return !there[h.Manifest][p.Manifest] })`, `return there[h.Manifest] == nil })`,
 		"pkg/rendezvous/reclaim", "TestDecideOfParts"},
 	{"section 10: parts of a commit count only where it was heard of", "pkg/rendezvous/reclaim/parts.go",
-		`claims = named(claims)`, `_ = named`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
+		`claims = nameParts(claims)`, `_ = nameParts`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
 	{"parts: a late report overwrites a newer one", checkpoint + "/reports.go",
 		`schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(key, seen)`, `schema.FenceIs(r.Job, r.uid(), g)`,
 		pipeline, "TestALateReportChangesNothing"},

@@ -17,71 +17,72 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Recovery claims one job of one node.
+// Recovery claims one job for one node.
 type Recovery struct {
 	Store    store.Store
-	Job      rendezvous.Job // its name, and the settings of this agent
+	Job      rendezvous.Job // name of the job, and the settings of this agent
 	Disk     Disk
 	LeaseTTL time.Duration
-	Limit    time.Duration  // after it, nodes that are only slow are not waited for
-	Go       func(f func()) // runs f beside the caller, which waits for it in the end
+	Limit    time.Duration  // after this time slow nodes are not waited for
+	Go       func(f func()) // runs f in a goroutine that the caller waits for at its end
 }
 
-// Disk is what a claim tells of this node's disk.
+// Disk is the part of this node's disk that a claim reports.
 type Disk interface {
-	// Seen is the highest generation that the node ever noted.
+	// Seen returns the highest generation that the node ever recorded.
 	Seen(node string) (schema.Generation, error)
-	// Salvage is the checkpoints that are on it (checkpoint.Salvage).
+	// Salvage returns the checkpoints on the disk (checkpoint.Salvage).
 	Salvage(ctx context.Context, node string, k checkpoint.Known) (checkpoint.Salvaged, error)
 }
 
 const (
-	// refreshEvery is how often the disk is looked at again: workers go on, and save, while the job
-	// is claimed.
+	// refreshEvery is how often the disk is read again, because workers go on and save while the
+	// job is claimed.
 	refreshEvery = 10 * time.Second
-	// requestLimit is how long a request may be without an answer before the claimant looks again.
+	// requestLimit is how long the claimant waits for the answer to a request.
 	requestLimit = 10 * time.Second
-	// retryAfter is when a request that did not succeed is tried again, if no news comes before.
+	// retryAfter is when a failed step is tried again, if the store has no change before.
 	retryAfter = 200 * time.Millisecond
-	// quiet is how long what is waited for is not worth a line: all claim within moments of the
-	// store's return.
-	quiet = 2 * time.Second
+	// reportAfter is how long the claimant waits for nodes without a message: most nodes claim
+	// within moments of the store's return.
+	reportAfter = 2 * time.Second
 )
 
-// claimant claims a job for which the store is behind, until the store holds it made again. One
-// goroutine owns it.
+// claimant claims a job for which the store is behind, until the job is made again. One goroutine
+// owns it.
 type claimant struct {
 	r        *Recovery
 	requests txn.Requests
 	registry membership.Registry
 	claim    rendezvous.Claim
-	tell     func(string) // says which nodes are waited for, when that changes
+	tell     func(string) // reports which nodes are waited for, when that changes
 
-	began    time.Time
-	limit    time.Time // nodes that are only slow are waited for until then
-	refresh  time.Time // the disk is looked at again
-	again    time.Time // what did not succeed is tried again; zero: it did
-	settling settling
-	lease    store.Lease
-	keep     context.CancelFunc
-	lapsed   chan store.Lease
-	wrote    *rendezvous.Claim // as it is in the store
-	reported string            // of the nodes that are waited for
-	unread   string            // the format of what was reported of the disk
+	began       time.Time
+	limit       time.Time // slow nodes are waited for until then
+	refresh     time.Time // when the disk is read again
+	retryAt     time.Time // when a failed step is tried again; zero: none failed
+	settling    settling
+	lease       store.Lease
+	stopRenewal context.CancelFunc
+	leaseEnded  chan store.Lease
+	written     *rendezvous.Claim // the claim as the store has it
+	reported    string            // the last message about nodes that are waited for
+	unread      string            // the format of the last message about the disk
 }
 
-// Reclaim returns the job that the store holds when the claim is over: one that succeeds c's,
-// another one of its name, or c's own where this node only joined other claimants and they are
-// gone. store.ErrMoved: the job was removed.
+// Reclaim claims the job of c, and returns the job that the store has when the claim is over: one
+// that was made again from that of c, another job of its name, or the job of c itself, if this node
+// only joined claims of others and those are gone. It returns store.ErrMoved if the job was
+// removed.
 //
-// Nothing here needs more than a claim to be true when it is written: the first claimant that may
-// makes the job again, in one transaction, and the others find it there.
+// A claim need only be true when it is written. The first claimant that may do so makes the job
+// again, in one transaction, and the others find it.
 func (r *Recovery) Reclaim(
 	ctx context.Context, c rendezvous.Claim, tell func(string),
 ) (rendezvous.Job, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	k := &claimant{r: r, claim: c, tell: tell, began: time.Now(), lapsed: make(chan store.Lease, 1),
+	k := &claimant{r: r, claim: c, tell: tell, began: time.Now(), leaseEnded: make(chan store.Lease, 1),
 		requests: txn.Requests{Store: r.Store, Job: r.Job.Name}, registry: membership.Registry{Store: r.Store,
 			Job: r.Job.Name}}
 	asking, done := context.WithTimeout(ctx, requestLimit)
@@ -93,12 +94,12 @@ func (r *Recovery) Reclaim(
 	if removed {
 		return rendezvous.Job{}, fmt.Errorf("the job was removed: %w", store.ErrMoved)
 	}
-	defer k.giveBack(ctx)
+	defer k.release(ctx)
 	return k.run(ctx)
 }
 
-// scope is what the claimant follows. Of a large World its first ranks decide, and for the others
-// the job record is enough: it changes when the job is made again.
+// scope returns what the claimant follows. In a large World only the first ranks decide. For the
+// others the job record is enough, because it changes when the job is made again.
 func (k *claimant) scope() follow.Scope {
 	if k.claim.Decides() {
 		return follow.ScopeAll
@@ -117,9 +118,9 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 	see := func(x follow.Update) {
 		switch {
 		case schema.Unreadable(x.Err):
-			s = nil // what was read before is not all that is claimed: nothing is decided by it
+			s = nil // the last snapshot may lack new claims, so nothing is decided by it
 		case x.Err != nil:
-			k.settling.missed()
+			k.settling.restart()
 		case x.Err == nil && ctx.Err() == nil:
 			s = &x.Snapshot
 		}
@@ -130,29 +131,29 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 			return rendezvous.Job{}, ctx.Err()
 		case x := <-seen:
 			see(x)
-		case gone := <-k.lapsed:
-			k.lapse(gone)
+		case gone := <-k.leaseEnded:
+			k.endLease(gone)
 		case <-wake.C:
 		}
-		select { // decide with the newest
+		select { // use the newest update
 		case x := <-seen:
 			see(x)
 		default:
 		}
 		looked := time.Now()
-		if k.again = (time.Time{}); !looked.Before(k.refresh) {
+		if k.retryAt = (time.Time{}); !looked.Before(k.refresh) {
 			k.refresh = looked.Add(refreshEvery)
-			if s != nil && !k.over(s) {
-				_ = k.look(ctx) // the claim stays as it is
-				s = k.whole(ctx, s)
+			if s != nil && !k.isOver(s) {
+				_ = k.readDisk(ctx) // on an error the claim stays as it is
+				s = k.readWhole(ctx, s)
 			}
 		}
-		if s != nil && k.over(s) {
+		if s != nil && k.isOver(s) {
 			return *s.Job, nil
 		}
 		if s != nil {
 			if k.settling.read(s, k.r.LeaseTTL) {
-				k.wrote = nil // the claim was in another store
+				k.written = nil // the claim was in another store
 			}
 			if err := k.step(ctx, s); err != nil {
 				k.failed(err)
@@ -162,19 +163,20 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 	}
 }
 
-// failed takes in that a step did not succeed. It is tried again if no news comes before.
+// failed records that a step failed. The step is tried again after retryAfter, or when the store
+// changes.
 func (k *claimant) failed(err error) {
-	k.again = time.Now().Add(retryAfter)
+	k.retryAt = time.Now().Add(retryAfter)
 	if !store.Moved(err) {
-		k.settling.missed()
+		k.settling.restart()
 	}
 }
 
-// next is when a claimant that looked then looks again if no news comes: the earliest of its times
-// that were still to come.
+// next returns when a claimant that looked then must look again: the earliest of its times that is
+// later than that.
 func (k *claimant) next(looked time.Time) time.Time {
 	next := k.refresh
-	for _, at := range []time.Time{k.limit, k.settling.until, k.again} {
+	for _, at := range []time.Time{k.limit, k.settling.until, k.retryAt} {
 		if at.After(looked) && at.Before(next) {
 			next = at
 		}
@@ -182,10 +184,10 @@ func (k *claimant) next(looked time.Time) time.Time {
 	return next
 }
 
-// over reports whether s ends the claim: the store holds another job than c's, or this node only
-// joined other claimants, and they are gone. Where the job was made again as one that is claimed
-// itself, the claim stays: what this node has may be what the others miss.
-func (k *claimant) over(s *rendezvous.Snapshot) bool {
+// isOver reports whether s ends the claim. That is so if the store has another job than c's, or if
+// this node only joined claims of others and those are gone. If the job was made again and is
+// claimed again, the claim stays, because this node may have what the others lack.
+func (k *claimant) isOver(s *rendezvous.Snapshot) bool {
 	c := &k.claim
 	switch {
 	case s.Job == nil || c.Job.Follows(s.Job.UID) || c.Outranks(s):
@@ -196,8 +198,9 @@ func (k *claimant) over(s *rendezvous.Snapshot) bool {
 	return !c.Behind && s.Whole && !s.Claimed(&c.Job)
 }
 
-// whole reads everything for a claimant that follows less and may have joined claims that are gone.
-func (k *claimant) whole(ctx context.Context, s *rendezvous.Snapshot) *rendezvous.Snapshot {
+// readWhole reads the whole job for a claimant that follows less, and whose fellow claimants may be
+// gone.
+func (k *claimant) readWhole(ctx context.Context, s *rendezvous.Snapshot) *rendezvous.Snapshot {
 	if k.claim.Behind || s.Whole {
 		return s
 	}
@@ -210,18 +213,18 @@ func (k *claimant) whole(ctx context.Context, s *rendezvous.Snapshot) *rendezvou
 	return &now
 }
 
-// step claims, and makes the job again if that may be done now.
+// step writes the claim, and makes the job again if it may be made now.
 func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	c := &k.claim
 	c.Learn(s)
-	if k.wrote == nil {
+	if k.written == nil {
 		c.Looked = false
 	}
 	if err := k.put(ctx, s); err != nil {
 		return err
 	}
-	if !c.Looked { // from the claim on no commit passes: the disk gains nothing after this look
-		if err := k.look(ctx); err != nil {
+	if !c.Looked { // while the claim is there no commit succeeds, so the disk gains none after this read
+		if err := k.readDisk(ctx); err != nil {
 			return err
 		}
 		c.Looked = true
@@ -237,13 +240,13 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	}
 	if mine < 0 || s.Claims[mine].Rev != c.Rev {
 		if s.Rev < c.Rev {
-			return nil // the news of it is on its way
+			return nil // the snapshot is older than the claim
 		}
-		k.wrote = nil
-		k.settling.missed()
+		k.written = nil
+		k.settling.restart()
 		return fmt.Errorf("the store was set back to before the claim: %w", store.ErrMoved)
 	}
-	if k.settling.left() > 0 {
+	if k.settling.remaining() > 0 {
 		return nil
 	}
 	wait := reclaim.ForAll
@@ -252,7 +255,7 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	}
 	v := reclaim.Decide(s.Claims, c.Job.UID, wait)
 	if v.Remake == nil {
-		k.wait(v)
+		k.reportWait(v)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
@@ -261,9 +264,9 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	return err
 }
 
-// look reads the disk. A checkpoint that is damaged is not claimed. What cannot be read is read
-// again, as long as nodes that are only slow are waited for; after that the claim is made without it.
-func (k *claimant) look(ctx context.Context) error {
+// readDisk reads the disk. It does not claim a damaged checkpoint. While slow nodes are waited for,
+// an unreadable checkpoint is an error, and is read again. Later the claim is made without it.
+func (k *claimant) readDisk(ctx context.Context) error {
 	c := &k.claim
 	if g, err := k.r.Disk.Seen(c.Node); err == nil {
 		c.Generation = max(c.Generation, g)
@@ -273,10 +276,10 @@ func (k *claimant) look(ctx context.Context) error {
 		err = found.Unread
 	}
 	if err != nil {
-		k.tellUnread("checkpoints on this node cannot be read (%v): trying again", err)
+		k.reportUnread("checkpoints on this node cannot be read (%v): trying again", err)
 		return err
 	}
-	k.tellUnread("this node claims it without checkpoints that cannot be read (%v)", found.Unread)
+	k.reportUnread("this node claims it without checkpoints that cannot be read (%v)", found.Unread)
 	c.Heads, c.Newest, c.Sequence, c.Parts = found.Committed, found.Newest, found.Sequence, found.Parts
 	c.OtherParts = found.Others
 	for _, h := range c.Committed() {
@@ -287,35 +290,35 @@ func (k *claimant) look(ctx context.Context) error {
 	return nil
 }
 
-// wait tells for which nodes the job waits.
-func (k *claimant) wait(v reclaim.Verdict) {
+// reportWait reports for which nodes the job waits.
+func (k *claimant) reportWait(v reclaim.Verdict) {
 	text := ""
 	switch {
 	case v.Other != "":
 		text = fmt.Sprintf(
-			"the server lost another job %s; nodes that were in that one claim it, and this node waits for them",
+			"nodes of another job %s claim it, because the server lost it; this node waits for them",
 			k.r.Job.Name)
 	case v.Holds != nil && len(v.Missing) == 0:
 		text = fmt.Sprintf("the server lost job %s; it had checkpoint %d, and no node that claims it "+
 			"can read one: waiting for a node that can. To begin anew: elastic rm %s",
 			k.r.Job.Name, v.Holds.Number, k.r.Job.Name)
 	case len(v.Missing) == 0:
-		text = fmt.Sprintf("the server lost job %s; waiting for nodes that know more of it", k.r.Job.Name)
+		text = fmt.Sprintf("the server lost job %s; waiting for other nodes that were in it", k.r.Job.Name)
 	case v.Holds != nil:
-		text = fmt.Sprintf("the server lost job %s; waiting for %s: checkpoint %d is there and nowhere else",
+		text = fmt.Sprintf("the server lost job %s; waiting for %s: no other node has checkpoint %d",
 			k.r.Job.Name, strings.Join(v.Missing, ", "), v.Holds.Number)
 	default:
 		text = fmt.Sprintf("the server lost job %s; waiting for %s, to make it again",
 			k.r.Job.Name, strings.Join(v.Missing, ", "))
 	}
-	if text != k.reported && time.Since(k.began) > quiet {
+	if text != k.reported && time.Since(k.began) > reportAfter {
 		k.reported = text
 		k.tell(text)
 	}
 }
 
-// tellUnread tells, once, what becomes of checkpoints here that cannot be read.
-func (k *claimant) tellUnread(format string, err error) {
+// reportUnread reports, once, what happens with checkpoints here that cannot be read.
+func (k *claimant) reportUnread(format string, err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
 	}

@@ -12,19 +12,19 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// put writes the claim if it is not there as it is now. It replaces the claim of this node that the
-// store was found to hold and no other, so that a request that arrives late replaces nothing newer.
+// put writes the claim, unless the store has it as it is now. It replaces only the claim of this
+// node that it read, so a request that arrives late replaces no newer claim.
 func (k *claimant) put(ctx context.Context, s *rendezvous.Snapshot) error {
 	if k.lease == 0 {
 		lease, ttl, err := k.registry.Grant(ctx, k.r.LeaseTTL)
 		if err != nil {
 			return err
 		}
-		k.hold(ctx, lease, ttl)
+		k.keepLease(ctx, lease, ttl)
 	}
 	c := k.claim
 	c.Lease, c.Rev = k.lease, 0
-	if k.wrote != nil && reflect.DeepEqual(*k.wrote, c) {
+	if k.written != nil && reflect.DeepEqual(*k.written, c) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
@@ -35,36 +35,36 @@ func (k *claimant) put(ctx context.Context, s *rendezvous.Snapshot) error {
 	}
 	rev, err := k.requests.Claim(ctx, txn.Claiming{Claim: c, Before: before, Seen: s})
 	if err != nil {
-		k.wrote = nil
+		k.written = nil
 		if errors.Is(err, store.ErrLeaseLost) {
 			k.lease = 0
 		}
 		return err
 	}
-	k.wrote, k.claim.Rev, k.claim.Lease = &c, rev, k.lease
+	k.written, k.claim.Rev, k.claim.Lease = &c, rev, k.lease
 	return nil
 }
 
-// before is the revision of the claim of this node that the store holds; 0: none. It is read where
-// the last request to write it is not known to have been applied.
+// before returns the revision of this node's claim in the store; 0: none. It reads the store unless
+// the last write is known to have been applied.
 func (k *claimant) before(ctx context.Context) (int64, error) {
-	if k.wrote != nil {
+	if k.written != nil {
 		return k.claim.Rev, nil
 	}
 	return k.requests.ClaimRev(ctx, k.claim.Node)
 }
 
-// hold renews the lease of the claim until it is lost or given back.
-func (k *claimant) hold(ctx context.Context, lease store.Lease, ttl time.Duration) {
-	k.drop()
+// keepLease renews the lease of the claim until it is lost or given back.
+func (k *claimant) keepLease(ctx context.Context, lease store.Lease, ttl time.Duration) {
+	k.endRenewal()
 	k.lease = lease
-	ctx, k.keep = context.WithCancel(ctx)
+	ctx, k.stopRenewal = context.WithCancel(ctx)
 	k.r.Go(func() {
 		membership.Keep(ctx, k.r.Store, membership.Leased{Lease: lease, TTL: ttl},
 			func(_ time.Time, err error) {
 				if errors.Is(err, store.ErrLeaseLost) {
 					select {
-					case k.lapsed <- lease:
+					case k.leaseEnded <- lease:
 					case <-ctx.Done():
 					}
 				}
@@ -72,15 +72,15 @@ func (k *claimant) hold(ctx context.Context, lease store.Lease, ttl time.Duratio
 	})
 }
 
-func (k *claimant) drop() {
-	if k.keep != nil {
-		k.keep()
+func (k *claimant) endRenewal() {
+	if k.stopRenewal != nil {
+		k.stopRenewal()
 	}
 }
 
-// giveBack ends the claim with its lease, so that no node waits for this one in vain.
-func (k *claimant) giveBack(ctx context.Context) {
-	k.drop()
+// release ends the claim with its lease, so that no node waits for this one in vain.
+func (k *claimant) release(ctx context.Context) {
+	k.endRenewal()
 	if k.lease == 0 {
 		return
 	}
@@ -88,14 +88,15 @@ func (k *claimant) giveBack(ctx context.Context) {
 	k.r.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = k.r.Store.Revoke(ctx, lease) // else it ends by itself
+		_ = k.r.Store.Revoke(ctx, lease) // else it expires
 	})
 }
 
-// lapse takes in that a lease is gone, and the claim with it. Those of others may be gone as well.
-func (k *claimant) lapse(gone store.Lease) {
+// endLease handles the end of a lease, and with it of the claim. Claims of other nodes may have
+// ended, too.
+func (k *claimant) endLease(gone store.Lease) {
 	if gone == k.lease {
-		k.lease, k.wrote = 0, nil
-		k.settling.missed()
+		k.lease, k.written = 0, nil
+		k.settling.restart()
 	}
 }

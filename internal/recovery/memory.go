@@ -15,7 +15,7 @@ type Memory struct {
 	world schema.Generation
 }
 
-// Keep writes c by means of write, never an older World over a newer one.
+// Keep writes c with write, but never an older World over a newer one.
 func (m *Memory) Keep(c rendezvous.Claim, write func(node string, c *rendezvous.Claim) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

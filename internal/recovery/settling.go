@@ -6,25 +6,25 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// settling is the time in which a claimant makes no job: until every agent that is alive has
-// claimed, and every claim of an agent that ended before is gone with its lease. Nodes that all
-// come back from their disks cannot know whether others went on without them. A store that is set
-// back to a moment in which the job was claimed shows old claims.
+// settling is the time in which a claimant must not make the job again: until every living agent
+// has claimed, and every claim of a dead agent has expired with its lease. It is needed because
+// nodes that all restarted cannot know whether other nodes went on without them, and because a
+// store that was set back to a time of claims shows old claims.
 type settling struct {
 	cluster uint64
-	rev     int64 // the newest that was read
+	rev     int64 // the newest revision read
 	until   time.Time
 }
 
-// slack is how much longer than a lease it lasts: leases end within a second.
+// slack is added to the duration of a lease, because a lease ends up to a second late.
 const slack = time.Second
 
-// missed begins settling anew with the next read: a store that did not answer for a time, or ended the
-// lease of the claim, may have been set back to what this claimant saw before.
-func (x *settling) missed() { x.until = time.Time{} }
+// restart makes settling begin again with the next read. A store that did not answer for a time, or
+// ended the lease of the claim, may have been set back.
+func (x *settling) restart() { x.until = time.Time{} }
 
-// read takes in what the store shows, and reports whether it is another one than before, or was set
-// back. Settling begins anew then, and when the store is read for the first time.
+// read records the cluster and revision of s. It reports whether the store was replaced or set
+// back. Settling begins again then, and at the first read.
 func (x *settling) read(s *rendezvous.Snapshot, lease time.Duration) (lost bool) {
 	lost = x.cluster != 0 && (x.cluster != s.Cluster || x.rev > s.Rev)
 	x.cluster, x.rev = s.Cluster, s.Rev
@@ -34,5 +34,5 @@ func (x *settling) read(s *rendezvous.Snapshot, lease time.Duration) (lost bool)
 	return lost
 }
 
-// left is how much of it is left.
-func (x *settling) left() time.Duration { return time.Until(x.until) }
+// remaining returns how much of it remains.
+func (x *settling) remaining() time.Duration { return time.Until(x.until) }

@@ -1,8 +1,7 @@
-// Package history is what happened to a job, as durable events.
+// Package history has the durable events of a job.
 //
-// An event is written in the transaction that it tells of: there is no event
-// of something that did not happen, and nothing that happened is without its
-// event.
+// An event is written in the transaction that it reports. So each event has happened, and
+// everything reported in this way has its event.
 package history
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Kind names what happened; the kinds and their fields are listed in docs/REFERENCE.md.
+// Kind is the kind of an event. docs/REFERENCE.md lists the kinds and their fields.
 type Kind string
 
 const (
@@ -55,11 +54,11 @@ const (
 // Ends reports whether k is the last event of an attempt.
 func (k Kind) Ends() bool { return k == JobDone || k == JobFailed || k == JobStopped }
 
-// Fields are what a kind carries beyond the fields that every event has.
+// Fields are the fields of a kind, beside those that every event has.
 type Fields map[string]any
 
-// Event is one thing that happened. Rev is 1000 × the revision of its
-// transaction + its place in it: strictly increasing, and resumable.
+// Event is one event. Rev is 1000 × the revision of its transaction + its index in it. It rises
+// strictly, and can be used to resume.
 type Event struct {
 	Rev        int64
 	Time       time.Time
@@ -71,7 +70,7 @@ type Event struct {
 	Fields     Fields
 }
 
-// places is how many events one transaction can tell of.
+// places is the number of events that one transaction can have.
 const places = 1000
 
 // TimeFormat is how every time is shown and written: UTC, milliseconds.
@@ -120,7 +119,7 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Tell is the write that goes with a transaction: all of its events in one value.
+// Tell returns the write that records events in a transaction: all of them in one value.
 func Tell(job schema.Job, events ...Event) store.Write {
 	now := time.Now()
 	for i := range events {
@@ -141,7 +140,7 @@ func Decode(e *store.Entry) ([]Event, error) {
 	return events, nil
 }
 
-// Of sorts the events of a read by revision, and leaves out entries that are no events of job.
+// Of returns the events of a read by revision. It skips entries that are no events of job.
 func Of(job schema.Job, entries []store.Entry) []Event {
 	var all []Event
 	for i := range entries {

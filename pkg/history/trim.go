@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// Kept is how many transactions' events a job keeps at least.
+	// Kept is the number of transactions whose events a job keeps at least.
 	Kept = 1000
-	// TrimEvery is how many transactions a writer tells of between two trims. A trim reads all
-	// events, so that each of these transactions pays for the reading of a few.
+	// TrimEvery is the number of transactions between two trims of a writer. A trim reads all
+	// events, so it must not be frequent.
 	TrimEvery = 100
 )
 
-// Trim deletes the oldest events of a job but for the newest Kept. What it cannot delete is deleted
-// by the next trim; losing a race against another one is harmless.
+// Trim deletes the oldest events of a job, and keeps the newest Kept. The next trim deletes what
+// this one cannot. Two trims at the same time do no harm.
 func Trim(ctx context.Context, s store.Store, job schema.Job) error {
 	r, err := s.Get(ctx, job.Events(), store.End(job.Events()))
 	if err != nil {
@@ -38,8 +38,7 @@ func Trim(ctx context.Context, s store.Store, job schema.Job) error {
 	return nil
 }
 
-// Trimmer trims the events of a job as often as the transactions of one writer need it, within one
-// generation too.
+// Trimmer trims the events of a job once per TrimEvery transactions of one writer.
 type Trimmer struct {
 	Store store.Store
 	Job   schema.Job
@@ -48,8 +47,8 @@ type Trimmer struct {
 	written int
 }
 
-// Wrote counts n transactions that wrote an event, and trims when it is time. An error means
-// that the next trim has more to delete.
+// Wrote counts n transactions with events, and trims if it is time. After an error the next trim
+// has more to delete.
 func (t *Trimmer) Wrote(ctx context.Context, n int) error {
 	t.mu.Lock()
 	t.written += n

@@ -11,8 +11,8 @@ import (
 // ErrRenewed says that a lease may have been renewed lately.
 var ErrRenewed = errors.New("its lease is renewed")
 
-// NotRenewed reads whether the newest renewal of a lease is longer ago than Keep leaves between two.
-// ErrRenewed: it may not be; the store counts in whole seconds.
+// NotRenewed reads whether the last renewal of a lease is longer ago than the interval of Keep. It
+// returns ErrRenewed if it may not be: the store counts in whole seconds.
 func NotRenewed(ctx context.Context, s store.Store, l store.Lease) error {
 	left, granted, err := s.TimeToLive(ctx, l)
 	if err == nil && granted-left-time.Second < granted/3 {
@@ -27,10 +27,10 @@ type Leased struct {
 	TTL   time.Duration
 }
 
-// Keep renews l every third of its TTL until ctx ends or the store says that it is gone.
-// report gets the outcome of every renewal: nil, store.ErrLeaseLost (the last call), or an
-// error that says nothing about the lease. sent is when the renewal was *sent*: validity
-// counts from there.
+// Keep renews l every third of its TTL until ctx ends or the store says that the lease is gone. It
+// passes the outcome of every renewal to report: nil, store.ErrLeaseLost (the last call), or an
+// error that proves nothing about the lease. sent is when the renewal was sent, which is where its
+// validity begins.
 func Keep(ctx context.Context, s store.Store, l Leased, report func(sent time.Time, err error)) {
 	every := l.TTL / 3
 	wait := time.NewTimer(every)

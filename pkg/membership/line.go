@@ -6,25 +6,26 @@ import (
 	"time"
 )
 
-// line is one connection, or the attempt at one.
+// line is a connection to a node, or the attempt to open one.
 type line struct {
 	to     *contact
-	beats  chan struct{} // holds one beat at most: a stuck line misses beats, the owner never waits
+	beats  chan struct{} // holds one beat: a stuck line drops beats, and the owner never waits
 	cancel context.CancelFunc
 	began  time.Time
-	// quiet: an answer says nothing that the owner must know before its next tick. It is noted in
-	// answered, as the time since began, and wakes no goroutine.
+	// quiet: the owner needs no answer before its next tick. An answer is then stored in answered,
+	// as the time since began, and wakes no goroutine.
 	quiet    atomic.Bool
 	answered atomic.Int64
 }
 
-// note keeps the time of an answer for the owner's next tick, if the line is quiet.
+// note stores the time of an answer for the owner's next tick, if the line is quiet. It reports
+// whether it did.
 func (l *line) note() bool {
 	if !l.quiet.Load() {
 		return false
 	}
 	l.answered.Store(int64(time.Since(l.began)))
-	return l.quiet.Load() // else the owner may not look again soon
+	return l.quiet.Load() // if it changed in between, the owner may not look again soon
 }
 
 func (l *line) beat() {

@@ -1,9 +1,8 @@
-// Package membership holds this node's lease and says which nodes are alive.
+// Package membership holds this node's lease, and watches which nodes are alive.
 //
-// A node that is present has a registration: a key on a lease of its own. A
-// lost lease is a lost registration and no more: the node registers again as
-// the same incarnation. Whether a node is gone is decided by Judge, a pure
-// function over what the store and the peers say.
+// A present node has a registration: a key on its own lease. If the lease expires, only the
+// registration is lost, and the node registers again as the same incarnation. Package verdict
+// decides whether a node is gone.
 package membership
 
 import (
@@ -17,9 +16,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Incarnation is one life of a node's agent: a random id, chosen before its
-// first request. It is new after every start of the agent and after every
-// time the node left a world, and the same across a re-registration.
+// Incarnation is one life of a node's agent: a random id, chosen before its first request. An agent
+// has a new one after every start and after every time that its node left a World. It keeps it when
+// it registers again.
 type Incarnation string
 
 // NewIncarnation chooses a random 128-bit id.
@@ -29,33 +28,33 @@ func NewIncarnation() Incarnation {
 	return Incarnation(hex.EncodeToString(b[:]))
 }
 
-// Short is how people see it.
+// Short is the form of the id that people see.
 func (i Incarnation) Short() string { return string(i[:min(6, len(i))]) }
 
-// Ref names a member of a world: never a node name alone.
+// Ref identifies a member of a World: the node name alone would not.
 type Ref struct {
 	Node        string      `json:"node"`
 	Incarnation Incarnation `json:"incarnation"`
 	Address     string      `json:"address"` // of the agent's listener, host:port
 }
 
-// Same reports whether a and b are the same life of the same node.
+// Same reports whether a and b are the same incarnation of the same node.
 func (r Ref) Same(o Ref) bool { return r.Node == o.Node && r.Incarnation == o.Incarnation }
 
 // Node is a registration, immutable while its key exists.
 type Node struct {
 	Ref
-	Attempt int `json:"attempt"` // of the job, that the node joined
-	// random, kept in the state directory: same id, same node lock
+	Attempt int `json:"attempt"` // attempt of the job in which the node joined
+	// random id of the state directory: the same id means the same node lock
 	Host    string `json:"host"`
-	Machine string `json:"machine"`           // boot id: copies of a checkpoint must differ in it
+	Machine string `json:"machine"`           // boot id: copies of a checkpoint must be on different machines
 	Slots   int    `json:"slots"`             // workers on this node
 	Program string `json:"program,omitempty"` // digest of the program and arguments that it runs
-	// one more than the rank that it was given; 0: any
+	// one more than the rank that the user gave; 0: any rank
 	Place          int               `json:"place,omitempty"`
 	LastGeneration schema.Generation `json:"seen"`  // highest generation that the node ever saw
 	Since          time.Time         `json:"since"` // for people
-	// Warming: its workers start, and do not wait for a World yet.
+	// Warming: the node's workers still start, and do not wait for a World yet.
 	Warming bool        `json:"-"`
 	Rev     int64       `json:"-"`
 	Lease   store.Lease `json:"-"`
@@ -74,7 +73,7 @@ const (
 	Quarantined Reason = "quarantined"
 )
 
-// Left is the word of a node that stopped its workers and left.
+// Left is the record in which a node announces that it stopped its workers and left.
 type Left struct {
 	Node        string      `json:"-"`
 	Incarnation Incarnation `json:"incarnation"`
@@ -92,8 +91,8 @@ const (
 	LeaseExpired     Sign = "lease-expired"
 )
 
-// Suspicion is a watcher's record about an incarnation. It counts for that
-// incarnation only, and only while its watcher says that it still holds.
+// Suspicion is a watcher's record about one incarnation of a node. It counts only while the watcher
+// confirms it.
 type Suspicion struct {
 	Node        string      `json:"-"` // the suspected node
 	By          string      `json:"-"` // the watcher
@@ -101,9 +100,9 @@ type Suspicion struct {
 	Watcher     Incarnation `json:"watcher"`
 	Sign        Sign        `json:"sign"`
 	SilentMS    int64       `json:"silent_ms"` // since the last answer, by the watcher's clock
-	// it never answered that watcher: its address may be one that leads nowhere
+	// the node never answered this watcher, so its address may be wrong
 	Never bool `json:"never,omitempty"`
-	// the suspected node answered in the store: it lives, whatever its watcher hears of it
+	// the node answered in the store, so it is alive, even if its watcher does not reach it
 	Answered bool        `json:"answered,omitempty"`
 	Rev      int64       `json:"-"`
 	Lease    store.Lease `json:"-"` // of the watcher
@@ -117,34 +116,34 @@ func (s Suspicion) What() string {
 	return strings.ReplaceAll(string(s.Sign), "-", " ")
 }
 
-// Answer is what a dial of a node brought.
+// Answer is the result of dialling a node.
 type Answer struct {
 	Kind        AnswerKind
-	Incarnation Incarnation       // of the agent that answered, for Same and Other
+	Incarnation Incarnation       // incarnation of the answering agent, for Same and Other
 	Generation  schema.Generation // newest that the answering agent knows
 	Failed      bool              // its worker ended with a failure that it could not report
 	Ended       bool              // its workers ended
 	Stays       bool              // its workers can stay in their processes
-	Holds       bool              // it still holds the suspicion that it was asked about
-	Reach       AnswerKind        // what its dial of the address brought that it was asked about
+	Holds       bool              // the answering node still suspects the node that it was asked about
+	Reach       AnswerKind        // result of its dial of the address that it was asked about
 }
 
 // AnswerKind sorts answers by what they prove.
 type AnswerKind int
 
 const (
-	NoAnswer AnswerKind = iota // timed out, unreachable: proves nothing alone
+	NoAnswer AnswerKind = iota // timed out or unreachable: no proof alone
 	Same                       // that incarnation answered
 	Other                      // another incarnation of the node answered
 	Stranger                   // a process that is not of this job answered
-	Refused                    // a host that answers refused the connection
+	Refused                    // the host answered, and refused the connection
 )
 
 func (k AnswerKind) String() string {
 	return [...]string{"no answer", "same", "other", "stranger", "refused"}[k]
 }
 
-// Decode reads the entries of a job's prefix that this package owns.
+// Decode reads the entries below a job's prefix that belong to this package.
 func Decode(
 	job schema.Job, entries []store.Entry,
 ) (nodes []Node, left []Left, suspects []Suspicion, err error) {

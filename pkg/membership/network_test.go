@@ -106,7 +106,7 @@ func (w *world) Follow(ctx context.Context, to Ref, beats <-chan struct{}, heard
 			w.mu.Lock()
 			w.beats[to.Node]++
 			w.mu.Unlock()
-			for now := w.look(to); now.frozen; now = w.look(to) { // it reads what was sent when it goes on
+			for now := w.look(to); now.frozen; now = w.look(to) { // then it reads what was sent
 				select {
 				case <-now.moved:
 				case <-h.reset:
@@ -163,8 +163,8 @@ func next(t *testing.T, w *Watcher) Signal {
 	}
 }
 
-// A clock that runs out late says that this process did not run: what came in that time is read
-// before silence is a sign.
+// A timer that fires late shows that this process did not run. Events from that time are handled
+// before silence counts as a sign.
 func TestLateWatcherSuspectsNoNode(t *testing.T) {
 	t0 := time.Now()
 	for _, c := range []struct {

@@ -58,7 +58,7 @@ func TestEachNodeOfManyIsWatchedByTwo(t *testing.T) {
 	}
 }
 
-// However many end at once, the two that come next on the ring find all of them.
+// However many neighbours end at once, the next two nodes on the ring find all of them.
 func TestARowIsFound(t *testing.T) {
 	ring := make([]Ref, 100)
 	dead := map[Ref]bool{}
@@ -85,7 +85,7 @@ func TestARowIsFound(t *testing.T) {
 	}
 }
 
-// TestObserve gives short stories to the pure core: an event at a moment, and what follows.
+// TestObserve passes sequences of events to the pure core and compares the signals.
 func TestObserve(t *testing.T) {
 	type step struct {
 		at   int // ms
@@ -139,7 +139,7 @@ func TestObserve(t *testing.T) {
 			{0, on(begun), "dial"}, {250, on(ticked), ""}, {500, on(ticked), ""}, {750, on(ticked), ""},
 			{990, on(answered), ""}, {1000, on(ticked), "beat"},
 		},
-		"no route at once": { // a failed dial is no silence before its time, and needs no second one then
+		"no route at once": { // a failed dial is no silence before the limit, and is not repeated then
 			{0, on(begun), "dial"}, {1, on(answered), ""}, {100, ends(NoAnswer), "dial"},
 			{101, ends(NoAnswer), ""},
 			{250, on(ticked), "dial"}, {251, ends(NoAnswer), ""}, {500, on(ticked), "dial"},
@@ -174,7 +174,7 @@ func TestObserve(t *testing.T) {
 			{6100, on(ticked), "dial"},
 			{6250, on(ticked), ""}, {6500, on(ticked), "never heard, no answer 1500"},
 		},
-		"my own ticks come late": { // 400 ms of these 1.25 s I did not run
+		"my own ticks come late": { // this process did not run for 400 of these 1250 ms
 			{0, on(begun), "dial"}, {1, on(answered), ""}, {250, on(ticked), "beat"}, {251, on(answered), ""},
 			{900, event{kind: starved, late: 400 * ms}, ""}, {900, on(ticked), "beat"},
 			{1150, on(ticked), "dial"},

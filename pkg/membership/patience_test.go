@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLimit tells the gaps between answers, and how long silence may last after them.
+// TestLimit has gaps between answers, and the silence that is allowed after them.
 func TestLimit(t *testing.T) {
 	type gap struct{ at, ms int } // s since the first answer
 	for name, c := range map[string]struct {
@@ -37,8 +37,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// Whatever was seen: no gap that is at most as long as the longest of the last period is a sign
-// again, up to the patience; and a node that stands still is one in time.
+// A gap that is at most as long as the longest of the last period is not a sign again, within the
+// patience. A node that stands still becomes one in time.
 func TestLimitIsBeyondWhatWasSeen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := DefaultBeats()
@@ -62,7 +62,7 @@ func TestLimitIsBeyondWhatWasSeen(t *testing.T) {
 				if now.Sub(s.at) < b.Memory {
 					recent = max(recent, s.gap)
 				}
-				if now.Sub(s.at) < 4*b.Memory { // answers are rare here: a period lasts until one comes
+				if now.Sub(s.at) < 4*b.Memory { // answers are rare here, so a period lasts until one comes
 					any = max(any, s.gap)
 				}
 			}

@@ -11,14 +11,14 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Registry makes the requests on nodes/, left/ and suspects/ of one job.
-// Each returns store.ErrMoved when a guard no longer holds: read again.
+// Registry makes the requests on nodes/, left/ and suspects/ of one job. Each returns
+// store.ErrMoved if a guard no longer holds: the caller must read again.
 type Registry struct {
 	Store store.Store
 	Job   schema.Job
 }
 
-// Grant makes the lease that a registration lives on, alone. The store may grant a longer one.
+// Grant makes the lease of one registration. The store may grant a longer one.
 func (r Registry) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time.Duration, error) {
 	l, granted, err := r.Store.Grant(ctx, ttl)
 	if err != nil {
@@ -27,17 +27,17 @@ func (r Registry) Grant(ctx context.Context, ttl time.Duration) (store.Lease, ti
 	return l, granted, nil
 }
 
-// Joining is what the registration of a node says and rests on.
+// Joining is the registration of a node, and what it depends on.
 type Joining struct {
 	Node         Node
-	JobRev       int64             // of the job as it was read
+	JobRev       int64             // revision of the job as read
 	Generation   schema.Generation // the newest, for the event
-	Replaces     Incarnation       // whose place it takes, or ""
-	OtherProgram bool              // it runs another program than the job
-	Warms        bool              // its workers start before a world has it
+	Replaces     Incarnation       // the incarnation that it replaces, or ""
+	OtherProgram bool              // the node runs another program than the job
+	Warms        bool              // its workers start before a World has the node
 }
 
-// Join registers a node while the job is the one that was read and no other node has the name.
+// Join registers a node, if the job is unchanged and no other node has the name.
 func (r Registry) Join(ctx context.Context, j Joining) (int64, error) {
 	n := j.Node
 	ev := history.Event{Kind: history.NodeJoined, Node: n.Node, Generation: j.Generation,
@@ -63,8 +63,9 @@ func (r Registry) Join(ctx context.Context, j Joining) (int64, error) {
 	return rev, wrap("join", err)
 }
 
-// Warmed says that the workers of a node wait for a World, or are not started before one has it.
-// Late, it changes nothing: a later life has another registration.
+// Warmed records that the workers of a node wait for a World, or will not start before a World has
+// the node. A late request has no effect on a later incarnation, because that has another
+// registration.
 func (r Registry) Warmed(ctx context.Context, n Node) error {
 	here := store.Unchanged(r.Job.Node(n.Node), n.Rev)
 	res, err := r.Store.Txn(ctx, store.Txn{If: []store.Guard{here},
@@ -75,10 +76,10 @@ func (r Registry) Warmed(ctx context.Context, n Node) error {
 	return wrap("say that the workers wait", err)
 }
 
-// Reregister puts the registration of a member back whose lease ran out, or over one of revision
-// n.Rev that is on another lease than its own: the same incarnation on a new lease. worldRev is the
-// world that lists it as member: without that guard a node that froze on the way would come back
-// registered beside the generation that replaced it.
+// Reregister writes the registration of a member again, as the same incarnation on a new lease. The
+// old one has expired, or is the one of revision n.Rev, which is on another lease than n. worldRev
+// is the revision of the World that lists the node as member. Without that guard, a node whose
+// request was delayed could come back beside the generation that replaced it.
 func (r Registry) Reregister(ctx context.Context, n Node, worldRev int64) (int64, error) {
 	rev, err := store.Send(ctx, r.Store, store.Request{
 		If: []store.Guard{store.Unchanged(r.Job.Node(n.Node), n.Rev),
@@ -88,8 +89,8 @@ func (r Registry) Reregister(ctx context.Context, n Node, worldRev int64) (int64
 	return rev, wrap("register again", err)
 }
 
-// TakeOver deletes the registration of a dead predecessor. Its caller holds the lock of this node
-// on this host, which its predecessor held as long as it lived.
+// TakeOver deletes the registration of an earlier agent of this node. The caller holds the lock of
+// the node on this host, so that agent is dead.
 func (r Registry) TakeOver(ctx context.Context, dead Node) error {
 	res, err := r.Store.Txn(ctx, store.Txn{
 		If:   []store.Guard{store.Unchanged(r.Job.Node(dead.Node), dead.Rev)},
@@ -104,7 +105,8 @@ func (r Registry) TakeOver(ctx context.Context, dead Node) error {
 	return nil
 }
 
-// Leave says that the node stopped its workers, closed its captures and goes.
+// Leave announces that the node stopped its workers, closed its captures and leaves, and deletes
+// its registration.
 func (r Registry) Leave(ctx context.Context, n Node, g schema.Generation, why Reason) error {
 	text := map[Reason]string{Finished: "finished and left", ScaledIn: "left after the scale-in",
 		Quarantined: "left the world, in quarantine"}[why]
@@ -124,11 +126,11 @@ func (r Registry) Leave(ctx context.Context, n Node, g schema.Generation, why Re
 	return wrap("leave", err)
 }
 
-// MaxSuspicions is how many suspicions are written or taken back in one transaction.
+// MaxSuspicions is how many suspicions one transaction can write or withdraw.
 const MaxSuspicions = 100
 
-// Suspect records suspicions of one watcher on its lease, so that they end with it: MaxSuspicions at
-// most. They are no claims: only a proposer that confirms one makes anything of it.
+// Suspect writes suspicions of one watcher on its lease, at most MaxSuspicions. A suspicion alone
+// has no effect: a proposer must confirm it.
 func (r Registry) Suspect(
 	ctx context.Context, watcher Node, g schema.Generation, all ...Suspicion,
 ) (int64, error) {
@@ -146,7 +148,7 @@ func (r Registry) Suspect(
 	return rev, wrap("suspect", err)
 }
 
-// Answer notes in a suspicion that the node it is about lives. It changes that very record only.
+// Answer records in a suspicion that the suspected node is alive, if the suspicion is unchanged.
 func (r Registry) Answer(ctx context.Context, s Suspicion, me Node) error {
 	key := r.Job.Suspect(s.Node, s.By)
 	s.Answered = true
@@ -160,7 +162,7 @@ func (r Registry) Answer(ctx context.Context, s Suspicion, me Node) error {
 	return wrap("answer a suspicion", err)
 }
 
-// Unanswered reads whether a suspicion stands as it was written: ErrMoved if it does not.
+// Unanswered reads whether a suspicion is unchanged; it returns ErrMoved if it is not.
 func (r Registry) Unanswered(ctx context.Context, s Suspicion) error {
 	read, err := r.Store.Get(ctx, r.Job.Suspect(s.Node, s.By), "")
 	if e := read.One(); err == nil && (e == nil || e.Rev != s.Rev) {
@@ -169,14 +171,14 @@ func (r Registry) Unanswered(ctx context.Context, s Suspicion) error {
 	return wrap("read a suspicion", err)
 }
 
-// Withdrawal is a suspicion that its watcher takes back.
+// Withdrawal is a suspicion to withdraw.
 type Withdrawal struct {
 	Node, By string
 	Rev      int64 // of the record
-	Answers  bool  // the node answers again: an event tells it
+	Answers  bool  // the node answers again, which an event reports
 }
 
-// Withdraw takes suspicions back, MaxSuspicions at most: none of them where one has changed.
+// Withdraw deletes suspicions, at most MaxSuspicions; none if one of them has changed.
 func (r Registry) Withdraw(ctx context.Context, g schema.Generation, all ...Withdrawal) error {
 	var t store.Txn
 	var events []history.Event

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Whatever moment an agent comes in, it ticks in the moments in which every other does, four times
-// a second.
+// An agent ticks at the same moments as all others, four times a second, whenever it started.
 func TestAgentsTickTogether(t *testing.T) {
 	const tick = 250 * time.Millisecond
 	begin := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -20,7 +19,7 @@ func TestAgentsTickTogether(t *testing.T) {
 	}
 }
 
-// A renewal comes at the last tick before it is due, and never later than due.
+// A renewal is sent at the last tick before it is due, and never later.
 func TestRenewalsComeOnATick(t *testing.T) {
 	const tick = 250 * time.Millisecond
 	begin := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

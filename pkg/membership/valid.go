@@ -7,7 +7,7 @@ import (
 // MaxSlots bounds the workers of one node, far beyond any real one.
 const MaxSlots = 1 << 14
 
-// Validate checks a reference to a node. All that is known may be the name.
+// Validate checks a reference to a node, of which only the name may be known.
 func (r Ref) Validate() error {
 	var p schema.Problems
 	p.Name("node", r.Node)
@@ -16,8 +16,8 @@ func (r Ref) Validate() error {
 	return p.Err()
 }
 
-// ValidateMember checks the reference to one incarnation of a node: without it every other one
-// would be taken for its replacement.
+// ValidateMember checks a reference to one incarnation of a node. Without an incarnation, any
+// registered one would count as its replacement.
 func (r Ref) ValidateMember() error {
 	var p schema.Problems
 	p.Note(r.Validate())
@@ -39,7 +39,7 @@ func (n *Node) Validate() error {
 	return p.Err()
 }
 
-// Validate checks the word of a node that left.
+// Validate checks the announcement of a node that left.
 func (l *Left) Validate() error {
 	var p schema.Problems
 	p.Name("incarnation", string(l.Incarnation))

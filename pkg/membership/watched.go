@@ -6,12 +6,12 @@ type kind int
 
 const (
 	begun    kind = iota // watching begins
-	ticked               // one beat of the own clock
+	ticked               // a tick of the watcher's clock
 	expired              // silence may be a sign by now; between two ticks
 	answered             // the node answered over the line
 	ended                // the line broke, or its dial failed
-	starved              // a tick of the own clock came late
-	stalled              // so late that nothing counts
+	starved              // a tick came late
+	stalled              // a tick came so late that earlier observations do not count
 )
 
 type event struct {
@@ -23,7 +23,7 @@ type event struct {
 // orders are what follows from an event.
 type orders struct {
 	open    bool // dial anew
-	beat    bool // over each line there is
+	beat    bool // send a beat on each line
 	signals []Signal
 }
 
@@ -35,23 +35,23 @@ const (
 	up
 )
 
-// watched is all that is counted about one node. observe alone changes it; it decides and does
-// nothing.
+// watched is the state of watching one node. Only observe changes it; observe returns orders and
+// carries none out.
 type watched struct {
 	ref    Ref
 	phase  phase
 	began  time.Time     // when the newest dial began
-	broke  time.Time     // when a line that was up broke last
-	next   time.Time     // down: no dial before
-	last   time.Time     // last answer, or when counting began (anew)
-	heard  bool          // it has answered
+	broke  time.Time     // when the last established line broke
+	next   time.Time     // while down: time of the next dial
+	last   time.Time     // time of the last answer, or of the start of counting
+	heard  bool          // the node has answered
 	met    time.Time     // when it answered first
-	took   time.Duration // its first answer
+	took   time.Duration // how long its first answer took
 	gaps   gaps          // between its answers
 	missed bool          // a dial that began at last or later has no answer
 	sign   Sign          // the newest sign that it may be gone
-	why    Answer        // of the dial that it is held for
-	void   bool          // the sign is from before a stall: held no more, not taken back yet
+	why    Answer        // answer to the dial that is the reason of the sign
+	void   bool          // the sign is from before a stall: not held, and not withdrawn yet
 }
 
 func (n *watched) observe(e event, now time.Time, b Beats) (o orders) {
@@ -80,8 +80,8 @@ func (n *watched) observe(e event, now time.Time, b Beats) (o orders) {
 		n.phase, n.next = down, now
 		switch {
 		case wasUp:
-			// A mere reset is no news if it answers the next dial; one that resets all the time
-			// must not make us spin.
+			// One reset is ignored if the node answers the next dial. A node that resets every
+			// connection must not cause a busy loop.
 			if now.Sub(n.broke) >= b.Every {
 				dial()
 			}
@@ -123,8 +123,8 @@ func (n *watched) silence(now time.Time, b Beats) []Signal {
 	return n.suspect(Silent, Answer{}, now)
 }
 
-// suspect signals a new finding. A refused dial stays one when nothing answers any more; silence
-// becomes a refused dial when a dial is refused at last.
+// suspect returns the signal of a new sign. A refused dial remains the sign if the node is silent
+// later. Silence becomes a refused dial if a later dial is refused.
 func (n *watched) suspect(s Sign, a Answer, now time.Time) []Signal {
 	if !n.void && (n.sign == s || n.sign == ConnectionClosed) {
 		return nil
@@ -133,7 +133,7 @@ func (n *watched) suspect(s Sign, a Answer, now time.Time) []Signal {
 	return n.held(now)
 }
 
-// held signals what is held.
+// held returns the signal of the sign, if it is held.
 func (n *watched) held(now time.Time) []Signal {
 	if n.sign == "" || n.void {
 		return nil

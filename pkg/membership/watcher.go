@@ -8,34 +8,35 @@ import (
 	"time"
 )
 
-// Link is the network as a Watcher needs it.
+// Link is the network as a Watcher uses it.
 type Link interface {
-	// Follow keeps one connection to the node, sends a beat for each value of beats, and tells
-	// heard of the first answer and of each answer to a beat, all of kind Same. It returns what
-	// the dial brought when that is not Same, and otherwise NoAnswer, once the connection broke
-	// or ctx ended. A dial has a deadline of its own, well beyond Beats.Dial: on a slow machine, a
-	// dial that is given up and begun again would never end.
+	// Follow keeps one connection to the node, sends a beat for each value of beats, and passes to
+	// heard the first answer and each answer to a beat, all of kind Same. If the dial brings
+	// another kind, it returns that. Otherwise it returns NoAnswer once the connection broke or ctx
+	// ended. A dial has its own deadline, well beyond the time that the Watcher waits: on a slow
+	// machine, dials that are given up and begun again would never succeed.
 	Follow(ctx context.Context, to Ref, beats <-chan struct{}, heard func(Answer)) Answer
 }
 
-// Signal is a change of what a Watcher holds against a node.
+// Signal is a change of a Watcher's suspicion of a node.
 type Signal struct {
 	Ref
 	Sign   Sign          // ConnectionClosed, Silent, or "": it answers again
-	Answer Answer        // of the dial: Refused, Other or Stranger; NoAnswer when it is Silent
+	Answer Answer        // result of the dial: Refused, Other or Stranger; NoAnswer if Silent
 	Silent time.Duration // since the last answer, or since counting began
 	Never  bool          // it never answered
 }
 
-// Cleared reports whether the signal takes the one before it back.
+// Cleared reports whether the signal withdraws the one before it.
 func (s Signal) Cleared() bool { return s.Sign == "" }
 
-// WatchTargets are the nodes that me keeps a connection to: its k predecessors on the ring, which
-// is the members in rank order and the spares behind them. So each node is watched by k others. One
-// that refused a dial is no watcher of those before it any more, and me watches these in its place:
-// machines that end together are often neighbours on the ring, and only the ends of such a row have
-// watchers that are left. Each refusal adds a node to watch, up to mostBehind: a row is found in
-// steps that grow, and not two nodes at a time.
+// WatchTargets returns the nodes that me keeps a connection to: its k predecessors on the ring of
+// members in rank order and then spares. So each node has k watchers.
+//
+// A node that refused a dial does not watch its own predecessors any more, so me watches them
+// instead. Machines that end together are often neighbours on the ring, and most of them have lost
+// their watchers. Each refusal adds one more node to watch, up to mostBehind, so that a long row of
+// lost neighbours is found in growing steps and not two by two.
 func WatchTargets(ring []Ref, me Ref, k int, refused func(Ref) bool) []Ref {
 	at := slices.IndexFunc(ring, me.Same)
 	if at < 0 {
@@ -54,11 +55,11 @@ func WatchTargets(ring []Ref, me Ref, k int, refused func(Ref) bool) []Ref {
 	return watch
 }
 
-// mostBehind is how many nodes behind a row of refusals are watched at most.
+// mostBehind is how many nodes are watched at most behind a row of refusals.
 const mostBehind = 16
 
-// Watcher keeps one connection to each node that it watches and says when one is dead or silent.
-// Run owns all it counts; the rest may be called from anywhere.
+// Watcher keeps one connection to each watched node, and signals when one is dead or silent. Run
+// owns all that it counts. The other methods may be called from any goroutine.
 type Watcher struct {
 	link    Link
 	beats   Beats
@@ -69,7 +70,7 @@ type Watcher struct {
 	wanted []Ref
 	held   map[Incarnation]bool // suspicions that hold now
 
-	woken atomic.Int64 // how often Run had something to do; a test counts
+	woken atomic.Int64 // number of rounds of Run, for a test
 }
 
 // NewWatcher returns a Watcher that watches no node yet.
@@ -78,12 +79,13 @@ func NewWatcher(l Link, b Beats) *Watcher {
 		held: map[Incarnation]bool{}}
 }
 
-// Signals is closed when Run returns. Signals wait for their reader, in order; watching goes on.
+// Signals returns the signals, in order. A slow reader does not delay the watching. The channel is
+// closed when Run returns.
 func (w *Watcher) Signals() <-chan Signal { return w.signals }
 
-// Set makes refs the nodes that are watched. What is held against a node that is no longer
-// among them is forgotten without a signal; what is held against one that still is, is signalled
-// again: it may be another life that asks, or one that forgot.
+// Set replaces the watched nodes. A suspicion of a node that is no longer watched is dropped
+// without a signal. A suspicion of a node that is still watched is signalled again, because the
+// caller may be another incarnation of this agent, or have dropped it.
 func (w *Watcher) Set(refs []Ref) {
 	w.mu.Lock()
 	w.wanted = slices.Clone(refs)
@@ -94,8 +96,8 @@ func (w *Watcher) Set(refs []Ref) {
 	}
 }
 
-// Holds answers whether this watcher still suspects that incarnation. After a stall of its own
-// it does not until it has counted anew.
+// Holds reports whether this watcher suspects that incarnation. After a stall it does not, until it
+// has counted anew.
 func (w *Watcher) Holds(about Ref) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,16 +118,16 @@ func (w *Watcher) publish(n *watched) {
 type contact struct {
 	watched
 	line  *line // the newest that did not end
-	older *line // it was up and went silent, so that line was dialled. An answer over it is an answer.
+	older *line // an established line that went silent, kept while line is dialled; an answer on it counts
 }
 
-// lineEvent is what a line tells the owner.
+// lineEvent is what a line reports to its owner.
 type lineEvent struct {
 	on *line
 	event
 }
 
-// watchRun is one Run: what its goroutine owns.
+// watchRun is the state of one Run. Its goroutine owns it.
 type watchRun struct {
 	*Watcher
 	lines    sync.WaitGroup
@@ -134,7 +136,7 @@ type watchRun struct {
 	queue    []Signal
 	tick     time.Time
 	next     time.Time // tick
-	planned  time.Time // when the clock is to run out
+	planned  time.Time // when the timer fires next
 }
 
 // Run watches until ctx ends, and returns when everything that it started has ended.
@@ -175,11 +177,11 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// clock takes in that the clock ran out: for the next tick, or because the silence of a node may be
-// a sign.
+// clock handles the timer: it fires for the next tick, or when the silence of a node may become a
+// sign.
 func (r *watchRun) clock(ctx context.Context, now time.Time) {
 	if now.Before(r.next) {
-		// what came meanwhile is read first
+		// events that came meanwhile are handled first
 		if late, grace := now.Sub(r.planned), r.beats.Every/8; late > grace {
 			r.all(ctx, event{kind: starved, late: late + grace}, now)
 			return
@@ -191,7 +193,7 @@ func (r *watchRun) clock(ctx context.Context, now time.Time) {
 	r.all(ctx, event{kind: ticked}, now)
 }
 
-// wake plans when the clock is to run out.
+// wake returns when the timer must fire next, and keeps it in planned.
 func (r *watchRun) wake() time.Time {
 	r.planned = r.next
 	b := r.times(r.tick)
@@ -203,8 +205,8 @@ func (r *watchRun) wake() time.Time {
 	return r.planned
 }
 
-// awake returns the time, and first of all owns up to what this process missed: when it did not
-// run, silence says nothing about the others.
+// awake returns the time. It first checks whether this process stood still: if so, the silence of
+// other nodes in that time proves nothing.
 func (r *watchRun) awake(ctx context.Context) time.Time {
 	now := time.Now()
 	gap := now.Sub(r.tick)
@@ -217,7 +219,7 @@ func (r *watchRun) awake(ctx context.Context) time.Time {
 	default:
 		return now
 	}
-	r.tick = now.Add(-r.beats.Every) // the tick itself is still to come
+	r.tick = now.Add(-r.beats.Every) // the tick itself is still due
 	return now
 }
 
@@ -229,14 +231,14 @@ func (r *watchRun) all(ctx context.Context, e event, now time.Time) {
 	}
 }
 
-// times are the beats, with what the contacts show of a first answer.
+// times returns the beats, with First as the contacts suggest.
 func (r *watchRun) times(now time.Time) Beats {
 	b := r.beats
 	b.First = firstAnswer(r.contacts, now, b)
 	return b
 }
 
-// collect takes in the answer that a quiet line noted.
+// collect handles the answer that a quiet line stored.
 func (r *watchRun) collect(ctx context.Context, c *contact) {
 	if c.line == nil {
 		return
@@ -247,7 +249,7 @@ func (r *watchRun) collect(ctx context.Context, c *contact) {
 	}
 }
 
-// hear brings the lines of a contact in line with what one of them showed.
+// hear handles an event of a line, and updates the lines of its contact.
 func (r *watchRun) hear(ctx context.Context, h lineEvent, now time.Time) {
 	c := h.on.to
 	r.collect(ctx, c)
@@ -255,7 +257,7 @@ func (r *watchRun) hear(ctx context.Context, h lineEvent, now time.Time) {
 	case h.kind == ended:
 		h.on.cancel()
 		if c.older == h.on {
-			c.older = nil // the newer one will tell
+			c.older = nil // the newer line decides
 			return
 		}
 		if c.line != h.on {
@@ -300,7 +302,7 @@ func (r *watchRun) apply(ctx context.Context, c *contact, o orders) {
 	}
 }
 
-// calm reports whether an answer of the node would change nothing but the time of its last one.
+// calm reports whether an answer of the node would only change the time of its last answer.
 func (c *contact) calm() bool { return c.phase == up && c.sign == "" && !c.missed && c.older == nil }
 
 func (r *watchRun) open(ctx context.Context, c *contact) *line {
@@ -324,7 +326,7 @@ func (r *watchRun) open(ctx context.Context, c *contact) *line {
 	return l
 }
 
-// renew brings the contacts in line with the wanted nodes.
+// renew adjusts the contacts to the wanted nodes.
 func (r *watchRun) renew(ctx context.Context, now time.Time) {
 	r.mu.Lock()
 	wanted := slices.Clone(r.wanted)

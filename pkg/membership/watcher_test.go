@@ -90,8 +90,8 @@ func TestWatcherSeesSilenceInTime(t *testing.T) {
 	}
 }
 
-// A node that stands still before its first answer is found as soon as any other, where the others
-// answer promptly. It has longer where they do not, or where no other one is known for long.
+// A node that stands still before its first answer is found as soon as any other, if the others
+// answer promptly. It gets more time if they do not, or if no other node is known for long.
 func TestWatcherExpectsAFirstAnswerAsOthersGiveIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		dial  time.Duration // what the first answer of another node took; negative: there is none
@@ -139,7 +139,8 @@ func TestWatcherExpectsAFirstAnswerAsOthersGiveIt(t *testing.T) {
 	}
 }
 
-// Where all are watched from one moment on, one that answers promptly says nothing about the others.
+// If all nodes are watched from the same time on, the prompt answer of one says nothing about the
+// others.
 func TestWatcherExpectsNothingWhereAllBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newWorld(nodeA, nodeB)
@@ -169,8 +170,8 @@ func TestWatcherIgnoresShortFreeze(t *testing.T) {
 	})
 }
 
-// A node that stands still for half a second now and then is suspected the first time, and not
-// again before its pauses are forgotten.
+// A node that stands still for half a second now and then is suspected the first time. It is not
+// suspected again until its pauses are forgotten.
 func TestWatcherLearnsHowLongANodePauses(t *testing.T) {
 	watching(t, []Ref{nodeA}, func(t *testing.T, net *world, w *Watcher) {
 		pause := func() {
@@ -202,7 +203,7 @@ func TestWatcherHearsLateAnswersOnTheOldLine(t *testing.T) {
 	watching(t, []Ref{nodeA}, func(t *testing.T, net *world, w *Watcher) {
 		for range 5 {
 			net.change(nodeA, func(h *host) { h.frozen, h.full = true, true }, false)
-			// dialled, in vain
+			// the dial fails
 			time.Sleep(time.Duration(510)*ms - time.Duration(time.Now().UnixNano()%int64(250*ms)))
 			net.thaw(nodeA)
 			time.Sleep(10 * time.Second)

@@ -1,13 +1,13 @@
 package rendezvous
 
-// Ahead reports whether the node of claim c knows more of its job than s shows: the store is
-// behind. s must come from a linearizable read that began after the node learned what c says. Five
-// cases are one: the store was wiped (no job), set back to an older copy (an older generation,
-// commit or revision), set back to a job that was removed before this one was made, replaced by one
-// that holds the job under a uid that it had before, or new nodes began the job anew there, and never
-// ran it.
+// Ahead reports whether the store is behind: the node of claim c knows more of its job than s
+// shows. s must come from a linearizable read that began after the node learned what c says. A
+// store is behind if it was wiped (it has no job), was set back to an older copy (it shows an older
+// generation, commit or revision, or a job that was removed before c's was made), holds the job
+// under an earlier uid, or holds a job of that name that new nodes made and that never ran.
 //
-// Another job of the same name is not behind, and a job that succeeds c's is ahead of it.
+// The store is not behind if it holds an unrelated job of the same name, or one that was made again
+// from the job of c.
 func (c *Claim) Ahead(s *Snapshot) bool {
 	if s.Job == nil || c.Job.Follows(s.Job.UID) || c.Outranks(s) {
 		return true
@@ -19,8 +19,9 @@ func (c *Claim) Ahead(s *Snapshot) bool {
 		s.Cluster == c.Cluster && s.Rev < c.StoreRev
 }
 
-// Outranks reports whether s shows another job of that name, which gives way to that of claim c: it never
-// ran, because nodes that knew nothing of c's made it, or it was removed before c's was made.
+// Outranks reports whether the job of claim c replaces another job that s shows: one that never ran,
+// because nodes that did not know the job of c made it, or one that was removed before the job of c
+// was made.
 func (c *Claim) Outranks(s *Snapshot) bool {
 	j := s.Job
 	if j == nil || j.UID == c.Job.UID || j.Follows(c.Job.UID) {
@@ -29,25 +30,27 @@ func (c *Claim) Outranks(s *Snapshot) bool {
 	return (s.Fence == 0 || c.Later(s)) && c.Ran() && c.Phase != Done
 }
 
-// Later reports whether the job of claim c was made in the store of s, after the one that s shows. A store
-// has one job of a name at a time, so that one was removed, and the store set back to before.
+// Later reports whether the job of claim c was made in the store of s, after the job that s shows. A
+// store has one job of a name at a time. So the older job was removed, and then the store was set back.
 func (c *Claim) Later(s *Snapshot) bool {
 	return c.Cluster == s.Cluster && c.Job.Time.After(s.Job.Time)
 }
 
-// Ran reports whether the job ever had a World, as far as the node knows: there may be checkpoints of it.
+// Ran reports whether the job ever had a World, as far as the node knows. If it had one, it may
+// have checkpoints.
 func (c *Claim) Ran() bool { return c.World > 0 || c.Known.Number > 0 || c.Job.Ran }
 
 // PassedOver reports whether the store was set back and the job then went on without the node of
-// claim c: s has as many commits as that node knows of, and none of a step as late as that of the
-// node's newest. A job that was taken back on purpose since then was not passed over.
+// claim c: s has as many commits as the node knows, but none of a step as late as the newest that
+// the node knows. If the job went back to an older checkpoint on purpose since, it was not passed
+// over.
 func (c *Claim) PassedOver(s *Snapshot) bool {
 	return s.Job != nil && s.World != nil && s.Job.UID == c.Job.UID && c.Known.Manifest != s.Head.Manifest &&
 		c.Known.LaterStep(s.Head) && s.World.Rollback <= c.World && s.Fence == s.World.Generation
 }
 
-// Claimed reports whether a node that found the store behind claims the job, under its present uid
-// or under an earlier or later one, or claims one that outranks it.
+// Claimed reports whether a node that found the store behind claims job j: under its present uid,
+// under an earlier or a later one, or as another job that outranks it.
 func (s *Snapshot) Claimed(j *Job) bool {
 	outranked := func(c *Claim) bool { return s.Job != nil && j.UID == s.Job.UID && c.Outranks(s) }
 	for i := range s.Claims {

@@ -17,8 +17,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// What a node knows is compared with what a later read shows: older in any respect is behind,
-// another job is not.
+// Ahead compares what a node knows with a later read. The store is behind if it is older in any
+// respect. Another job is not behind.
 func TestAhead(t *testing.T) {
 	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u", Succeeds: "t"}, Generation: 3, World: 3,
 		Known: checkpoint.Head{Number: 7}, Cluster: 1, StoreRev: 50}
@@ -64,7 +64,7 @@ func begunAnew() rendezvous.Snapshot {
 	return rendezvous.Snapshot{Job: &rendezvous.Job{UID: "w"}, Cluster: 2, Rev: 9}
 }
 
-// A job that never ran gives way to one that did, and is not done.
+// A job that ran, and is not done, outranks one that never ran.
 func TestOutranks(t *testing.T) {
 	for name, x := range map[string]struct {
 		change func(*rendezvous.Claim)
@@ -92,8 +92,7 @@ func TestOutranks(t *testing.T) {
 	}
 }
 
-// A job that ran gives way only to one that was made after it in the same store: the store was set back to
-// before it was removed.
+// A job that ran is replaced only by one that was made after it in the same store.
 func TestOutranksAJobThatRan(t *testing.T) {
 	made := time.Unix(1000, 0)
 	for name, x := range map[string]struct {
@@ -116,7 +115,7 @@ func TestOutranksAJobThatRan(t *testing.T) {
 	}
 }
 
-// A follower of the claims alone sees whether the job has run.
+// A follower that reads only the claims knows whether the job has run.
 func TestClaimsToAJobThatRan(t *testing.T) {
 	c := memory.New()
 	r := txn.Requests{Store: c.Client("a"), Job: "x"}
@@ -145,7 +144,8 @@ func TestClaimsToAJobThatRan(t *testing.T) {
 	}
 }
 
-// A job that went on from an older store has as many commits by now as a node knows, of earlier steps.
+// A job that went on from an older store may have as many commits as a node knows, at earlier
+// steps.
 func TestPassedOver(t *testing.T) {
 	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u"}, Generation: 3, World: 3,
 		Known: checkpoint.Head{Number: 7, Manifest: checkpoint.Hash{7}, Step: new(int64(70))}}
@@ -172,7 +172,8 @@ func TestPassedOver(t *testing.T) {
 	}
 }
 
-// The head is on a node that is here if that said so, or the head was committed, since it registered.
+// The head is on a registered node if, since that node registered, it said so or the head was
+// committed.
 func TestHeadIsHere(t *testing.T) {
 	a := membership.Node{Ref: membership.Ref{Node: "a"}, Rev: 20}
 	head := func(rev int64) checkpoint.Head {
@@ -203,9 +204,9 @@ func TestHeadIsHere(t *testing.T) {
 	}
 }
 
-// A store that still holds an older state of the job: while a node claims it nothing is proposed
-// there. The job is made again over it in one transaction, unless anything moved since it was seen;
-// the records of its checkpoints stay.
+// The store has an older state of the job. While a node claims the job, no proposal succeeds. The
+// job is made again in one transaction, unless something changed since the read. The records of its
+// checkpoints stay.
 func TestRemakeOverAnOlderStore(t *testing.T) {
 	c := memory.New()
 	r := txn.Requests{Store: c.Client("a"), Job: "x"}

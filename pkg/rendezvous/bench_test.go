@@ -19,7 +19,7 @@ func many(n int) (*jobSnapshot, []string) {
 	return aJob(n).here(names...), names[:n]
 }
 
-// refuses: a registered node accuses it, and its host refuses the dial.
+// refuses makes the host of node refuse dials, and a registered node suspect it.
 func refuses(node string) fact {
 	return func(x *situation) {
 		by := ref("n00001")

@@ -17,37 +17,38 @@ type Claim struct {
 	Job        Job               `json:"job"` // as it was, under the uid that it had
 	Wish       Wish              `json:"wish"`
 	WishRev    int64             `json:"wish_rev"`        // when it was written, in the store that was lost
-	Generation schema.Generation `json:"generation"`      // largest that the node saw
-	World      schema.Generation `json:"world"`           // the newest World that it knows; 0: none
+	Generation schema.Generation `json:"generation"`      // the largest that the node saw
+	World      schema.Generation `json:"world"`           // the newest World that the node knows; 0: none
 	Phase      Phase             `json:"phase,omitempty"` // of that World, if it ended
 	Count      int               `json:"count"`           // of its members
-	Rank       int               `json:"rank"`            // of this node there; -1: it is no member
-	// by rank; a large World's only from its first ranks
+	Rank       int               `json:"rank"`            // of this node in that World; -1: it is no member
+	// by rank. For a large World only its first ranks list them.
 	Members []string          `json:"members,omitempty"`
-	Known   checkpoint.Head   `json:"known"` // the newest commit that it heard of
-	Heads   []checkpoint.Head `json:"heads"` // committed, and on its disk; oldest first
-	// the newest on its disk that it has read and found whole
+	Known   checkpoint.Head   `json:"known"` // the newest commit that the node heard of
+	Heads   []checkpoint.Head `json:"heads"` // commits on the node's disk, the oldest first
+	// the newest checkpoint on the node's disk that it has read and found whole
 	Newest *checkpoint.Head `json:"newest"`
-	// of Newest, among the captures of its generation; 0: not known
+	// the place of Newest among the captures of its generation; 0: not known
 	Sequence uint64 `json:"sequence,omitempty"`
-	// of commits that this node has not all of, the parts that it has read and found whole
+	// the parts that the node has read and found whole, of commits of which it lacks other parts
 	Parts []checkpoint.FoundParts `json:"parts,omitempty"`
-	// OtherParts are of checkpoints that it does not know to be committed
+	// OtherParts are the parts of checkpoints that the node does not know to be committed.
 	OtherParts []checkpoint.OtherParts `json:"other_parts,omitempty"`
 	// Heads, Newest and Parts were read while the claim was in the store
 	Looked bool `json:"looked"`
 	// other nodes that were registered under that World, by name
 	Spares []string `json:"spares,omitempty"`
-	// this node found the store behind; else it joined others that did
+	// this node found the store behind; false: it joined the claim of other nodes
 	Behind bool `json:"behind"`
-	// Lived: the agent was in the job when the store lost it. One that was started again cannot know
-	// whether the job went on without it.
+	// Lived: the agent was in the job when the store lost it. An agent that was started again
+	// cannot know whether the job went on without its node.
 	Lived    bool   `json:"lived,omitempty"`
 	Cluster  uint64 `json:"cluster,omitempty"` // the store that it last read, and the revision there
 	StoreRev int64  `json:"store_rev,omitempty"`
 	Rev      int64  `json:"-"`
-	// Lease is that of the claim. It is a part of the value, so that no other claim has this value:
-	// leases do not come back in a store that was wiped, and revisions do.
+	// Lease is the lease of the claim. It is part of the value, so that no two claims have the same
+	// value: a store that was wiped counts revisions anew, but does not use the id of a lease
+	// again.
 	Lease store.Lease `json:"lease,omitempty"`
 }
 
@@ -77,8 +78,8 @@ func Claimed(node string, j Job, wish Wish, w *World) Claim {
 	return c
 }
 
-// Learn takes in what the store shows that is newer than what the claim says. A proposal that was on
-// its way may arrive while the job is claimed: the members of that World count then.
+// Learn updates the claim with what the store shows. A proposal that was on its way may still
+// arrive while the job is claimed. The members of that World count then.
 func (c *Claim) Learn(s *Snapshot) {
 	c.Generation = max(c.Generation, s.Fence)
 	if s.Head.Number > c.Known.Number {
@@ -95,7 +96,7 @@ func (c *Claim) Learn(s *Snapshot) {
 	c.Looked = false // which captures count depends on the World
 }
 
-// Committed are the commits of which something is on the disk of the node.
+// Committed returns the commits of which the node has all or some parts on its disk.
 func (c *Claim) Committed() []checkpoint.Head {
 	all := slices.Clone(c.Heads)
 	for _, p := range c.Parts {
@@ -106,10 +107,10 @@ func (c *Claim) Committed() []checkpoint.Head {
 
 const (
 	fewClaims = 8 // up to here every node reads all claims, and may make the job again
-	deciders  = 3 // of a larger World its first ranks do: for all the others the job itself is enough
+	deciders  = 3 // in a larger World only so many first ranks do; the others read the job record alone
 )
 
-// Decides reports whether this node looks at the claims of the others.
+// Decides reports whether this node reads the claims of the others.
 func (c *Claim) Decides() bool { return c.Count <= fewClaims || c.Rank >= 0 && c.Rank < deciders }
 
 // decodeClaims reads claims/, by node.

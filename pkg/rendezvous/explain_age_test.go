@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-// A job that has not ended is abandoned when no node is registered and nothing was heard of one for
-// ten seconds.
+// A job that has not ended is abandoned if no node is registered and it has shown no sign of one
+// for ten seconds.
 func TestAbandoned(t *testing.T) {
 	later := noon.Add(time.Minute)
 	for name, c := range map[string]struct {
@@ -53,8 +53,8 @@ func (s *jobSnapshot) progress(at time.Time, every time.Duration) *jobSnapshot {
 	return s
 }
 
-// Progress is stale when a running world has reported none for ten usual intervals, and half a minute
-// at least; of a world that reported none yet, since it runs.
+// Progress is stale if a running World has reported none for ten usual intervals, and for at least
+// half a minute. Before its first report, the time since its start counts.
 func TestStaleProgress(t *testing.T) {
 	ran := func() *jobSnapshot { return aJob(1).here("a").world(rendezvous.Running, "a") }
 	for name, c := range map[string]struct {

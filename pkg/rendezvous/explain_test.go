@@ -104,7 +104,7 @@ func saved(node string) rendezvous.Exit {
 	return rendezvous.Exit{Incarnation: ref(node).Incarnation, Planned: true, Codes: []*int{nil}}
 }
 
-// Each row is a job as the store shows it, and what is said of it: state, code and sentence; nodes;
+// Each row is a job in the store, and what status says of it: state, code and sentence; nodes;
 // next.
 func TestExplain(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -226,7 +226,7 @@ func TestExplain(t *testing.T) {
 
 		"finishing": {aJob(2).here("a", "b").world(rendezvous.Finishing, "a", "b").with(func(s *jobSnapshot) {
 			s.Exits["a"] = rendezvous.Exit{Incarnation: ref("a").Incarnation, Codes: []*int{new(0)}}
-		}), "finishing finishing: 1 of 2 workers are through | a running, b running |"},
+		}), "finishing finishing: 1 of 2 workers have ended | a running, b running |"},
 		"asked to stop": {aJob(1).here("a").
 			world(rendezvous.Running, "a").with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
 			"stopping draining: the job was asked to stop | a waiting |"},
@@ -320,7 +320,7 @@ func TestWaitingIsTheSentenceOfRun(t *testing.T) {
 	}
 }
 
-// The example of the reference, field by field. What it leaves out is what was added since.
+// The example of the reference, field by field. Fields that it leaves out were added later.
 const example = `{"schema":"elastic.status/1","job":"x","state":"waiting","since":"2026-11-21T12:03:11.042Z",
  "why":"waiting for 1 more node: lab1 was lost (agent gone)","why_code":"nodes-missing",
  "generation":1,"world_size":2,
@@ -405,7 +405,7 @@ func object(t *testing.T, v any) map[string]any {
 	return out
 }
 
-// A holder that is not lost has the checkpoint, also one that left.
+// A holder that is not lost has the checkpoint, even if it left.
 func TestHoldersOfTheCheckpoint(t *testing.T) {
 	head := func(s *jobSnapshot) *jobSnapshot {
 		s.Head = checkpoint.Head{Number: 1, Holders: []membership.Ref{ref("a"), ref("b")}}

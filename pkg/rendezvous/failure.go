@@ -16,26 +16,26 @@ type Failure struct {
 	Incarnation membership.Incarnation `json:"incarnation"`
 	Rank        int                    `json:"rank"`
 	LocalRank   int                    `json:"local_rank"`
-	Process     Process                `json:"process,omitzero"` // that failed, where it is no trainer
+	Process     Process                `json:"process,omitzero"` // a process that is no trainer
 	Code        int                    `json:"code"`
 	Signal      string                 `json:"signal,omitempty"`
-	Step        *int64                 `json:"step,omitempty"` // the last that it reported
-	// the last loss that it reported is not a finite number
+	Step        *int64                 `json:"step,omitempty"` // the last step that the worker reported
+	// the last loss that the worker reported is not a finite number
 	NaN  bool `json:"nan,omitempty"`
-	Hang bool `json:"hang,omitempty"` // it made no progress, and was ended for that
-	// why, in one line: the exception, or its last words
+	Hang bool `json:"hang,omitempty"` // the worker made no progress, and was ended for that
+	// one line: the exception, or the last output
 	Message string `json:"message,omitempty"`
 	Detail  string `json:"detail,omitempty"` // the traceback, or the end of its output
-	// Victim: all that is known of it is that its connection to another worker broke, or that it
-	// was ended with others that hang. Any other failure of the generation is the cause then.
+	// Victim: nothing is known but that the worker's connection to another worker broke, or that it
+	// was ended because all workers hung. Any other failure of the generation is then the cause.
 	Victim bool            `json:"victim,omitempty"`
 	Others []CollateralEnd `json:"others,omitempty"` // other failures; at most maxCollateral
 	Time   time.Time       `json:"time"`
 	Rev    int64           `json:"-"`
 }
 
-// Process is one that is no trainer: a parameter server, a heter worker or a coordinator. It has no
-// rank.
+// Process is a process that is no trainer: a parameter server, a heter worker or a coordinator. It
+// has no rank.
 type Process struct {
 	Name string `json:"name,omitempty"` // server 0
 	Log  string `json:"log,omitempty"`  // serverlog.0
@@ -93,7 +93,7 @@ func (f Failure) AsksForRestart() bool {
 	return f.Signal == "" && !f.Hang && (f.Code == 101 || f.Code == 102)
 }
 
-// Status is the exit status that a job ends with because of it: 128+N for a signal.
+// Status is the exit status of a job that ends because of this failure: 128+N for a signal.
 func (f Failure) Status() int { return f.Code }
 
 // String is the failure as one sentence.
@@ -130,8 +130,8 @@ func endedAs(code int, signal string) string {
 	return fmt.Sprintf("exit code %d", code)
 }
 
-// Lines is what there is to say of the failure below its first line: the traceback or the last
-// output, and the workers that failed because of it.
+// Lines returns the details of the failure, to be shown below its first line: the traceback or the
+// last output, and the workers that failed because of it.
 func (f Failure) Lines() []string {
 	var lines []string
 	shown := strings.Join(strings.Fields(f.Detail), " ")

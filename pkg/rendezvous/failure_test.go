@@ -21,7 +21,7 @@ func victim(rank int) rendezvous.Failure {
 		Message: "Connection closed by peer"}
 }
 
-// Whatever the order in which one real failure and its victims are reported, the real one is the cause.
+// A real failure is the cause, in whatever order it and its victims are reported.
 func TestOneCauseInAnyOrder(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -58,8 +58,8 @@ func TestTheFirstOfEqualFailuresIsTheCause(t *testing.T) {
 	}
 }
 
-// A rank that was ended for its stack, as all of a job that hangs, is blamed once it is found to be
-// behind.
+// A rank that was ended for its stack, like all ranks of a job that hangs, becomes the cause once
+// it is found to be behind.
 func TestAVictimMayTurnOutToBeTheCause(t *testing.T) {
 	t.Parallel()
 	first := rendezvous.Failure{Rank: 1, Hang: true, Victim: true}
@@ -111,8 +111,8 @@ because of it: rank 0 (exit code 1, connection lost), rank 2 (ended by SIGKILL);
 	}
 }
 
-// All ranks of all nodes fail in the same moment: each node tells its own, and one record holds
-// them.
+// All ranks of all nodes fail at the same moment. Each node reports its own, and one record has all
+// of them.
 func TestFailuresAtOnce(t *testing.T) {
 	t.Parallel()
 	s, err := etcd.Open(t.Context(), etcd.Config{Endpoints: etcdtest.Start(t).Endpoints()})

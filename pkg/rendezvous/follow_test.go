@@ -63,7 +63,7 @@ func upToDate(t *testing.T) *reader {
 	return r
 }
 
-// until reads what is sent until it is what the store shows, and says how long that took.
+// until reads updates until ok accepts one, and returns how long that took.
 func (r *reader) until(what string, limit time.Duration, ok func(follow.Update) bool) time.Duration {
 	r.t.Helper()
 	begun := time.Now()
@@ -218,8 +218,7 @@ func TestFollowMissesNothing(t *testing.T) {
 	})
 }
 
-// Whatever happens on the way, half a minute after it is over the reader has been sent what the
-// store shows.
+// After any faults, the reader gets the state of the store within half a minute.
 func TestFollowOverFaults(t *testing.T) {
 	for seed := range uint64(50) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -295,9 +294,9 @@ func (h hiding) Get(ctx context.Context, key, end string) (store.Read, error) {
 	return h.Store.Get(ctx, key, end)
 }
 
-// The members of a large world are read beside it. When that read fails the world is not lost until
-// the next list, which may be half a minute away: all the others would wait for this node at the
-// barrier.
+// The members of a large World are read separately. If that read fails, it is repeated at once and
+// not only with the next list, which may be half a minute later: all others would wait for this
+// node at the barrier.
 func TestFollowReadsMembersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStoredJob(t, memory.New().Client("writer"), "x").create(150).crowd(150)

@@ -48,7 +48,7 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// OnNaN is what follows a loss that is not a finite number.
+// OnNaN is what the job does after a loss that is not a finite number.
 type OnNaN string
 
 const (
@@ -65,10 +65,10 @@ func (r Rules) NaNRule() string {
 	return string(cmp.Or(r.OnNaN, NaNIgnored))
 }
 
-// RefillAfter is how long workers run until every restart that they spent before is given back.
+// RefillAfter is how long workers run before the restart budget is full again.
 const RefillAfter = 10 * time.Minute
 
-// Rules are the settings of a job that are no sizes.
+// Rules are the settings of a job apart from its sizes.
 type Rules struct {
 	MaxRestarts   int                 `json:"max_restarts"`
 	LastCall      Seconds             `json:"last_call"`
@@ -79,10 +79,11 @@ type Rules struct {
 	Load          checkpoint.Load     `json:"load"`
 	SaveFrom      checkpoint.SaveFrom `json:"save_from,omitempty"`
 	OnNaN         OnNaN               `json:"on_nan,omitempty"`    // "": ignore
-	Rollbacks     int                 `json:"rollbacks,omitempty"` // of OnNaN rollback: in a row, at most
+	Rollbacks     int                 `json:"rollbacks,omitempty"` // at most in a row, with OnNaN rollback
 }
 
-// Job is what the job is. Its first agent makes it; only a new attempt changes it.
+// Job is the record of a job. Its first agent writes it; only a new attempt, or a store that was
+// lost, changes it.
 type Job struct {
 	Name     schema.Job   `json:"-"`
 	UID      schema.UID   `json:"uid"`
@@ -91,26 +92,26 @@ type Job struct {
 	Slots    int          `json:"slots"` // workers a node
 	Base     scaling.Base `json:"base"`
 	Rules    Rules        `json:"rules"`
-	Succeeds schema.UID   `json:"succeeds,omitempty"` // the uid that it had in a store that was lost
-	// and those before that one, if it was lost more than once
+	Succeeds schema.UID   `json:"succeeds,omitempty"` // the uid of the job in a store that was lost
+	// the uids before Succeeds, if the job was lost more than once, and those of jobs whose nodes
+	// go on in this one
 	Lineage []schema.UID `json:"lineage,omitempty"`
-	Ran     bool         `json:"ran,omitempty"` // it had a World before it was made again
-	// Adopted is the number that its first checkpoint had in that store; 0: none was found.
+	Ran     bool         `json:"ran,omitempty"` // the job had a World before it was made again
+	// Adopted is the number that its first checkpoint had in the lost store; 0: there was none.
 	Adopted checkpoint.Number `json:"adopted,omitempty"`
-	// Claimants are the nodes that claimed it when it was made again, unless they are many: until it has
-	// a World they are its nodes.
+	// Claimants are the nodes that claimed the job when it was made again; empty if they are many.
+	// Until the job has a World, they count as its members.
 	Claimants []string `json:"claimants,omitempty"`
-	Made      bool     `json:"made,omitempty"` // its id was made up: it is stopped when its last node leaves
+	Made      bool     `json:"made,omitempty"` // elastic chose the id; the job stops with its last node
 	Origin    Origin   `json:"origin,omitzero"`
-	// Hosts are the addresses of its nodes in the order of their ranks, where all of them were
-	// given.
+	// Hosts are the addresses of the nodes by rank, if all of them were given.
 	Hosts []string    `json:"hosts,omitempty"`
 	Roles *roles.Spec `json:"roles,omitempty"` // nil: every process is a trainer
 	Time  time.Time   `json:"time"`
 	Rev   int64       `json:"-"`
 }
 
-// Place is how large a world of so many nodes is, as its processes are placed.
+// Place is the size of a world of so many nodes, as roles count it.
 func (j *Job) Place(nodes int) roles.Size {
 	return roles.Size{Nodes: nodes, Slots: j.Slots, Hosts: j.Hosts}
 }
@@ -123,13 +124,15 @@ func (j *Job) Workers(nodes int) int {
 	return nodes * j.Slots
 }
 
-// Ports is how many ports the processes of the node of that rank need, in a job with roles.
+// Ports is the number of ports that the processes of the node of that rank need, in a job with
+// roles.
 func (j *Job) Ports(nodes, rank int) int {
 	return j.Roles.Ports(j.Place(nodes), rank)
 }
 
-// Savers are the members of w that write a part of each save where nodes save apart: all of them;
-// with roles the nodes that have a server, and that of rank 0, which commits.
+// Savers are the members of w that write a part of each save, if nodes save separately. Without
+// roles these are all members. With roles they are the nodes that have a server, and the node of
+// rank 0, which commits.
 func (j *Job) Savers(w *World) []membership.Ref {
 	if j.Roles == nil {
 		return w.Members
@@ -143,9 +146,9 @@ func (j *Job) Savers(w *World) []membership.Ref {
 	return savers
 }
 
-// KeepsServers reports whether the World next leaves every server of w where it is. Servers that
-// stay have newer tables than the checkpoint, so all of them stay, or none. The node of rank 0 must
-// have a server: from that the trainer of rank 0 knows whether the servers stayed.
+// KeepsServers reports whether every server of w stays where it is in the World next. The tables of
+// a server that stays are newer than the checkpoint, so either all servers stay or none. The node
+// of rank 0 must have a server, which tells the trainer of rank 0 whether the servers stayed.
 func (j *Job) KeepsServers(w, next *World) bool {
 	if next.Generation != w.Generation+1 || next.Cause == CauseWorkerFailed || next.Cause == CauseAsked {
 		return false
@@ -161,8 +164,8 @@ func (j *Job) KeepsServers(w, next *World) bool {
 	return before[0]
 }
 
-// Predecessors are the uids that the job had in stores that were lost, the newest last: enough of
-// them for a node that was away for long.
+// Predecessors are the uids that the job had in stores that were lost, the newest last. Only the
+// last few are returned, which is enough for a node that was away for long.
 func (j *Job) Predecessors() []schema.UID {
 	const most = 16
 	all := slices.Clone(j.Lineage)
@@ -172,10 +175,10 @@ func (j *Job) Predecessors() []schema.UID {
 	return all[max(0, len(all)-most):]
 }
 
-// Follows reports whether j is the job u, made again after its store was lost.
+// Follows reports whether j was made again from the job u, after the store of u was lost.
 func (j *Job) Follows(u schema.UID) bool { return u != "" && slices.Contains(j.Predecessors(), u) }
 
-// Supersede makes the nodes of the job o go on in j: the uids of o count as earlier ones of j.
+// Supersede makes the uids of the job o earlier uids of j, so that the nodes of o go on in j.
 func (j *Job) Supersede(o *Job) {
 	for _, u := range append(o.Predecessors(), o.UID) {
 		if u != j.UID && !j.Follows(u) {
@@ -184,20 +187,20 @@ func (j *Job) Supersede(o *Job) {
 	}
 }
 
-// Replaces reports whether a node of the job was goes on in j: j is that job made again, or both
-// were made from one job, j later than was. The second happens where the store was lost once more
-// before others had heard of was.
+// Replaces reports whether a node of the job was goes on in j. That is so if j was made again from
+// was, or if both were made from one job and j is the later one. The second case happens when the
+// store is lost again before other nodes have heard of was.
 func (j *Job) Replaces(was *Job) bool {
 	return j.Follows(was.UID) && !was.Follows(j.UID) || j.Time.After(was.Time) && j.Twin(was)
 }
 
-// Twin reports whether the job o and j were made from one job, and neither from the other.
+// Twin reports whether o and j were made from one job, and neither from the other.
 func (j *Job) Twin(o *Job) bool {
 	return j.UID != o.UID && !j.Follows(o.UID) && !o.Follows(j.UID) &&
 		slices.ContainsFunc(o.Predecessors(), j.Follows)
 }
 
-// Admit lifts the quarantines of a node that began in Generation or before.
+// Admit lifts the quarantines that a node got in Generation or before.
 type Admit struct {
 	Node       string            `json:"node"`
 	Generation schema.Generation `json:"generation"`
@@ -205,14 +208,15 @@ type Admit struct {
 
 // Wish is what the operator asked.
 type Wish struct {
-	NP    int      `json:"np"`              // the size that is wanted
-	Drain []string `json:"drain"`           // nodes that are to go
+	NP    int      `json:"np"`              // the wanted number of nodes
+	Drain []string `json:"drain"`           // nodes that must leave
 	Admit []Admit  `json:"admit,omitempty"` // nodes whose quarantine is lifted
-	// Until is the size that an exact job keeps until NP nodes are here; 0: it waits for them.
+	// Until is the size that an exact job keeps until NP nodes are registered; 0: it waits for
+	// them.
 	Until   int       `json:"until,omitempty"`
-	Stop    int       `json:"stop"`            // the attempt that it ends; 0: none
-	Grace   Seconds   `json:"grace,omitempty"` // of that stop; 0: the job's
-	Request string    `json:"request"`         // causes have an id: 3→1→3 restarts those that stopped
+	Stop    int       `json:"stop"`            // the attempt to stop; 0: none
+	Grace   Seconds   `json:"grace,omitempty"` // grace of that stop; 0: the job's
+	Request string    `json:"request"`         // an id of its own: 3→1→3 restarts nodes that stopped
 	By      string    `json:"by"`              // run, scale, drain, stop
 	Time    time.Time `json:"time"`
 	Rev     int64     `json:"-"`

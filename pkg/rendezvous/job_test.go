@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// worldOf is a World of these nodes, by rank; the number after a name tells its lives apart.
+// worldOf is a World of these nodes, by rank. The number after a name is its incarnation.
 func worldOf(g int, cause Cause, names ...string) *World {
 	w := &World{Generation: schema.Generation(g), Cause: cause}
 	for _, n := range names {
@@ -51,7 +51,7 @@ func TestKeepsServers(t *testing.T) {
 	}
 }
 
-// The nodes of servers have the parts of a save, and that of rank 0.
+// The nodes of servers save parts, and so does the node of rank 0.
 func TestSavers(t *testing.T) {
 	w := worldOf(1, CauseFirst, "a1", "b1", "c1")
 	for want, job := range map[string]*Job{

@@ -46,7 +46,7 @@ func (w *storedJob) crowd(n int) *storedJob {
 	return w
 }
 
-// step is what Plan says of what is in the store, where dead nodes refuse every dial.
+// step plans on what is in the store, where dead nodes refuse every dial.
 func (w *storedJob) step(s *rendezvous.Snapshot, marks *plan.Observed, dead map[string]bool) plan.Step {
 	ev := verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
 		Holds:  map[string]map[string]time.Time{},
@@ -151,8 +151,8 @@ func keysBelow(entries map[string]store.Entry, prefix string) (below []string) {
 	return below
 }
 
-// 250 of 300 nodes die at once: etcd takes 128 comparisons in a transaction, so that it takes three
-// generations to be rid of them, and none of them is forgotten on the way.
+// 250 of 300 nodes die at once. A transaction has at most 128 comparisons, so it takes three
+// generations to drop them all, and none is left over.
 func TestManyAreLostAtOnce(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x")
 	j := *aRange(1, 300).Job
@@ -271,7 +271,7 @@ func TestProposeCleansUp(t *testing.T) {
 	fill()
 	w.must(suspects(w)())
 	w.must(w.reg.Leave(t.Context(), w.nodes["b"], 1, membership.Terminated))
-	w.propose("a", "c") // b was a member of the last one: that it left must still be known
+	w.propose("a", "c") // b was a member of the last World: the record that it left stays
 	if _, ok := w.entries()[w.Job.Left("b")]; !ok {
 		t.Error("generation 2: that b left is forgotten, and it may be a member of generation 1 yet")
 	}
@@ -304,9 +304,9 @@ func TestProposeCleansUp(t *testing.T) {
 	}
 }
 
-// What a keeper cannot write does not keep it from writing the rest: lists that are too long for a
-// process's environment are left out, and there are none where a port is missing. A node that reads
-// before it starts its workers has them by the same read, and never those of a world that does not run.
+// The rest is written without the endpoints if the list is too long for a process's environment, or
+// if a port is missing. A node that reads before it starts its workers gets the endpoints in that
+// read, and never those of a World that does not run.
 func TestEndpoints(t *testing.T) {
 	for _, c := range []struct {
 		host string
@@ -364,7 +364,7 @@ func TestListIsReadOnce(t *testing.T) {
 	}
 }
 
-// A world some of whose members cannot be read is not read.
+// A World is not read if some of its members cannot be read.
 func TestTornMembers(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(101).crowd(101)
 	s := w.see()
@@ -390,8 +390,8 @@ func TestTornMembers(t *testing.T) {
 	}
 }
 
-// A node that knows the members of a large world makes those of the next one from its changes, and reads
-// no list. A node that knows those of another world reads the list. Both see the same.
+// A node that knows the members of a large World derives those of the next one from its changes,
+// and reads no list. A node that knows another World reads the list. Both get the same members.
 func TestWorldsByTheirChanges(t *testing.T) {
 	const n = 300
 	tally := &memory.Tally{}
@@ -448,7 +448,7 @@ func TestWorldsByTheirChanges(t *testing.T) {
 	}
 }
 
-// The changes of one world say nothing to a node that knows the members of another one.
+// The changes of one World are not used by a node that knows the members of another one.
 func TestChangesOfAnotherWorldAreNotUsed(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(200).crowd(200)
 	reader := follow.Reader{Store: w.Store, Job: w.Job, Node: "n00007", Members: &follow.MemberCache{}}

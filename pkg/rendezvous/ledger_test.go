@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// books is the ledger that a step carries on.
+// books returns the ledger of a step.
 func books(step plan.Step) rendezvous.Ledger {
 	switch s := step.(type) {
 	case plan.Propose:
@@ -22,14 +22,14 @@ func books(step plan.Step) rendezvous.Ledger {
 	return rendezvous.Ledger{}
 }
 
-// running is generation 2 of two nodes and a spare, a second old, with these books.
+// running is generation 2 of two nodes and a spare, which runs for a second and has this ledger.
 func running(l rendezvous.Ledger, facts ...fact) *situation {
 	return given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"),
 		append([]fact{generation(2), ledger(l), ran(time.Second)}, facts...)...)
 }
 
-// backingOff is generation 2 of a and b, which failed and is charged: one of three seconds of its
-// back-off are left.
+// backingOff is generation 2 of a and b, which failed and spent a restart. One second of its three
+// seconds of back-off is left.
 func backingOff(used int, facts ...fact) *situation {
 	x := given(aJob(2).here("a", "b", "c").world(rendezvous.Waiting, "a", "b"), generation(2),
 		since(2*time.Second), ledger(rendezvous.Ledger{Used: used, Charged: 2}))
@@ -42,11 +42,11 @@ func backingOff(used int, facts ...fact) *situation {
 	return x
 }
 
-// closed: the Hold took the generation into its books.
+// closed makes the Hold settle the ledger.
 func closed(x *situation) { x.World.Ledger.Closed = x.World.Generation }
 
-// Each failure of its own waits longer than the one before, until there are no restarts left; then
-// the job ends with the code of the worker.
+// Each failure waits longer than the one before, until no restart is left. Then the job ends with
+// the exit code of the worker.
 func TestBackoff(t *testing.T) {
 	var l rendezvous.Ledger
 	for i, want := range []string{

@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// fill puts the members and leavers back that lie in plan/.
+// fill reads the members and leavers from plan/ where the World record leaves them out.
 func (w *World) fill(job schema.Job, entries []store.Entry) error {
 	if w.Chunks == 0 {
 		return nil
@@ -37,8 +37,8 @@ func (w *World) fill(job schema.Job, entries []store.Entry) error {
 	return nil
 }
 
-// listOf is the list whose parts these are. They are written once, so the first one remembers the
-// whole list for all readers that share its Memo.
+// listOf returns the list that these parts hold. Parts are written once, so the Memo of the first
+// part keeps the whole list for all readers that share it.
 func listOf(parts []*store.Entry) (all []membership.Ref, err error) {
 	memo := parts[0].Memo
 	if memo != nil {
@@ -57,17 +57,17 @@ func listOf(parts []*store.Entry) (all []membership.Ref, err error) {
 	return all, nil
 }
 
-// Change is one rank whose node is not the one that had it in the World before.
+// Change is a rank that has another node than in the World before.
 type Change struct {
 	Rank   int            `json:"rank"`
 	Member membership.Ref `json:"member"`
 }
 
-// mostChanges keeps the World record small: it is sent to every node with each phase.
+// mostChanges bounds the size of the World record, because each phase sends it to every node.
 const mostChanges = 100
 
-// NoteChanges notes in w, whose members lie outside its record, how they differ from those of
-// before. It notes nothing where the differences are many.
+// NoteChanges records in w, whose members lie outside its record, how they differ from the members
+// of before. It records nothing if there are too many differences.
 func (w *World) NoteChanges(before *World) {
 	w.Base, w.Changes = "", nil
 	if before == nil || before.Chunks == 0 || w.Chunks == 0 || len(w.Leavers) > 0 {
@@ -85,8 +85,7 @@ func (w *World) NoteChanges(before *World) {
 	w.Base, w.Changes = before.Proposal, changes
 }
 
-// MembersFrom are the members of w, made from base, the members of its Base. nil: they do not
-// follow from these.
+// MembersFrom returns the members of w, given the members of its Base; nil if base does not fit.
 func (w *World) MembersFrom(base []membership.Ref) []membership.Ref {
 	members := make([]membership.Ref, w.Count)
 	copy(members, base)
@@ -115,9 +114,9 @@ func ReadMembers(ctx context.Context, st store.Store, job schema.Job, w *World) 
 	return w.fill(job, r.Entries)
 }
 
-// EncodeMembers writes refs as a part of plan/: a line for each. Every node reads it once a
-// generation, and JSON would take five times as long to read. Its format is that of the world
-// record which names it.
+// EncodeMembers writes refs as a part of plan/, one line for each. Every node reads the list once a
+// generation, and JSON would take five times as long. The format is that of the World record that
+// names the list.
 func EncodeMembers(refs []membership.Ref) []byte {
 	var b strings.Builder
 	for _, r := range refs {
@@ -126,7 +125,7 @@ func EncodeMembers(refs []membership.Ref) []byte {
 	return []byte(b.String())
 }
 
-// parseMembers appends what EncodeMembers wrote to the members of the parts before.
+// parseMembers appends the members of one part to those of the parts before it.
 func parseMembers(to []membership.Ref, e *store.Entry) ([]membership.Ref, error) {
 	for line := range strings.Lines(string(e.Value)) {
 		node, rest, _ := strings.Cut(line, " ")

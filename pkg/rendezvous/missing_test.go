@@ -17,8 +17,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// A spare that is killed is no cause of anything. That it is lost is reported all the same, unless it
-// left, or is back.
+// A killed spare is no cause for another World. Its loss is reported, unless it left or is
+// registered again.
 func TestMissingNodesAreReported(t *testing.T) {
 	with := func(nodes ...string) *situation {
 		return given(aJob(2).here(nodes...).world(rendezvous.Running, "a", "b"))
@@ -92,7 +92,7 @@ func TestMissingNodesAreReported(t *testing.T) {
 	}
 }
 
-// Followers of the job see that a loss was reported, so that none reports it again.
+// Followers of the job see that a loss was reported, so that no other node reports it again.
 func TestReportedLossesAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStoredJob(t, memory.New().Client("test"), "x")
@@ -125,8 +125,7 @@ func TestReportedLossesAreRead(t *testing.T) {
 	})
 }
 
-// The announcement of a node that leaves stays until all nodes had time to see it: a proposal does
-// not remove it at once.
+// The announcement of a node that left stays until all nodes had time to see it.
 func TestDepartureIsRemembered(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b", "c").run("a", "b")
 	w.must(w.reg.Leave(t.Context(), w.nodes["c"], 1, membership.Terminated))
@@ -140,7 +139,7 @@ func TestDepartureIsRemembered(t *testing.T) {
 	}
 }
 
-// Why a node is reported lost is what it was dropped for, with the time since the first sign.
+// A loss is reported with the reason why the node was dropped, and the time since the first sign.
 func TestReasonsOfALoss(t *testing.T) {
 	late := func(facts ...fact) *situation {
 		return given(aJob(2).here("a", "b", "c").world(rendezvous.Forming, "a", "b"),

@@ -19,8 +19,8 @@ type Origin struct {
 // maxCommand bounds the bytes of a command in the job record, which every read of the job carries.
 const maxCommand = 4096
 
-// NewOrigin cuts a command that is too long for the job record. Equal commands are cut alike, so
-// that two origins compare as their commands do, up to the cut.
+// NewOrigin returns an origin whose command is cut to fit the job record. Commands that are equal
+// up to the cut compare as equal.
 func NewOrigin(owner, host string, command []string) Origin {
 	room := maxCommand
 	for i, word := range command {
@@ -32,7 +32,7 @@ func NewOrigin(owner, host string, command []string) Origin {
 	return Origin{owner, host, slices.Clone(command)}
 }
 
-// Digest is a short name of the command; "" where none is known.
+// Digest is a short hash of the command; "" if the command is not known.
 func (o Origin) Digest() string {
 	if len(o.Command) == 0 {
 		return ""
@@ -41,24 +41,24 @@ func (o Origin) Digest() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Differs reports whether digest names another command than o has. Where one of them is not known
-// they do not differ.
+// Differs reports whether digest is that of another command than o has. If one of them is not
+// known, they do not differ.
 func (o Origin) Differs(digest string) bool {
 	own := o.Digest()
 	return own != "" && digest != "" && own != digest
 }
 
-// OtherProgram reports whether n runs another program than the job was made with, while a
-// registered node runs that one. Where none does, all of them were started again with a corrected
-// program.
+// OtherProgram reports whether n runs another program than the job was made with, while some
+// registered node runs that program. If no registered node does, all nodes were started again with
+// a corrected program, and n does not differ.
 func (s *Snapshot) OtherProgram(n *membership.Node) bool {
 	own := s.Job.Origin.Digest()
 	return s.Job.Origin.Differs(n.Program) &&
 		slices.ContainsFunc(s.Nodes, func(x membership.Node) bool { return x.Program == own })
 }
 
-// SameCommand reports whether both run the same command. An origin without one is not known, and
-// differs from nothing.
+// SameCommand reports whether both run the same command. An origin without a command is not known,
+// and counts as the same.
 func (o Origin) SameCommand(other Origin) bool {
 	return len(o.Command) == 0 || len(other.Command) == 0 || slices.Equal(o.Command, other.Command)
 }

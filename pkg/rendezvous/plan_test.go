@@ -16,19 +16,19 @@ const (
 
 var lastCall = rule(func(r *rendezvous.Rules) { r.LastCall = rendezvous.Seconds(3 * time.Second) })
 
-// impossible: one sample a step cannot be split over two workers.
+// impossible makes a batch of one sample a step, which two workers cannot share.
 func impossible(x *situation) {
 	x.Job.Base = scaling.Base{Batch: 1, Nodes: 1, Slots: 1, Policy: scaling.FixedBatch}
 }
 
-// planned is a moment of a job and the one step that follows.
+// planned is a state of a job and the step that follows.
 type planned struct {
 	name   string
 	moment *situation
 	want   string
 }
 
-// The step of each moment, phase by phase (docs/PROTOCOL.md, section 6).
+// TestPlan has the step of each state, by phase (docs/PROTOCOL.md, section 6).
 func TestPlan(t *testing.T) {
 	for name, rows := range map[string][]planned{
 		"no world yet":                        plansOfNoWorld(),

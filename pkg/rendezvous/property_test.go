@@ -19,8 +19,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// TestMain makes a law be tried on more moments than rapid's hundred, unless the command line says
-// otherwise. Failures are printed with their seed, and leave no files: a planted bug fails here on
+// TestMain raises the number of checks of each property from rapid's hundred, unless the command
+// line sets it. A failure prints its seed and leaves no file, because planted bugs fail here on
 // purpose.
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{"rapid.checks": "500", "rapid.nofailfile": "true"} {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// anyMoment draws a moment of any phase, of up to nine nodes; much of it never happens.
+// anyMoment draws a state of any phase with up to nine nodes. Most of these states never occur.
 func anyMoment(t *rapid.T) *situation {
 	yes := func(name string, of10 int) bool { return rapid.IntRange(0, 9).Draw(t, name) < of10 }
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}
@@ -243,8 +243,8 @@ func TestWorldsAreSound(t *testing.T) {
 	})
 }
 
-// I4, C4, C11: every earlier member is a member, or stops before the new workers start, or is shown
-// to be unregistered.
+// I4, C4, C11: every earlier member is a member, or stops before the new workers start, or the
+// guards show that it is not registered.
 func TestNoEarlierMemberIsForgotten(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		p, ok := step.(plan.Propose)
@@ -296,8 +296,8 @@ func TestNoEarlierMemberIsForgotten(t *testing.T) {
 	})
 }
 
-// Survivors keep their rank, but for one exchange that brings a holder to rank 0; no newcomer takes
-// the place of a survivor, but that holder where there is no newcomer to make room.
+// Survivors keep their rank, except for one exchange that brings a holder to rank 0. Only that
+// holder can replace a survivor, and only if there is no newcomer to replace.
 func TestLeastMovement(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		p, ok := step.(plan.Propose)
@@ -333,7 +333,8 @@ func TestLeastMovement(t *testing.T) {
 			if rank < w.Count && slices.ContainsFunc(w.Members, func(m membership.Ref) bool {
 				return m.Node == o.Node && !m.Same(o)
 			}) {
-				// a member that lives again has its rank, before survivors of ranks that are no more
+				// the next incarnation of a member has its rank, before survivors whose rank no
+				// longer exists
 				allowed++
 			}
 		}
@@ -346,7 +347,7 @@ func TestLeastMovement(t *testing.T) {
 	})
 }
 
-// I6: a node that may come back in a moment is left out for np only, never for a newcomer.
+// I6: a node that may register again soon is left out only because of np, never for a newcomer.
 func TestAbsentMemberKeepsItsPlace(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		p, ok := step.(plan.Propose)
@@ -372,7 +373,7 @@ func TestAbsentMemberKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// may reports whether a next world may have that life: the rule, written down once more.
+// may reports whether the next World may have that incarnation. It states the rule a second time.
 func may(x *situation, r membership.Ref) bool {
 	n := x.Node(r.Node)
 	if n == nil || n.Incarnation != r.Incarnation || n.Attempt != x.Job.Attempt ||
@@ -393,15 +394,15 @@ func may(x *situation, r membership.Ref) bool {
 	return true
 }
 
-// heldUp reports whether w is planned without node because it held up the barrier.
+// heldUp reports whether w leaves node out because node held up the barrier.
 func heldUp(x *situation, w rendezvous.World, node string) bool {
 	return x.World != nil && slices.ContainsFunc(w.Quarantine, func(q rendezvous.Quarantine) bool {
 		return q.Node == node && q.Until > x.World.Generation
 	})
 }
 
-// holds reports whether node has the newest commit, by its own word if that is newer than the
-// commit, or says so.
+// holds reports whether node has the newest commit. A record of node that is newer than the commit
+// decides.
 func holds(x *situation, node string) bool {
 	if x.Head.Number == 0 {
 		return true
@@ -427,8 +428,8 @@ func TestRankZeroGoesToAHolder(t *testing.T) {
 	})
 }
 
-// C7: a step that was taken is not taken again: on the world that it made, with the same evidence,
-// the same wish and nothing else, no other world follows.
+// C7: a step is not taken twice. On the World that it made, with the same evidence and wish, no
+// other World follows.
 func TestStepsEnd(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		for i := range 6 {
@@ -482,8 +483,8 @@ func TestStepsEnd(t *testing.T) {
 	})
 }
 
-// G8, I7, C14: only a word of every member that all its workers ended with 0 makes a job done; an
-// end is an end.
+// G8, I7, C14: a job is done only if every member reported that all its workers ended with 0. An
+// ended attempt stays ended.
 func TestEnds(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		w := x.World
@@ -516,8 +517,8 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// "N nodes lost" agrees with the events: each node that is reported lost is counted, no other is,
-// and none is reported twice.
+// The number of lost nodes agrees with the events: each reported loss is counted once, and nothing
+// else is.
 func TestLossesAreCountedWhereTheyAreReported(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		var lost []verdict.Member
@@ -558,8 +559,8 @@ func TestLossesAreCountedWhereTheyAreReported(t *testing.T) {
 	})
 }
 
-// A generation is in the books once: a restart is charged for its failure, if any, and given back
-// at most once.
+// A generation is settled once: its failure spends at most one restart, which is given back at most
+// once.
 func TestBooksAreClosedOnce(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		if x.World == nil || x.World.Attempt != x.Job.Attempt {
@@ -592,7 +593,7 @@ func TestBooksAreClosedOnce(t *testing.T) {
 	})
 }
 
-// The command that asks a job without nodes to stop ends it, whatever lies in the store.
+// The command that stops a job without nodes ends it, whatever is in the store.
 func TestStopAloneEndsWhateverThereIs(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, _ plan.Step) {
 		if x.World != nil && x.World.Phase.Ended() &&
@@ -607,7 +608,7 @@ func TestStopAloneEndsWhateverThereIs(t *testing.T) {
 	})
 }
 
-// A stop of this attempt goes before everything but done.
+// A stop of this attempt ends every job that is not done.
 func TestStopGoesFirst(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		if x.Wish.Stop != x.Job.Attempt {
@@ -632,7 +633,7 @@ func TestStopGoesFirst(t *testing.T) {
 	})
 }
 
-// The barrier is full before a world runs, and workers are saved before a planned change goes on.
+// The barrier is full before a World runs. Workers have saved before a planned change.
 func TestNothingRunsBeforeTheBarrier(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		switch step.(type) {

@@ -45,7 +45,7 @@ func inQuarantine(r rendezvous.NodeRecord) fact {
 	}
 }
 
-// records is what the ledger of a step says of nodes.
+// records is the text of the node records in the ledger of a step.
 func records(step plan.Step) (text string) {
 	for _, r := range books(step).Nodes {
 		text += fmt.Sprintf("%s: lost %d, failed %d", r.Node, r.Losses, r.Failures)
@@ -164,7 +164,7 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// The members of a world that were in none before which made progress are its newcomers.
+// Newcomers are the members of a World whose node was in no World before that made progress.
 func TestNewcomers(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -194,8 +194,8 @@ func TestNewcomers(t *testing.T) {
 	}
 }
 
-// A quarantine counts by the clock of the agent that plans, from when it first saw it. A node whose
-// workers failed is tried again only where there would be no world without it.
+// The planning agent counts a quarantine by its own clock, from when it first saw it. A node whose
+// workers failed is tried again only if there can be no World without it.
 func TestQuarantineEnds(t *testing.T) {
 	lost, failed := rendezvous.NodeRecord{Node: "c", Losses: 3},
 		rendezvous.NodeRecord{Node: "c", Failures: 1, UntilAdmitted: true}
@@ -233,7 +233,7 @@ func TestQuarantineEnds(t *testing.T) {
 	}
 }
 
-// Five generations in a row that a loss ended without progress slow the next ones down.
+// After five generations in a row that losses ended without progress, the next ones wait.
 func TestChurn(t *testing.T) {
 	for churn, want := range map[int]string{
 		4:  "propose 3 (node-lost): a c; evicts b; lost b",

@@ -4,9 +4,9 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// RefSet is a set of members, for large worlds: to compare two lists member by member would take
-// quadratic time.
-type RefSet map[membership.Incarnation]string // the node of each
+// RefSet is a set of members. It exists for large worlds, where comparing two lists member by
+// member takes quadratic time.
+type RefSet map[membership.Incarnation]string // node name by incarnation
 
 func NewRefSet(refs []membership.Ref) RefSet {
 	l := make(RefSet, len(refs))

@@ -29,8 +29,8 @@ func memberClaim(node string, has ...checkpoint.Head) rendezvous.Claim {
 	return c
 }
 
-// Two make the job again at once, and one of their answers is lost: one job comes of it, with
-// everything in one revision.
+// Two nodes make the job again at once, and one of the answers is lost. The result is one job,
+// written in one revision.
 func TestRemake(t *testing.T) {
 	c := memory.New()
 	saved1 := checkpoint.Head{Number: 1, Manifest: checkpoint.Hash{1}, Generation: 2, Copies: 1}
@@ -87,7 +87,7 @@ func TestRemake(t *testing.T) {
 		string(read.One().Value) != schema.FenceValue(j.UID, 3) {
 		t.Errorf("fence %s %v", read.One().Value, err)
 	}
-	// It was removed since: what comes late makes nothing.
+	// The job was removed in the meantime, so a late request makes nothing.
 	if err := all[0].Remove(t.Context(), &s); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,8 @@ func TestRemake(t *testing.T) {
 	}
 }
 
-// A job whose attempt had ended goes on as a new one, with the settings of the agent that opens it.
+// A job whose attempt had ended goes on as a new attempt, with the settings of the agent that makes
+// it again.
 func TestRemakeOfAFailedJob(t *testing.T) {
 	c := memory.New()
 	r := txn.Requests{Store: c.Client("a"), Job: "x"}
@@ -132,8 +133,8 @@ func TestRemakeOfAFailedJob(t *testing.T) {
 	}
 }
 
-// A store is wiped, and wiped once more. A request of the first time arrives in the second, in which
-// every revision is as it was: the job is not made again by it.
+// A store is wiped twice. A request from between the two arrives after the second, when every
+// revision is the same again. It does not make the job again.
 func TestRemakeThatComesLate(t *testing.T) {
 	c := memory.New()
 	empty := c.Backup()
@@ -164,8 +165,9 @@ func TestRemakeThatComesLate(t *testing.T) {
 	}
 }
 
-// A request arrives late in a store that was set back to a moment in which its node had claimed. Others
-// have claimed since what they know of a newer job: that one counts, and not what the request rests on.
+// A request arrives late in a store that was set back to a time at which its node had claimed.
+// Since then other nodes have claimed a newer job. That job counts, and the late request is
+// refused.
 func TestRemakeThatComesLateIntoOlderClaims(t *testing.T) {
 	for name, x := range map[string]struct {
 		copied int    // claims there when the store was copied
@@ -224,8 +226,8 @@ func TestRemakeThatComesLateIntoOlderClaims(t *testing.T) {
 	}
 }
 
-// A claim is sent twice, because its answer is lost. The first sending arrives after the claim that
-// follows it: it replaces nothing.
+// A claim is sent twice, because its answer is lost. The first sending arrives after a newer claim,
+// and does not replace it.
 func TestClaimThatComesLate(t *testing.T) {
 	c := memory.New()
 	r := txn.Requests{Store: c.Client("a"), Job: "x"}

@@ -23,12 +23,12 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// guarded is a request that was made of what its sender saw, and something that happens before it
-// arrives: the guard of that name must refuse it. Without the happening it passes.
+// guarded is a request, and a change that happens after its sender read the store and before it
+// arrives. The guard of that name must refuse the request. Without the change it succeeds.
 type guarded struct {
 	request, guard string
 	stage          func(w *storedJob)
-	send           func(w *storedJob) func() error // sees, and returns what is sent
+	send           func(w *storedJob) func() error // reads the store, and returns the request
 	meanwhile      func(w *storedJob)
 }
 
@@ -47,7 +47,7 @@ func touches(key func(schema.Job) string) func(w *storedJob) {
 	return func(w *storedJob) { w.touch(key(w.Job)) }
 }
 
-// proposes sends the next generation of a and c: b is shown to be what it was seen as.
+// proposes sends the next generation, of a and c. Its guards show that b is as it was read.
 func proposes(change func(w *storedJob, p *plan.Propose)) func(w *storedJob) func() error {
 	return func(w *storedJob) func() error {
 		s, me := w.see(), w.me()
@@ -177,7 +177,7 @@ func takesOver(w *storedJob) func() error {
 	return func() error { return w.reg.TakeOver(w.t.Context(), b) }
 }
 
-// reregisters: b froze on the way.
+// reregisters registers b again, after b was frozen on the way.
 func reregisters(w *storedJob) func() error {
 	n, world := w.nodes["b"], w.see().World
 	n.Rev, n.Lease = 0, w.life("b").Lease
@@ -214,8 +214,7 @@ func answers(w *storedJob) func() error {
 	return func() error { return w.reg.Answer(w.t.Context(), x, b) }
 }
 
-// anotherWorld: another node was faster. Only the world record moves, so that the other guards
-// hold.
+// anotherWorld changes only the World record, as a faster node does, so that the other guards hold.
 func anotherWorld(w *storedJob) { w.touch(w.Job.World()) }
 
 // laterFence: a later generation was proposed.
@@ -307,8 +306,8 @@ var guards = []guarded{
 	{"ask", "world as seen", stageRunning, asks, anotherWorld},
 }
 
-// TestGuards: each guard that PROTOCOL.md gives a request, on the etcd in memory and on a real one.
-// A request that is refused changes nothing.
+// TestGuards checks each guard that PROTOCOL.md gives a request, on the etcd in memory and on a
+// real one. A refused request changes nothing.
 func TestGuards(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		testGuards(t, func() store.Store { return memory.New().Client("test") })
@@ -342,7 +341,7 @@ func testGuards(t *testing.T, open func() store.Store) {
 			}
 			for _, k := range changed(before, w.entries()) {
 				if strings.HasPrefix(k, w.Job.AllPlans()) {
-					continue // written before the world that names it: no reader knows it yet
+					continue // written before the World that names it, so no reader knows it yet
 				}
 				t.Errorf("refused, and it changed %s", k)
 			}
@@ -350,13 +349,12 @@ func testGuards(t *testing.T, open func() store.Store) {
 	}
 }
 
-// TestWipedStores: a store that was lost counts its revisions anew, and a job that goes the same
-// way in it has the same ones. What was asked of the job before is refused all the same, however
-// late it arrives.
+// TestWipedStores: a wiped store counts revisions anew, so a job that repeats its history has the
+// same revisions. Requests from before the wipe are refused all the same, however late they arrive.
 func TestWipedStores(t *testing.T) {
-	harmless := map[string]bool{ // of its own node only, which registers again
+	harmless := map[string]bool{ // about its own node only, which registers again
 		"leave": true, "take over": true,
-		// on a lease, whose id does not come back: refused by that
+		// on a lease, and lease ids are not used again
 		"join": true, "register again": true, "suspect": true, "answer": true,
 	}
 	done := map[string]bool{}
@@ -395,8 +393,8 @@ func TestWipedStores(t *testing.T) {
 	}
 }
 
-// TestUnknownResults: whatever becomes of a request on its way, its sender learns what came of it,
-// and it is applied once, also when its first sending arrives long after.
+// TestUnknownResults: whatever happens to a request on its way, its sender learns the result, and
+// the request is applied once, even if its first sending arrives much later.
 func TestUnknownResults(t *testing.T) {
 	fates := map[string]memory.Fate{
 		"lost":              {Lost: true},
@@ -405,7 +403,7 @@ func TestUnknownResults(t *testing.T) {
 		"late and mute":     {Delay: 5 * time.Second, Mute: true},
 		"held for a minute": {Held: true},
 	}
-	// These two may be written twice, for the same incarnation: the second one changes nothing.
+	// These may be written twice for the same incarnation. The second time changes nothing.
 	again := map[string]bool{"ready": true, "suspect": true}
 	done := map[string]bool{}
 	for _, g := range guards {
@@ -415,7 +413,7 @@ func TestUnknownResults(t *testing.T) {
 		done[g.request] = true
 		for name, fate := range fates {
 			if (g.request == "remove" || g.request == "take over") && fate.Mute {
-				continue // they prove nothing: their caller reads again
+				continue // their result cannot be read back: the caller reads again
 			}
 			t.Run(strings.ReplaceAll(g.request+" "+name, " ", "-"), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -468,7 +466,7 @@ func TestUnknownResults(t *testing.T) {
 	}
 }
 
-// Two keepers that take the same step at the same moment: one of them did it.
+// Two keepers take the same step at the same moment. Exactly one of them succeeds.
 func TestTwinSteps(t *testing.T) {
 	for name, g := range map[string]guarded{
 		"propose": {stage: stageRunning, send: proposes(nil)},
@@ -497,7 +495,7 @@ func TestTwinSteps(t *testing.T) {
 	}
 }
 
-// What events say to people is said in their language: one is one, and two are two.
+// Event texts use singular and plural as people do.
 func TestTextsOfEvents(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b").run("a")
 	w.exit("a")
@@ -522,7 +520,7 @@ func TestTextsOfEvents(t *testing.T) {
 		"b joined with 1 worker at b:1",
 		"generation 1 proposed by a: 1 node, world size 1",
 		"generation 1 running: world size 1",
-		"rank 0 is through, and 0 workers to go",
+		"rank 0 has finished, 0 workers still running",
 		"c joined with 4 workers at c:1",
 		"generation 2 proposed by a: 2 nodes, world size 2",
 		"b was lost (agent gone)",
@@ -533,7 +531,8 @@ func TestTextsOfEvents(t *testing.T) {
 	}
 }
 
-// A Hold keeps the quarantines, unless it brings another list: the agent that leaves knows of none.
+// A Hold keeps the quarantines unless it has another list, because a leaving agent does not know
+// them.
 func TestHoldKeepsQuarantine(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b").propose("a", "b")
 	late := []rendezvous.Quarantine{{Node: "b", Until: 3, Times: 1}}
@@ -546,8 +545,8 @@ func TestHoldKeepsQuarantine(t *testing.T) {
 	}
 }
 
-// TestLossNamesItsConfirmer: the event of a loss always names a node: the watcher that confirmed it, else
-// the one that decided.
+// TestLossNamesItsConfirmer: the event of a loss names the watcher that confirmed it, else the node
+// that decided.
 func TestLossNamesItsConfirmer(t *testing.T) {
 	for name, c := range map[string]struct{ by, want []string }{
 		"an own dial":  {nil, []string{"a"}},

@@ -110,7 +110,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// Each of these happens between the look and the request.
+// Each of these happens between the read and the request.
 func TestRestoreIsOvertaken(t *testing.T) {
 	for name, meanwhile := range map[string]func(*past, *rendezvous.Snapshot){
 		"a commit": func(p *past, s *rendezvous.Snapshot) {
@@ -143,8 +143,7 @@ func TestRestoreIsOvertaken(t *testing.T) {
 	}
 }
 
-// A node that was only cut off must find that its generation is over, and the next one comes at
-// once.
+// A node that was only cut off must learn that its generation is over. The next one comes at once.
 func TestRestoreOfAWorldWhoseNodesAreAway(t *testing.T) {
 	p := newPast(t, rendezvous.Running, nil)
 	s := p.see()

@@ -68,7 +68,7 @@ func (x *situation) answer(node string, kind membership.AnswerKind) {
 	x.ev.Answers[ref(node).Incarnation] = verdict.Answered{Answer: membership.Answer{Kind: kind}, At: noon}
 }
 
-// doubted: one watcher holds it silent. A suspect.
+// doubted makes one watcher find node silent: a suspect.
 func doubted(node string) fact {
 	return func(x *situation) {
 		by := "a"
@@ -84,7 +84,7 @@ func doubted(node string) fact {
 	}
 }
 
-// crashed: its host refuses the dial; its lease has not run out yet.
+// crashed makes the host of node refuse dials. The lease of node still lives.
 func crashed(node string) fact {
 	return func(x *situation) {
 		doubted(node)(x)
@@ -93,12 +93,12 @@ func crashed(node string) fact {
 	}
 }
 
-// vanished: its lease ran out too.
+// vanished is crashed with an expired lease.
 func vanished(node string) fact {
 	return func(x *situation) { cutOff(node, 0)(x); x.answer(node, membership.Refused) }
 }
 
-// cutOff: its lease ran out, and it answers: it is cut off from the store, since.
+// cutOff makes node answer with an expired lease: it has been cut off from the store for since.
 func cutOff(node string, since time.Duration) fact {
 	return func(x *situation) {
 		x.gone(node)
@@ -107,7 +107,7 @@ func cutOff(node string, since time.Duration) fact {
 	}
 }
 
-// isVictim: the worker failed because another one did.
+// isVictim makes another failed worker the reason of the failure.
 func isVictim(x *situation) { x.Failure.Victim = true }
 func hangs(x *situation)    { x.Failure.Hang = true }
 
@@ -134,7 +134,7 @@ func endedThere(node string) fact {
 	}
 }
 
-// wentAway: it stopped its workers, said so and left.
+// wentAway makes node stop its workers, announce its departure and leave.
 func wentAway(node string) fact {
 	return func(x *situation) {
 		x.gone(node)
@@ -142,7 +142,7 @@ func wentAway(node string) fact {
 	}
 }
 
-// bornAgain: the node is registered as another incarnation.
+// bornAgain registers node as another incarnation.
 func bornAgain(node string) fact {
 	return func(x *situation) {
 		x.gone(node)
@@ -169,7 +169,7 @@ func ready(nodes ...string) fact {
 	}
 }
 
-// ended: its workers ended of themselves with these codes; -1: that one still runs.
+// ended sets the exit codes of the workers of node; -1: that one still runs.
 func ended(node string, codes ...int) fact {
 	return func(x *situation) {
 		e := rendezvous.Exit{Incarnation: ref(node).Incarnation}
@@ -192,7 +192,7 @@ func savedBy(nodes ...string) fact {
 	}
 }
 
-// failure: a worker ended with code, and that long ago it was reported.
+// failure makes a worker end with code; it was reported ago.
 func failure(node string, code int, ago time.Duration) fact {
 	return func(x *situation) {
 		x.Failure = &rendezvous.Failure{Node: node, Incarnation: ref(node).Incarnation,
@@ -249,7 +249,7 @@ func has(node string, numbers ...checkpoint.Number) fact {
 	return func(x *situation) { x.Held[node] = rendezvous.Held{Numbers: numbers, Rev: 16} }
 }
 
-// since: the world is in its phase for so long.
+// since sets how long the World has been in its phase.
 func since(d time.Duration) fact { return func(x *situation) { x.m.PhaseSince = noon.Add(-d) } }
 func ran(d time.Duration) fact   { return func(x *situation) { x.m.RunningSince = noon.Add(-d) } }
 func call(d time.Duration) fact  { return func(x *situation) { x.m.LastCallSince = noon.Add(-d) } }
@@ -270,7 +270,7 @@ func doing(node, what string) fact {
 
 func ledger(l rendezvous.Ledger) fact { return func(x *situation) { x.World.Ledger = l } }
 
-// restartsUsed of three.
+// restartsUsed sets how many of three restarts are used.
 func restartsUsed(n int) fact { return ledger(rendezvous.Ledger{Used: n}) }
 
 func generation(g schema.Generation) fact {

@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Snapshot is a job at one revision. A partial one (Whole false) is what an ordinary member
-// watches: the world and its own registration, and nothing else.
+// Snapshot is a job at one revision. A partial snapshot (Whole is false) has only the world and one
+// registration: an ordinary member watches nothing else.
 type Snapshot struct {
 	Rev      int64
 	Cluster  uint64
@@ -26,7 +26,7 @@ type Snapshot struct {
 	Nodes    []membership.Node // in the order of their names
 	Left     []membership.Left
 	Suspects []membership.Suspicion
-	Missed   map[membership.Incarnation]bool // nodes that were no members, and were reported lost
+	Missed   map[membership.Incarnation]bool // lost nodes that were no members, and whose loss was reported
 	Ready    map[string]Ready                // of the world's generation, by node
 	Exits    map[string]Exit                 // likewise
 	Failure  *Failure                        // likewise
@@ -37,10 +37,10 @@ type Snapshot struct {
 	Warm     []WarmWorkers
 	Progress *Progress
 	Events   []history.Event
-	Claims   []Claim // where Job is nil: from nodes of the job that the store has lost
+	Claims   []Claim // also of nodes of a job that the store has lost: Job is nil then
 }
 
-// Held is what a node said that it has on its disk.
+// Held is the record in which a node lists the checkpoints on its disk.
 type Held struct {
 	Numbers []checkpoint.Number
 	Rev     int64
@@ -56,9 +56,9 @@ func (s *Snapshot) Node(name string) *membership.Node {
 	return &s.Nodes[i]
 }
 
-// Capturer is the node that captures for the newest generation, if what it left may still be
-// committed: no newer generation was proposed, and none of its workers computed garbage. Else it is
-// the zero Ref.
+// Capturer is the node that captures for the newest generation, if its uncommitted captures may
+// still be committed: no newer generation was proposed, and no worker reported a loss that is not a
+// number. Otherwise it is the zero Ref.
 func (s *Snapshot) Capturer() membership.Ref {
 	w := s.World
 	if w == nil || w.Generation != s.Fence || len(w.Members) == 0 || s.Failure != nil && s.Failure.NaN {
@@ -67,7 +67,7 @@ func (s *Snapshot) Capturer() membership.Ref {
 	return w.Members[0]
 }
 
-// Least is how many nodes a World needs.
+// Least is the number of nodes that a World needs.
 func (s *Snapshot) Least() int {
 	switch {
 	case s.Growing():
@@ -78,15 +78,15 @@ func (s *Snapshot) Least() int {
 	return s.Job.Limits.Min
 }
 
-// Growing reports whether an exact job keeps its size until the nodes of a larger World are here.
-// That ends when a World of the larger size is proposed.
+// Growing reports whether an exact job keeps its size until there are enough nodes for the larger
+// World that was asked for. It ends with the proposal of a World of that size.
 func (s *Snapshot) Growing() bool {
 	w := s.World
 	return s.Job.Limits.Exact && s.Wish.Until > 0 && w != nil && w.Attempt == s.Job.Attempt &&
 		w.NP < s.Wish.NP
 }
 
-// Target is the largest size of a World when so many present nodes may be in one.
+// Target is the largest size of a World when so many nodes may be in one.
 func (s *Snapshot) Target(present int) int {
 	if s.Growing() && present < s.Wish.NP {
 		return s.Wish.Until
@@ -94,9 +94,9 @@ func (s *Snapshot) Target(present int) int {
 	return s.Wish.NP
 }
 
-// Holds reports whether a node has the head, or parts of it, on its disk, as far as is known. What
-// the node said after the commit decides; otherwise the record of the commit does. A node says
-// nothing about parts. Without any checkpoint every node holds it.
+// Holds reports whether a node is known to have the head, or parts of it, on its disk. A record of
+// the node that is newer than the commit decides; otherwise the record of the commit does. A node's
+// record does not list parts. If there is no checkpoint, Holds is true.
 func (s *Snapshot) Holds(node string) bool {
 	if s.Head.Number == 0 {
 		return true
@@ -108,16 +108,16 @@ func (s *Snapshot) Holds(node string) bool {
 	return s.Head.HeldBy(node)
 }
 
-// HeadIsHere reports whether a registered node has the head, or parts of it. Only what the node
-// said since it registered counts, or a commit since then: the node may have removed the head
-// before, on the word of a store that was set back.
+// HeadIsHere reports whether a registered node has the head, or parts of it. It trusts only a
+// commit, or a record of the node, since the node registered: before that, the node may have
+// removed the head because a store that was set back told it to.
 func (s *Snapshot) HeadIsHere() bool {
 	return s.Head.Number == 0 || slices.ContainsFunc(s.Nodes, func(n membership.Node) bool {
 		return s.Holds(n.Node) && max(s.Head.Rev, s.Held[n.Node].Rev) > n.Rev
 	})
 }
 
-// HoldsAll says whether a node has all of the head on its disk.
+// HoldsAll reports whether a node has all of the head on its disk.
 func (s *Snapshot) HoldsAll(node string) bool {
 	if s.Head.Parts == nil {
 		return s.Holds(node)
@@ -136,7 +136,7 @@ func Read(ctx context.Context, st store.Store, job schema.Job) (Snapshot, error)
 	return s, err
 }
 
-// ReadSecret reads what the nodes of the job of that uid prove themselves with.
+// ReadSecret reads the secret with which nodes prove that they belong to the job of that uid.
 func ReadSecret(ctx context.Context, st store.Store, job schema.Job, uid schema.UID) ([]byte, error) {
 	r, err := st.Get(ctx, job.Secret(uid), "")
 	if err != nil {
@@ -148,8 +148,8 @@ func ReadSecret(ctx context.Context, st store.Store, job schema.Job, uid schema.
 	return r.One().Value, nil
 }
 
-// Decode makes a Snapshot of a read of the job's prefix, without its events. schema.ErrNewerFormat
-// if a record was written by a newer Elastic.
+// Decode makes a Snapshot of a read of the job's prefix, without its events. It returns
+// schema.ErrNewerFormat if a newer Elastic wrote one of the records.
 func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 	s, err := DecodePart(job, r)
 	if err != nil {
@@ -164,13 +164,13 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 	return s, s.decodeGeneration(job, r.Entries)
 }
 
-// DecodePart makes a partial Snapshot of a read of some records of the job. Members of the World
-// that lie in plan/ are still missing: see ReadMembers.
+// DecodePart makes a partial Snapshot of a read of some records of the job. It does not fill in
+// members that lie in plan/: see ReadMembers.
 func DecodePart(job schema.Job, r store.Read) (Snapshot, error) {
 	s := Snapshot{Rev: r.Rev, Cluster: r.Cluster,
 		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{},
 		Missed: map[membership.Incarnation]bool{}}
-	at := map[string]*store.Entry{} // of these there is one each; of others one for each node
+	at := map[string]*store.Entry{} // keys that exist once; all other keys exist once for each node
 	for _, key := range []string{job.Job(), job.Wish(), job.Fence(), job.Head(), job.Progress(), job.World()} {
 		at[key] = nil
 	}
@@ -204,8 +204,8 @@ func DecodePart(job schema.Job, r store.Read) (Snapshot, error) {
 	return s, nil
 }
 
-// decodeJob reads the records that the job has one of, but for its world. Progress that cannot be
-// read is none: nothing is decided by it.
+// decodeJob reads the records that exist once in a job, except its world. An unreadable progress
+// record counts as none, because no decision depends on it.
 func (s *Snapshot) decodeJob(job schema.Job, at map[string]*store.Entry) (err error) {
 	if e := at[job.Job()]; e != nil {
 		var j Job
@@ -245,7 +245,7 @@ func (s *Snapshot) decodeJob(job schema.Job, at map[string]*store.Entry) (err er
 	return nil
 }
 
-// decodeWarm reads how many workers wait on a node. A record that cannot be read says nothing.
+// decodeWarm reads how many warm workers a node has. It ignores a record that cannot be read.
 func (s *Snapshot) decodeWarm(node string, e *store.Entry) {
 	if w, err := schema.Decode[WarmWorkers](e); err == nil {
 		w.Node, w.Rev = node, e.Rev
@@ -253,7 +253,7 @@ func (s *Snapshot) decodeWarm(node string, e *store.Entry) {
 	}
 }
 
-// decodeGeneration reads what lies under generations, holders and doings.
+// decodeGeneration reads the records that exist for each generation, holder or activity.
 func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error {
 	checkpoints, held, doing, warm := job.Checkpoints(), job.AllHeld(), job.AllDoing(), job.AllWarm()
 	for i := range entries {
@@ -324,8 +324,8 @@ func DecodeWorld(e *store.Entry) (*World, error) {
 	return &w, nil
 }
 
-// MissedEvent begins the ids of the events about lost nodes that were no members; the incarnation
-// follows. So the event itself records that the loss was reported.
+// MissedEvent is the prefix of the ids of events about lost nodes that were no members; the
+// incarnation follows. The existence of the event records that the loss was reported.
 const MissedEvent = "missed-"
 
 func DescribeHead(h *checkpoint.Head) string {

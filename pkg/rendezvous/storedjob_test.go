@@ -41,7 +41,7 @@ func (w *storedJob) must(err error) {
 	}
 }
 
-// through is the same job with requests that go through another store.
+// through is the same job with requests to another store.
 func (w *storedJob) through(s store.Store) *storedJob {
 	c := *w
 	c.Store, c.reg.Store = s, s
@@ -66,7 +66,7 @@ func (w *storedJob) see() *rendezvous.Snapshot {
 	return &s
 }
 
-// life is a registration that node would make now.
+// life returns a registration with which node would join now.
 func (w *storedJob) life(node string) membership.Node {
 	w.lives++
 	lease, _, err := w.reg.Grant(w.t.Context(), time.Hour)
@@ -95,7 +95,7 @@ func (w *storedJob) expire(node string) *storedJob {
 	return w
 }
 
-// again: the node joins once more, as another life.
+// again joins node as another incarnation.
 func (w *storedJob) again(node string) {
 	w.t.Helper()
 	if n := w.see().Node(node); n != nil {
@@ -104,7 +104,7 @@ func (w *storedJob) again(node string) {
 	w.join(node)
 }
 
-// reregister: the same life on a new lease.
+// reregister puts the registration of node on a new lease.
 func (w *storedJob) reregister(node string) {
 	w.t.Helper()
 	n := w.nodes[node]
@@ -117,7 +117,7 @@ func (w *storedJob) reregister(node string) {
 
 func (w *storedJob) me() membership.Node { return w.nodes["a"] }
 
-// next is a proposal of these members, as a planner that saw s would make it.
+// next is a proposal of these members by a planner that read s.
 func (w *storedJob) next(s *rendezvous.Snapshot, members ...string) plan.Propose {
 	world := rendezvous.World{UID: s.Job.UID, Generation: s.Fence + 1, Attempt: 1, Phase: rendezvous.Forming,
 		Count: len(members), Slots: 1, NP: s.Wish.NP}
@@ -187,7 +187,7 @@ func (w *storedJob) commit() {
 	w.must(err)
 }
 
-// touch writes what lies at key once more: it is the same, and was written since.
+// touch writes the value of key again, at a new revision.
 func (w *storedJob) touch(key string) {
 	w.t.Helper()
 	r, err := w.Store.Get(w.t.Context(), key, "")
@@ -205,7 +205,7 @@ func (w *storedJob) put(key string, value []byte) {
 	w.must(err)
 }
 
-// entries is all that the job is, by key.
+// entries returns everything below the job, by key.
 func (w *storedJob) entries() map[string]store.Entry {
 	w.t.Helper()
 	r, err := w.Store.Get(context.WithoutCancel(w.t.Context()), w.Job.Prefix(), store.End(w.Job.Prefix()))

@@ -11,11 +11,11 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Every number, name and reference of a record is bounded here, once, when it is read. The bounds
-// are far beyond any real job: they keep a damaged or hostile record from being used as a size, an
-// index, a path or an endless loop.
+// Every number, name and reference of a record is checked against these bounds when it is read. The
+// bounds are far beyond any real job. They keep a damaged or hostile record from being used as a
+// size, an index, a path or an endless loop.
 const (
-	maxCount   = 1 << 31 // of what only people count: attempts, restarts, milliseconds of a port
+	maxCount   = 1 << 31 // of numbers that are only shown: attempts, restarts, milliseconds of a port
 	maxSeconds = 10 * 365 * 24 * 3600
 )
 
@@ -83,12 +83,12 @@ func (w *Wish) Validate() error {
 	return p.Err()
 }
 
-// Validate checks the record of a World, but for members that lie outside of it.
+// Validate checks the record of a World, except members that lie outside of it.
 func (w *World) Validate() error {
 	var p schema.Problems
 	p.Name("uid", string(w.UID))
 	p.Generation("generation", w.Generation)
-	p.Check(w.Generation > 0 || w.Phase.Ended(), "generation is 0") // it was stopped before the first
+	p.Check(w.Generation > 0 || w.Phase.Ended(), "generation is 0") // stopped before its first World
 	p.Range("attempt", int64(w.Attempt), 0, maxCount)
 	p.Check(slices.Contains(phases, w.Phase), "phase is %.80q", w.Phase)
 	p.Check(w.Phase != Waiting || w.Hold != nil, "it waits and does not say why")
@@ -180,7 +180,8 @@ func (l *Ledger) validate() error {
 	return p.Err()
 }
 
-// validRefs checks each, and with a name for them that no node is there twice.
+// validRefs checks each reference. If it has a name for them, it also checks that no node occurs
+// twice.
 func validRefs(what string, refs []membership.Ref) error {
 	var p schema.Problems
 	seen := make(map[string]bool, len(refs))
@@ -192,7 +193,7 @@ func validRefs(what string, refs []membership.Ref) error {
 	return p.Err()
 }
 
-// Validate checks a member's word that it is ready.
+// Validate checks a Ready record.
 func (r *Ready) Validate() error {
 	var p schema.Problems
 	p.Name("incarnation", string(r.Incarnation))
@@ -257,8 +258,7 @@ func (c *Claim) Validate() error {
 	return p.Err()
 }
 
-// validate compares records with each other and with their keys, where one is used to look into
-// another.
+// validate checks records that refer to each other or to their keys.
 func (s *Snapshot) validate() error {
 	var p schema.Problems
 	p.Check(s.World == nil || s.Job != nil, "there is a world and no job")

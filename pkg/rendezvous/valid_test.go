@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// The id of a job becomes a part of paths on the disks of its nodes: no record of a job may have one
+// The id of a job becomes part of paths on the disks of its nodes. So a record may not have an id
 // that leads elsewhere.
 func TestIDsLeadNowhere(t *testing.T) {
 	limits := rendezvous.Limits{Min: 1, Max: 2}

@@ -7,8 +7,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// A node whose workers start is in no world that can do without it. One that is a member already is
-// in the next world as ever.
+// A node whose workers start is in no World that can do without it. A member stays a member, even
+// if its workers start.
 func TestANodeWhoseWorkersStart(t *testing.T) {
 	starts := func(node string) fact {
 		return func(x *situation) { x.Node(node).Warming = true }

@@ -8,37 +8,37 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// Timing is where the time of one start of a World went: milliseconds from the first sign that
-// there had to be another World. All of it was seen by one agent, By, on its own monotonic clock:
-// moments of two hosts are never compared. It is for people; nothing is decided by it. null: it did
-// not happen, or By did not see it.
+// Timing is where the time of one start of a World went, in milliseconds from the first sign that
+// another World was needed. One agent, By, measured all of it on its own monotonic clock, so that
+// no times of two hosts are compared. It is only shown; no decision depends on it. null: it did not
+// happen, or By did not see it.
 type Timing struct {
 	By   string `json:"by"`
 	Sign string `json:"sign"`
-	// the plan first said that the old World has to end, or that there can be one
+	// the plan first required that the old World ends, or allowed a new one
 	Decided *int64 `json:"decided_ms"`
-	// there were too few nodes in between: the last that was needed is here
+	// if there were too few nodes in between: the last node that was needed registered
 	Enough   *int64 `json:"enough_ms"`
-	Proposed *int64 `json:"proposed_ms"` // the World was seen written
-	Stopped  *int64 `json:"stopped_ms"`  // nothing of older workers is left on any node
+	Proposed *int64 `json:"proposed_ms"` // By read the forming World
+	Stopped  *int64 `json:"stopped_ms"`  // no older worker is left on any node
 	Barrier  *int64 `json:"barrier_ms"`  // all are Ready
 	Last     string `json:"last"`        // the node whose Ready came last
 	Started  *int64 `json:"started_ms"`  // By's own workers run
-	// FromMemory: they waited for the World, and the state of training comes from memory.
+	// FromMemory: By's workers waited for the World, and the state of training comes from memory.
 	FromMemory bool `json:"from_memory,omitempty"`
 }
 
-// What a first sign can be, beside membership.Sign. A worker that failed and an agent's own
-// suspicion are seen before they are written.
+// First signs that are no membership.Sign. By sees a failed worker, and its own suspicion, before
+// they are in the store.
 const (
 	SignFailure = "worker-failed"
 	SignLeft    = "left"
 	SignWish    = "wish"
-	SignNodes   = "nodes"  // enough for a World, or more than it has
-	SignUnseen  = "unseen" // By came, or began to plan, after it
+	SignNodes   = "nodes"  // there are enough nodes for a World, or more than the World has
+	SignUnseen  = "unseen" // By joined, or began to plan, after the sign
 )
 
-// Forming is from Propose to the full barrier.
+// Forming is the time from Propose to the full barrier.
 func (f Timing) Forming() (ms int64) {
 	if f.Proposed != nil && f.Barrier != nil {
 		ms = *f.Barrier - *f.Proposed
@@ -46,7 +46,7 @@ func (f Timing) Forming() (ms int64) {
 	return ms
 }
 
-// String is the sentence of the event and of `elastic status`.
+// String returns the sentence of the event and of `elastic status`.
 func (f Timing) String() string {
 	var parts []string
 	add := func(what string, ms *int64) {
@@ -67,7 +67,7 @@ func (f Timing) String() string {
 		f.Sign, f.By, strings.Join(parts, ", "))
 }
 
-// TimingOf is where the time of a start went, if the event tells it; else nil.
+// TimingOf returns the timing that an event reports; nil if it reports none.
 func TimingOf(e history.Event) *Timing {
 	if e.Kind != history.Started {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// A start is reported while its generation is the newest, and status shows the newest World's and no
-// other's.
+// A start is reported while its generation is the newest. Status shows only the start of the newest
+// World.
 func TestWaterfallOfTheNewestWorld(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b")
 	w.propose("a", "b")

@@ -11,8 +11,9 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Phase is where a World is. forming → running → finishing → done; the first three →
-// waiting, and never back: the same members, too, go on as the next generation.
+// Phase is the phase of a World: forming → running → finishing → done, and from the first three →
+// waiting. A World never runs again after waiting: the next generation follows, even with the same
+// members.
 type Phase string
 
 const (
@@ -25,10 +26,10 @@ const (
 	Stopped   Phase = "stopped"
 )
 
-// Ended reports whether no step leads out of p within its attempt.
+// Ended reports whether p is the last phase of an attempt.
 func (p Phase) Ended() bool { return p == Done || p == Failed || p == Stopped }
 
-// Why says why a World waits; it is the why_code of status and events.
+// Why is why a World waits: the why_code of status and events.
 type Why string
 
 const (
@@ -44,7 +45,7 @@ const (
 	LossNaN        Why = "loss-nan"
 )
 
-// The reasons of a status that no Hold has.
+// Reasons that only a status has, and no Hold.
 const (
 	WhyBarrier   Why = "barrier"
 	WhyFetching  Why = "fetching"
@@ -52,19 +53,19 @@ const (
 	WhyFinishing Why = "finishing"
 )
 
-// Hold is why the survivors wait.
+// Hold is why a World waits.
 type Hold struct {
 	Why     Why     `json:"why"`
 	Text    string  `json:"text"`
 	Planned bool    `json:"planned"`           // the workers are asked to save first
 	Reason  string  `json:"reason,omitempty"`  // planned: scale, join, drain, stop, leave
-	Grace   Seconds `json:"grace,omitempty"`   // planned: for the save; 0: the job's
-	Backoff Seconds `json:"backoff,omitempty"` // why = backoff: how long
+	Grace   Seconds `json:"grace,omitempty"`   // of a planned Hold: for the save; 0: the job's
+	Backoff Seconds `json:"backoff,omitempty"` // with why = backoff: its length
 	Present int     `json:"present"`
-	Cause   Cause   `json:"cause"` // of the World that will end it
+	Cause   Cause   `json:"cause"` // the cause of the World that follows
 }
 
-// Limit is how long the workers of j may take to save in a planned Hold.
+// Limit is the time that workers of j have to save in a planned Hold.
 func (h *Hold) Limit(j *Job) time.Duration {
 	if h.Grace > 0 {
 		return time.Duration(h.Grace)
@@ -96,32 +97,32 @@ type Resume struct {
 	Holders  []string          `json:"holders"`
 }
 
-// Master is where the workers of a running World meet: fresh for each generation, on the node of
-// rank 0.
+// Master is the address at which the workers of a running World meet, on the node of rank 0. Each
+// generation has its own ports.
 type Master struct {
 	Host  string `json:"host"`
 	Port  int    `json:"port"`
 	Store int    `json:"store"` // a second port, for Paddle's store
 }
 
-// NodeRecord is what the ledger remembers of a node that disturbed the job: it was lost as a
-// member, or its workers failed in its first generation. Ten minutes of running with the node
-// delete it.
+// NodeRecord is the entry of the ledger about a node that disturbed the job: the node was lost as a
+// member, or its workers failed in its first generation. It is deleted after ten minutes of running
+// with the node.
 type NodeRecord struct {
 	Node     string `json:"node"`
 	Losses   int    `json:"losses,omitempty"`
-	Failures int    `json:"failures,omitempty"` // of its first generation with the job
+	Failures int    `json:"failures,omitempty"` // first generations of the node in which its workers failed
 	Program  string `json:"program,omitempty"`  // digest of the program that failed
-	// of generations with it, since the last disturbance
+	// how long generations with the node ran, since it last disturbed the job
 	Ran        Seconds           `json:"ran,omitempty"`
 	Since      schema.Generation `json:"since"`                // the generation that it disturbed last
-	Quarantine Seconds           `json:"quarantine,omitempty"` // for how long it is kept out; 0: it is not
-	// UntilAdmitted: only another program, or the operator, lets it into a world that can do
-	// without it. Its time counts only for a world that cannot.
+	Quarantine Seconds           `json:"quarantine,omitempty"` // how long it is in quarantine; 0: it is not
+	// UntilAdmitted: a world that does not need the node takes it only with another program, or
+	// after the operator admitted it. Quarantine is the time only for a world that needs the node.
 	UntilAdmitted bool      `json:"until_admitted,omitempty"`
 	Text          string    `json:"text,omitempty"` // why it is kept out
 	Time          time.Time `json:"time,omitzero"`  // when it was put into quarantine, for people
-	Over          bool      `json:"-"`              // its time has passed, for the agent that plans
+	Over          bool      `json:"-"`              // the quarantine has passed, as the planning agent knows
 }
 
 // InQuarantine is the sentence about the quarantine of r.
@@ -139,8 +140,8 @@ type Quarantine struct {
 	Times int               `json:"times"`
 }
 
-// World is the ranked nodes of one Generation. Its members, leavers and resume never change;
-// only phase, hold, outcome and, with running, the master do.
+// World is the ranked nodes of one Generation. Its members, leavers and resume never change. Its
+// phase, hold and outcome do, and running adds the master.
 type World struct {
 	UID        schema.UID        `json:"uid"`
 	Generation schema.Generation `json:"generation"`
@@ -153,17 +154,17 @@ type World struct {
 	Count      int               `json:"count"`             // of the members
 	Members    []membership.Ref  `json:"members,omitempty"` // in rank order; above inline, in plan/
 	Chunks     int               `json:"chunks,omitempty"`
-	// Leavers are of older generations, and must stop before this one runs. Where the members lie
-	// in plan/, the leavers follow them there, and Leaving is their number.
+	// Leavers are nodes of older generations that must stop before this one runs. If the members
+	// lie in plan/, the leavers follow them there, and Leaving is the number of leavers.
 	Leavers []membership.Ref `json:"leavers,omitempty"`
 	Leaving int              `json:"leaving,omitempty"`
-	// Base is the proposal before, if Changes has every difference from its members and there are
-	// no leavers: a node that knows the members of Base reads no list.
+	// Base is the proposal before, if Changes lists every difference from its members and there are
+	// no leavers. A node that knows the members of Base need not read the list.
 	Base       string        `json:"base,omitempty"`
 	Changes    []Change      `json:"changes,omitempty"`
 	Newcomers  []int         `json:"newcomers,omitempty"` // node ranks of members in their first generation
 	Slots      int           `json:"slots"`
-	Ranks      [][]int       `json:"ranks,omitempty"` // of each node's workers; nil: Slots in a row
+	Ranks      [][]int       `json:"ranks,omitempty"` // by node rank; nil: Slots in a row for each node
 	Previous   int           `json:"previous"`        // world size of the newest World that ran before
 	Resume     *Resume       `json:"resume"`
 	Plan       *scaling.Plan `json:"plan"`
@@ -177,25 +178,27 @@ type World struct {
 	Quarantine []Quarantine  `json:"quarantine,omitempty"`
 	Master     *Master       `json:"master,omitempty"`
 	Outcome    *Outcome      `json:"outcome,omitempty"`
-	// IdleMS is how long no worker trained before this World ran; 0: not known, or none had.
+	// IdleMS is how long no worker trained before this World ran; 0: not known, or no World ran
+	// before.
 	IdleMS int64 `json:"idle_ms,omitempty"`
-	// Causes counts the starts after the first, over all attempts.
+	// Causes counts the starts after the first one by cause, over all attempts.
 	Causes map[Cause]Starts `json:"causes,omitempty"`
-	// ReportedLost are the members whose loss is already an event.
+	// ReportedLost are the members whose loss an event reports already.
 	ReportedLost []membership.Incarnation `json:"told,omitempty"`
-	// Rollback is the newest generation that began from an older checkpoint than was committed. A
-	// state in memory of a generation before it is given up. 0: there was none.
+	// Rollback is the newest generation that began from an older checkpoint than the newest commit,
+	// on purpose. Workers of an earlier generation must not keep their state in memory. 0: there
+	// was none.
 	Rollback schema.Generation `json:"rollback,omitempty"`
 	Rev      int64             `json:"-"`
 }
 
-// Starts is how often a World ran for one cause, and how long no worker trained before, in sum.
+// Starts is how often a World ran for one cause, and the sum of the times without training before.
 type Starts struct {
 	Count  int   `json:"count"`
 	IdleMS int64 `json:"idle_ms"`
 }
 
-// CountStart notes in w that it runs, after a time without training; 0: not known.
+// CountStart counts in w that it runs after idle time without training; 0: not known.
 func (w *World) CountStart(idle time.Duration) {
 	w.IdleMS = idle.Milliseconds()
 	if w.Previous == 0 {
@@ -209,8 +212,8 @@ func (w *World) CountStart(idle time.Duration) {
 	w.Causes[w.Cause] = Starts{Count: c.Count + 1, IdleMS: c.IdleMS + w.IdleMS}
 }
 
-// MaxInline is the number of members, or of leavers, above which both are kept outside the world
-// record, so that its watchers are not sent the list again for each phase.
+// MaxInline is the number of members, or of leavers, above which both lists are kept outside the
+// World record. So its watchers do not get the lists again with each phase.
 const MaxInline = 100
 
 // Size is the number of workers.
@@ -225,7 +228,7 @@ func (w *World) Size() int {
 	return n
 }
 
-// Workers is the number of workers of the node of that rank.
+// Workers is the number of workers of the node of that node rank.
 func (w *World) Workers(node int) int {
 	if node < len(w.Ranks) {
 		return len(w.Ranks[node])
@@ -233,8 +236,8 @@ func (w *World) Workers(node int) int {
 	return w.Slots
 }
 
-// WorkerRank is the rank of a worker of the node of that rank. A process that is no worker, as a
-// server, has none: -1.
+// WorkerRank is the rank of a local worker of the node of that node rank; -1 for a process that is
+// no worker, such as a server.
 func (w *World) WorkerRank(node, local int) int {
 	switch {
 	case local < 0 || local >= w.Workers(node):
@@ -245,7 +248,7 @@ func (w *World) WorkerRank(node, local int) int {
 	return node*w.Slots + local
 }
 
-// Rank is the place of r among the members, or -1.
+// Rank is the node rank of r; -1 if it is no member.
 func (w *World) Rank(r membership.Ref) int { return index(w.Members, r) }
 
 // Leaver reports whether r must stop before this generation runs.
@@ -267,7 +270,7 @@ type Seat struct {
 	Ranks    []int  `json:"ranks"`
 }
 
-// Layout is the world as people and scripts see it, by node rank.
+// Layout returns the World by node rank, for `elastic status`.
 func (w *World) Layout() []Seat {
 	seats := []Seat{}
 	for i, m := range w.Members {
@@ -280,7 +283,7 @@ func (w *World) Layout() []Seat {
 	return seats
 }
 
-// Record is the world as it is written: members and leavers that lie in plan/ are left out.
+// Record encodes the World for the store. It leaves out members and leavers that lie in plan/.
 func (w World) Record() []byte {
 	if w.Chunks > 0 {
 		w.Members, w.Leavers = nil, nil
@@ -288,36 +291,36 @@ func (w World) Record() []byte {
 	return schema.Encode(w)
 }
 
-// Ledger is what the restart rules remember. It lives in the World, because every agent may die.
+// Ledger is the state of the restart rules. It is part of the World, because every agent may die.
 type Ledger struct {
 	Used int `json:"used"` // causes that spent budget since the last refill
-	// generations in a row that spent none and brought no progress
+	// generations in a row that spent no restart and made no progress
 	NoProgress  int               `json:"idle"`
 	Lost        int               `json:"lost"`         // node_lost events of members in this attempt
 	Ran         int               `json:"ran"`          // generations that ran in this attempt
 	Head        checkpoint.Number `json:"head"`         // newest commit when this world was proposed
 	Charged     schema.Generation `json:"charged"`      // the generation of the failure that was charged last
-	Closed      schema.Generation `json:"closed"`       // the generation that is in these books
+	Closed      schema.Generation `json:"closed"`       // the newest generation that is settled here
 	LastFailure string            `json:"last_failure"` // for people
 	// generations in a row that a loss or a failure ended without progress
 	Churn int `json:"churn,omitempty"`
-	// members of this generation, and of older ones, are no newcomers
+	// members of this generation, or of an older one, are no newcomers
 	Proven schema.Generation `json:"proven,omitempty"`
 	Nodes  []NodeRecord      `json:"nodes,omitempty"` // nodes that disturbed the job, by name
 	Death  *Death            `json:"death,omitempty"`
 	Back   *Back             `json:"back,omitempty"`
 }
 
-// Death is where in training the last generation stood that died of a failure of its own.
+// Death is where training stood when the last generation ended that failed by itself.
 type Death struct {
 	Step      int64 `json:"step"`
-	Rollbacks int   `json:"rollbacks"`           // in a row, without getting past that step
-	WentBack  bool  `json:"went_back,omitempty"` // the generation after it began from an older checkpoint
+	Rollbacks int   `json:"rollbacks"`           // in a row, without a step beyond Step
+	WentBack  bool  `json:"went_back,omitempty"` // the next generation began from an older checkpoint
 }
 
-// Back is a decision that waits for the next World: it begins from an older checkpoint.
+// Back is the decision that the next World begins from an older checkpoint.
 type Back struct {
-	From checkpoint.Number `json:"from"` // the newest when it was decided
+	From checkpoint.Number `json:"from"` // the newest checkpoint at that time
 	To   checkpoint.Number `json:"to"`
 	Why  string            `json:"why"`
 }

@@ -10,20 +10,18 @@ import (
 )
 
 var (
-	// ErrNewerFormat means that a newer Elastic wrote a record. A process that meets it writes
-	// nothing.
+	// ErrNewerFormat: a newer Elastic wrote the record. A process that reads it must not write.
 	ErrNewerFormat = errors.New("written by a newer version of elastic")
-	// ErrBadRecord: Elastic did not write this record, or it is damaged. Another program may have
-	// written it else.
+	// ErrBadRecord: the record is damaged, or another program wrote it.
 	ErrBadRecord = errors.New("not a record of elastic")
 )
 
-// Unreadable reports whether err says that a record cannot be read, in whatever store it is.
+// Unreadable reports whether err says that a record cannot be read.
 func Unreadable(err error) bool {
 	return errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrBadRecord)
 }
 
-// maxRecord is the size of the largest record that is read, above what etcd takes by default.
+// maxRecord is the size of the largest record that is read. It is above etcd's default limit.
 const maxRecord = 4 << 20
 
 // format is the format that this version writes and the newest that it reads.
@@ -38,13 +36,13 @@ type envelope[T any] struct {
 func Encode[T any](v T) []byte {
 	rec, err := json.Marshal(envelope[T]{format, v})
 	if err != nil {
-		// records are plain data: a bug, not an input
+		// records are plain data, so this is a bug
 		panic(fmt.Sprintf("record %T cannot be written: %v", v, err))
 	}
 	return rec
 }
 
-// Decode reads a record. ErrNewerFormat if a newer version wrote it.
+// Decode reads a record. It returns ErrNewerFormat if a newer version wrote it.
 func Decode[T any](e *store.Entry) (T, error) {
 	if e.Memo == nil {
 		return decode[T](e)
@@ -59,15 +57,15 @@ func Decode[T any](e *store.Entry) (T, error) {
 	return v, err
 }
 
-// A record whose type has a method Validate is read only if that finds nothing wrong: what was read
-// is then safe to use as a size, a number, a name or an index.
+// If the type of a record has a method Validate, the record is read only if that finds no fault. So
+// its fields are safe to use as a size, a number, a name or an index.
 func decode[T any](e *store.Entry) (T, error) {
 	var env envelope[T]
 	if len(e.Value) > maxRecord {
 		return env.Record, fmt.Errorf("%s: %w: %d bytes", e.Key, ErrBadRecord, len(e.Value))
 	}
 	err := json.Unmarshal(e.Value, &env)
-	if env.Format > format { // other errors of a newer format do not count
+	if env.Format > format { // other errors do not matter in a newer format
 		return env.Record, fmt.Errorf("%s: format %d: %w", e.Key, env.Format, ErrNewerFormat)
 	}
 	if err == nil && (env.Format < 1 || !bytes.Contains(e.Value, []byte(`"record"`))) {

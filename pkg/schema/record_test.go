@@ -8,7 +8,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// A memo is of one entry, and of one kind of record; what could not be read is not remembered.
+// A memo is for one entry and one type of record. A failed decoding is not kept.
 func TestMemo(t *testing.T) {
 	e := store.Entry{Key: "k", Value: []byte("no record"), Memo: new(store.Memo)}
 	if _, err := schema.Decode[int](&e); err == nil {
@@ -31,7 +31,8 @@ func TestMemo(t *testing.T) {
 	}
 }
 
-// A record of a newer version is one, whatever it says; what is none of any version is distinguished.
+// A record with a newer format is recognised as that, whatever is in it. Values of no format are
+// distinguished from it.
 func TestDecode(t *testing.T) {
 	for value, want := range map[string]error{
 		`{"format":1,"record":7}`:           nil,

@@ -1,8 +1,8 @@
-// Package schema is the etcd schema of a job: the name of every key, the
-// envelope of every record, and the guards that requests compare.
+// Package schema is the etcd schema of a job: the names of keys, the envelope of records, and the
+// guards that requests compare.
 //
-// It holds no logic and no client. The owner of a key (docs/PROTOCOL.md, section 1,
-// "written by") builds the requests on it out of these pieces.
+// It has no logic and no client. The writer of a key (docs/PROTOCOL.md, section 1, "written by")
+// builds its requests from these parts.
 package schema
 
 import (
@@ -18,19 +18,19 @@ import (
 // in "/", so that job "a" never sees the keys of job "ab".
 const Root = "/elastic/v1/"
 
-// Elasticd tells an elasticd from a plain etcd; its value is the version.
+// Elasticd is a key that an elasticd has and a plain etcd does not. Its value is the version.
 const Elasticd = "/elastic/elasticd"
 
-// Settled is written by an elasticd when a new store has been served for SettleTime: nodes of a job
-// that an earlier store lost have found the server by then, and claimed that job.
+// Settled is written by an elasticd that has served a new store for SettleTime. By then, nodes of a
+// job that an earlier store lost have found the server and claimed their job.
 const Settled = "/elastic/settled"
 
-// SettleTime is enough for an agent that lost its server to claim its job on the new one: it tries
-// to connect every store.Again, needs four requests, and may stand still for half a second.
+// SettleTime is enough for an agent that lost its server to claim its job on the new one. The agent
+// tries to connect every store.Again, needs four requests, and may be stopped for half a second.
 const SettleTime = time.Second
 
-// ValidName reports whether s may name a job or a node: ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$. Keys and
-// paths are built from names that match it only, which is why none needs escaping.
+// ValidName reports whether s may name a job or a node: ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$. Such a
+// name needs no escaping in keys and paths.
 func ValidName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -45,13 +45,13 @@ func ValidName(s string) bool {
 // Job is the name of a job, and the root of its keys.
 type Job string
 
-// UID tells a job from another of the same name, made before or after it.
+// UID distinguishes a job from other jobs of the same name.
 type UID string
 
-// Generation numbers the Worlds of a job. It only rises; it is the fence.
+// Generation is the number of a World of a job. It only rises. The fence is a generation.
 type Generation uint64
 
-// MaxGeneration is the largest number whose key is in the order of the numbers. No job gets there.
+// MaxGeneration is the largest generation for which keys sort as numbers do. No job gets there.
 const MaxGeneration Generation = 999_999_999_999
 
 func (j Job) Prefix() string { return Root + string(j) + "/" }
@@ -60,17 +60,17 @@ func (j Job) Fence() string  { return j.Prefix() + "fence" }
 func (j Job) World() string  { return j.Prefix() + "world" }
 func (j Job) Wish() string   { return j.Prefix() + "wish" }
 
-// Secret is the key of the secret with which nodes of that job prove that they belong to it. It
-// lies beside all jobs, so that a user who may read a job cannot pose as one of its nodes.
+// Secret is the key of the secret with which nodes prove that they belong to the job. It is not
+// below the job's prefix, so that a user who may read the job cannot pose as one of its nodes.
 func (j Job) Secret(u UID) string { return j.Secrets() + string(u) }
 func (j Job) Secrets() string     { return "/elastic/secrets/" + string(j) + "/" }
 
-// Removed says that the job of that uid was removed. It lies beside all jobs, because with the job
-// everything below its prefix goes: a node that still has data of it must not take that for a lost
-// store.
+// Removed is the key of the tombstone of a removed job. It is not below the job's prefix, which is
+// deleted with the job. It tells a node that still has data of the job that the job was removed and
+// not lost.
 func (j Job) Removed(u UID) string { return "/elastic/removed/" + string(j) + "/" + string(u) }
 
-// Plans is the prefix of the chunks of one proposal, Plan one chunk of it.
+// Plans is the prefix of the chunks of one proposal, and Plan is one chunk.
 func (j Job) Plans(proposal string) string { return j.AllPlans() + proposal + "/" }
 func (j Job) AllPlans() string             { return j.Prefix() + "plan/" }
 func (j Job) Plan(proposal string, k int) string {
@@ -99,8 +99,7 @@ func (j Job) AllSuspects() string         { return j.Prefix() + "suspects/" }
 func (j Job) Suspects(n string) string    { return j.AllSuspects() + n + "/" }
 func (j Job) Suspect(n, by string) string { return j.Suspects(n) + by }
 
-// AllParts is the prefix of what nodes report of their parts of saves; Parts that of one
-// generation.
+// AllParts is the prefix of the reports on parts of saves, and Parts that of one generation.
 func (j Job) AllParts() string                         { return j.Prefix() + "parts/" }
 func (j Job) Parts(g Generation) string                { return j.AllParts() + g.key() + "/" }
 func (j Job) PartsOf(g Generation, node string) string { return j.Parts(g) + node }
@@ -128,15 +127,14 @@ func (j Job) Head() string                    { return j.Prefix() + "ckpt/head" 
 // generations older than g: [prefix, Before(prefix, g)).
 func Before(prefix string, g Generation) string { return prefix + g.key() }
 
-// FenceIs holds while g is the newest proposed generation of the job u. It is not the newest
-// running one: a commit of g must not land between the plan and the start of g+1.
+// FenceIs holds while g is the newest proposed generation of the job u. The newest running one
+// would be wrong: a commit of g must not succeed between the plan and the start of g+1.
 func FenceIs(j Job, u UID, g Generation) store.Guard {
 	return store.Guard{Key: j.Fence(), What: store.ValueIs, Value: FenceValue(u, g)}
 }
 
-// FenceValue is the whole value of the fence: etcd compares values, never
-// fields of them. The uid is in it because a job that was removed and made
-// again counts from generation 1.
+// FenceValue is the whole value of the fence, because etcd can compare only whole values. It has
+// the uid because a job that was removed and made again starts again from generation 1.
 func FenceValue(u UID, g Generation) string {
 	return string(u) + "/" + strconv.FormatUint(uint64(g), 10)
 }
@@ -151,8 +149,8 @@ func ParseFence(v []byte) (UID, Generation, error) {
 	return UID(u), Generation(g), nil
 }
 
-// Rest splits a key below prefix into its parts: the node of "nodes/<node>",
-// the generation and node of "ready/<g>/<node>".
+// Rest splits the part of key below prefix: into the node of "nodes/<node>", or the generation and
+// node of "ready/<g>/<node>".
 func Rest(prefix, key string) []string {
 	rest, ok := strings.CutPrefix(key, prefix)
 	if !ok || rest == "" {

@@ -7,8 +7,8 @@ func End(prefix string) string {
 	return string(b)
 }
 
-// Range is the keys from From up to, and without, End; End "" means the one key. At most Most
-// entries are read of it; 0: all.
+// Range is the keys from From to before End; End "" means the key From alone. A read returns at
+// most Most entries of it; 0: all.
 type Range struct {
 	From, End string
 	Most      int

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Request is a transaction that proves itself: the value of the first write carries a random id, so
-// that reading Then[0] tells whether a request without an answer was applied.
+// Request is a transaction whose result can be read back. Send puts a random id into the value of
+// the first write, so reading Then[0] shows whether a request without an answer was applied.
 type Request struct {
 	If   []Guard
 	Then []Write
@@ -17,11 +17,11 @@ type Request struct {
 
 // Send applies r and returns the revision at which it was applied.
 //
-// A result that did not arrive is unknown: the identical transaction is sent
-// again until the store answers or ctx ends. When a guard no longer holds,
-// the first key decides: our own value there means that an earlier sending
-// was applied; anything else means ErrMoved, and that r can never be applied
-// any more, because guards compare revisions, which do not come back.
+// If no answer arrives, the result is unknown. Send then sends the identical transaction again,
+// until the store answers or ctx ends. If a guard no longer holds, the key of the first write
+// decides. If it has this request's own value, an earlier sending was applied. Anything else means
+// ErrMoved: r was not applied, and never will be, because guards compare revisions, which do not
+// come back.
 func Send(ctx context.Context, s Store, r Request) (int64, error) {
 	if len(r.If) > MaxOps || len(r.Then) > MaxOps {
 		return 0, fmt.Errorf("request of %d guards and %d writes: etcd takes %d", len(r.If), len(r.Then), MaxOps)
@@ -48,8 +48,8 @@ func Send(ctx context.Context, s Store, r Request) (int64, error) {
 	}
 }
 
-// Refused reports whether err is the store's own no (permission, size,
-// space), which sending again does not change.
+// Refused reports whether err is a final error of the store (permission, size, space). A repeated
+// request would get it again.
 func Refused(err error) bool {
 	for err != nil {
 		if r, ok := err.(interface{ Refused() bool }); ok {
@@ -64,12 +64,12 @@ func Refused(err error) bool {
 	return false
 }
 
-// Moved reports whether err says that a guard of the request no longer held: it was not applied.
+// Moved reports whether err is ErrMoved: a guard did not hold, and the request was not applied.
 func Moved(err error) bool { return errors.Is(err, ErrMoved) }
 
-// Jitter is a random delay below d, so that processes do not all act at once. It comes from the
-// nanoseconds of the clock, which differ between processes; a simulation with its own clock repeats
-// it.
+// Jitter returns a random delay below d, so that processes do not all act at once. It uses the
+// nanoseconds of the clock, which differ between processes, and are the same in each run of a
+// simulation with its own clock.
 func Jitter(d time.Duration) time.Duration {
 	x := uint64(time.Now().UnixNano())
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

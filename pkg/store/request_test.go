@@ -18,8 +18,7 @@ func join(value string) store.Request {
 		Then: []store.Write{store.Put("/me", []byte(value))}}
 }
 
-// Send outlasts a cut, asks no more often than its back-off allows, and tells
-// what came of it.
+// Send survives a cut, sends no more often than its back-off allows, and returns the result.
 func TestSendOverACut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memory.New()
@@ -42,8 +41,8 @@ func TestSendOverACut(t *testing.T) {
 	})
 }
 
-// The proof is the first key as it is now: our value there, and the request
-// was applied; anything else, and it never will be.
+// The value of the first key decides. If it is this request's own value, the request was applied.
+// Otherwise it never will be.
 func TestSendReadsItsProof(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(s store.Store) // between the mute sending and the next

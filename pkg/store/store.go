@@ -1,5 +1,5 @@
-// Package store is all of etcd that Elastic uses, as one small interface, and how a request is sent
-// so that its result is known.
+// Package store is the interface to the parts of etcd that Elastic uses. Send makes the result of a
+// request known.
 package store
 
 import (
@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// Store is all of etcd that Elastic uses: one read at one revision,
-// transactions, watches and leases. pkg/store/etcd speaks to a real one,
-// pkg/store/memory is one in memory for simulations; both pass the same
-// conformance suite (pkg/store/storetest).
+// Store is the part of etcd that Elastic uses: reads at one revision, transactions, watches and
+// leases. pkg/store/etcd is for a real etcd, pkg/store/memory is for simulations. Both pass the
+// conformance suite pkg/store/storetest.
 //
-// Every error of Txn, Grant and Revoke means *unknown*: the request may be
-// applied now, in a minute, or never. Send (request.go) resolves that.
+// After an error of Txn, Grant or Revoke the result is unknown: the request may be applied now, in
+// a minute, or never. Send resolves that.
 type Store interface {
 	// Get reads [key, end) at one revision, linearizably; end "" means the one key.
 	// Entries come in the order of their keys.
@@ -25,34 +24,35 @@ type Store interface {
 	GetRanges(ctx context.Context, ranges ...Range) (Read, error)
 	// Txn applies Then if every guard holds, else it reads Else.
 	Txn(ctx context.Context, t Txn) (TxnResult, error)
-	// Watch tells of changes in [key, end) from revision from on, in order. The channel is
-	// closed after a response with an error (ErrCompacted: list again), or with ctx.
-	// A watch may go deaf without any error: callers that depend on it list again now and then.
+	// Watch delivers the changes in [key, end) from revision from on, in order. It closes the
+	// channel after a Change with an error (ErrCompacted: list again), or when ctx ends. A watch
+	// may go silent without an error, so a caller that depends on it must list again now and then.
 	Watch(ctx context.Context, key, end string, from int64) <-chan Change
-	// Grant makes a lease; the store may grant more than was asked.
+	// Grant makes a lease; the store may grant a longer one.
 	Grant(ctx context.Context, ttl time.Duration) (Lease, time.Duration, error)
-	// Renew renews once. ErrLeaseLost says that the store no longer has the lease; any
-	// other error says nothing about it.
+	// Renew renews a lease once. It returns ErrLeaseLost if the store no longer has the lease. Any
+	// other error says nothing about the lease.
 	Renew(ctx context.Context, l Lease) error
-	// TimeToLive reads how long a lease lives unless it is renewed, in whole seconds that are over,
-	// and how long a renewal lets it live; linearizably. ErrLeaseLost: the store no longer has it.
+	// TimeToLive reads how long a lease lives unless it is renewed, rounded down to seconds, and
+	// how long it lives after a renewal; linearizably. It returns ErrLeaseLost if the store no
+	// longer has the lease.
 	TimeToLive(ctx context.Context, l Lease) (left, granted time.Duration, err error)
 	Revoke(ctx context.Context, l Lease) error
 }
 
 var (
-	// ErrLeaseLost is the store's word that a lease is gone; silence never means it.
+	// ErrLeaseLost: the store says that the lease is gone. A missing answer never means that.
 	ErrLeaseLost = errors.New("lease lost")
-	// ErrCompacted says that a watch asked for revisions that are no longer there, or that the
-	// store, set back to an older copy, does not have them any more.
+	// ErrCompacted: a watch asked for revisions that the store no longer has, or does not have
+	// since it was set back.
 	ErrCompacted = errors.New("revision compacted")
-	// ErrMoved says that a guard of a request did not hold, and that the request was not applied.
+	// ErrMoved: a guard did not hold, so the request was not applied.
 	ErrMoved = errors.New("guard moved on")
 )
 
-// Again is the longest pause between two tries to reach a store that does not answer. Nodes that
-// lost their store have so long to find a new one before schema.SettleTime ends, with the rest of
-// that time for their requests.
+// Again is the longest pause between two attempts to reach a store that does not answer. Nodes that
+// lost their store find a new one within it, and have the rest of schema.SettleTime for their
+// requests.
 const Again = 200 * time.Millisecond
 
 // Lease is the id of a lease; 0 is none.
@@ -65,7 +65,7 @@ type Entry struct {
 	Rev   int64 // ModRevision
 	Made  int64 // CreateRevision
 	Lease Lease
-	Memo  *Memo // nil: it is decoded anew each time
+	Memo  *Memo // nil: each read decodes it
 }
 
 // Memo caches the decoded value of an entry for readers that see the same entry many times. They
@@ -83,8 +83,8 @@ func (m *Memo) Value() any {
 // Keep caches v.
 func (m *Memo) Keep(v any) { m.value.Store(&v) }
 
-// Read is what was found at revision Rev of the cluster Cluster. A revision
-// says nothing about one of another cluster.
+// Read is the entries found at revision Rev of the cluster Cluster. Revisions of different clusters
+// cannot be compared.
 type Read struct {
 	Entries []Entry
 	Rev     int64
@@ -99,20 +99,20 @@ func (r Read) One() *Entry {
 	return &r.Entries[0]
 }
 
-// Change is what happened at revision Rev, complete. A Change without Events is a sign of life.
+// Change is everything that changed at revision Rev. A Change without Events is a sign of life.
 type Change struct {
 	Rev    int64
 	Events []Event
 	Err    error
 }
 
-// Event is a key put or deleted. Deleted entries carry Key and Rev only.
+// Event is a key that was put or deleted. A deleted entry has only Key and Rev.
 type Event struct {
 	Entry
 	Deleted bool
 }
 
-// Guard is one comparison of a transaction: what etcd can compare, no more.
+// Guard is one comparison of a transaction.
 type Guard struct {
 	Key, End string // End "" means the one key; else every key of [Key, End) must satisfy it
 	What     Compared
@@ -129,7 +129,7 @@ const (
 	ValueIs                  // Value = Value, and present
 )
 
-// Unchanged holds while key was not written since it was seen at rev; 0 means absent.
+// Unchanged holds while key has the revision rev; 0 means absent.
 func Unchanged(key string, rev int64) Guard { return Guard{Key: key, What: RevIs, Rev: rev} }
 
 // Absent holds while key does not exist.
@@ -167,7 +167,7 @@ type Txn struct {
 	Else string
 }
 
-// TxnResult says whether the guards held, and at which revision that was.
+// TxnResult is whether the guards held, and at which revision.
 type TxnResult struct {
 	OK   bool
 	Rev  int64

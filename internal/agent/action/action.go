@@ -1,5 +1,5 @@
-// Package action has the types of what the machine of an agent asks for. Package runtime carries
-// them out; where the outcome matters, it comes back as an event.
+// Package action has the actions that the machine of an agent asks for. Package runtime carries
+// them out. If the outcome of an action matters, it comes back as an event.
 package action
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Action is something to be done outside.
+// Action is something to do outside the machine.
 type Action interface{ action() }
 
 type (
@@ -25,76 +25,76 @@ type (
 		Lease store.Lease
 		TTL   time.Duration
 	}
-	// Forget ends the registration from here: no more renewals, the lease is given back.
+	// Forget stops the renewals of a lease and revokes it.
 	Forget struct{ Lease store.Lease }
-	// Follow sets the scope that is followed.
+	// Follow sets the scope that the agent follows.
 	Follow struct{ Scope follow.Scope }
 	// Read reads the world and the own registration, linearizably.
 	Read struct{}
-	// Register puts the registration back under the same incarnation.
+	// Register writes a lost registration again, under the same incarnation.
 	Register struct {
 		Node     membership.Node
 		WorldRev int64
 	}
 	// Locate asks for this node's address.
 	Locate struct{}
-	// Take makes a step of the plan true.
+	// Take carries out a step of the plan.
 	Take struct {
-		Seen rendezvous.Snapshot
-		Me   membership.Node
-		Step plan.Step
-		Idle time.Duration     // how long no worker has run here
-		Fall rendezvous.Timing // of a Run: where the time went
+		Seen   rendezvous.Snapshot
+		Me     membership.Node
+		Step   plan.Step
+		Idle   time.Duration     // how long no worker has run here
+		Timing rendezvous.Timing // of a Run: its timing
 	}
-	// GetReady prepares this node for a generation and reports Ready. A newer one overtakes an
+	// GetReady prepares this node for a generation and reports Ready. A newer request replaces an
 	// older one.
 	GetReady struct {
 		World  rendezvous.World
-		Memory rendezvous.Claim // what this node would claim, written down before Ready
+		Memory rendezvous.Claim // the claim that this node writes down before Ready
 		Me     membership.Node
 		Member bool
-		// InMemory: the workers of this node wait for this World and hold a state that is as new as
-		// its checkpoint. They need none.
+		// InMemory: no checkpoint is needed. The workers of this node wait for this World, and hold
+		// a state that is as new as its checkpoint.
 		InMemory bool
-		Ports    int // that its workers need
+		Ports    int // the number that its workers need
 		StopMS   int64
-		Idle     time.Time // when nothing of its workers was left; zero: it had none
+		Idle     time.Time // when its last older worker ended; zero: it had none
 	}
-	// PublishWarm says that this node need not be waited for any more: its workers wait, or are not
-	// started before a world has it.
+	// PublishWarm records that the other nodes need not wait for this one any more: its workers
+	// wait, or will not start before a World has the node.
 	PublishWarm struct{ Me membership.Node }
 	// StartWorkers starts the workers of a generation.
 	StartWorkers struct{ Start }
-	// HaltWorkers ends them. A harder one overtakes a softer one that is under way.
+	// HaltWorkers ends the workers. A harder way replaces a softer one that is under way.
 	HaltWorkers struct {
 		Generation schema.Generation
 		How        Halt
 		Reason     string
 		Grace      time.Duration
 	}
-	// PauseWorkers has them leave their generation and wait for the World of the next one.
+	// PauseWorkers tells the workers to leave their generation and wait for the next World.
 	PauseWorkers struct{ Generation schema.Generation }
-	// ContinueWorkers hands the World of a newer generation to workers that wait for it. Where one
-	// of them has ended it ends the others and starts new ones.
+	// ContinueWorkers gives the World of a newer generation to workers that wait for it. If one of
+	// them has ended, it ends all and starts new ones.
 	ContinueWorkers struct{ Start }
-	// CloseSaves ends the captures up to a generation; with Last it first takes what was left
-	// complete. One without Last overtakes one with it.
+	// CloseSaves ends the captures up to a generation. With Last it first saves what the workers
+	// left complete. One without Last replaces one with it.
 	CloseSaves struct {
 		Generation schema.Generation
 		Last       bool
 	}
 	// Remember writes down what this node would claim if the store lost the job.
 	Remember struct{ Claim rendezvous.Claim }
-	// Reclaim claims the job, which the store has lost, until it is there again.
+	// Reclaim claims the job, which the store has lost, until it was made again.
 	Reclaim struct{ Claim rendezvous.Claim }
-	// ReportExit tells how the workers of this node ended.
+	// ReportExit writes how the workers of this node ended.
 	ReportExit struct {
 		World rendezvous.World
 		Node  string
-		Seen  int64 // revision of the record that it replaces; 0: there is none
+		Seen  int64 // revision of the record to replace; 0: there is none
 		Exit  rendezvous.Exit
 	}
-	// ReportFailures tells that workers failed.
+	// ReportFailures writes that workers failed.
 	ReportFailures struct {
 		World    rendezvous.World
 		Failures []rendezvous.Failure
@@ -103,26 +103,26 @@ type (
 	Probe struct {
 		About    membership.Ref
 		Watchers []membership.Ref
-		Silent   bool // to its watchers, and it is registered: two of them are needed beside the dial
+		Silent   bool // its watchers find it silent and it is registered, so two of them must confirm
 	}
-	// AskWatchers asks more watchers of a node that was dialled a moment ago.
+	// AskWatchers asks more watchers of a node that was dialled lately.
 	AskWatchers struct {
 		About    membership.Ref
 		Watchers []membership.Ref
 	}
-	// AwaitAnswer gives a node time to answer a suspicion of this node in the store, or to renew its
+	// AwaitAnswer gives a node time to answer this node's suspicion in the store, or to renew its
 	// lease.
 	AwaitAnswer struct {
 		About     membership.Ref
 		Lease     store.Lease
 		Suspicion membership.Suspicion
 	}
-	// AnswerSuspicion says in the store that this node lives, which another one suspects.
+	// AnswerSuspicion answers in the store a suspicion of this node.
 	AnswerSuspicion struct {
 		Suspicion membership.Suspicion
 		Me        membership.Node
 	}
-	// WatchNodes sets the nodes whose heartbeats are watched.
+	// WatchNodes sets the nodes to watch.
 	WatchNodes struct{ Refs []membership.Ref }
 	// Suspect writes suspicions, all or none.
 	Suspect struct {
@@ -130,30 +130,31 @@ type (
 		Me         membership.Node
 		Generation schema.Generation
 	}
-	// Withdraw takes suspicions back, all or none.
+	// Withdraw deletes suspicions, all or none.
 	Withdraw struct {
 		Suspicions []membership.Withdrawal
 		Generation schema.Generation
 	}
-	// SayHello sets what this agent answers to its peers.
+	// SayHello sets the answer to peers.
 	SayHello struct{ Hello }
-	// Leave ends the registration, and tells why. A quick one overtakes one that is not.
+	// Leave announces why this node leaves, and deletes its registration. A quick one replaces one
+	// that is not.
 	Leave struct {
 		Me         membership.Node
 		Generation schema.Generation
 		Why        membership.Reason
-		Stop       *rendezvous.Snapshot // the last node of a job with a made-up name: stop it first
+		Stop       *rendezvous.Snapshot // to stop the job first, as its last node; nil: do not
 		Quick      bool                 // within a second
-		Ended      rendezvous.Phase     // of the job, if that is why
+		Ended      rendezvous.Phase     // phase of the job, if its end is the reason
 	}
-	// Say tells the user.
+	// Say prints a line for the user.
 	Say struct{ Line }
-	// PublishTiming tells where the time of a start went.
+	// PublishTiming writes the timing of a start.
 	PublishTiming struct {
 		World  rendezvous.World
 		Timing rendezvous.Timing
 	}
-	// Wake asks for a tick at that time.
+	// Wake asks for an event at that time.
 	Wake struct{ At time.Time }
 	// Quit ends the agent.
 	Quit struct{ event.Result }

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Start is what the workers of a generation are given.
+// Start is what the workers of a generation get.
 type Start struct {
 	World     rendezvous.World
 	Rank      int // of this node
@@ -20,8 +20,8 @@ type Start struct {
 	// Unprepared: Ready was reported for workers that hold the state, so the checkpoint may not be
 	// on this disk.
 	Unprepared bool
-	// Waits: the workers begin in no generation. They wait for the World that is handed to them,
-	// and World is one that they might be in.
+	// Waits: the workers begin in no generation. They wait for their first World, and World is only
+	// similar to it.
 	Waits bool
 }
 
@@ -34,18 +34,18 @@ type Hello struct {
 	Failed      bool
 	Ended       bool
 	Stays       bool             // the workers here can stay in their processes
-	Suspects    []membership.Ref // that it suspects now
+	Suspects    []membership.Ref // nodes that this agent suspects now
 }
 
 // Line is one message to the user on stderr.
 type Line struct {
 	Text  string
 	Raw   bool // printed without the "elastic: " in front
-	Early bool // of what it waits for until it is in the job: not yet the first line of its own
+	Early bool // about a wait before the node is in the job; the first line about the job itself comes later
 	Error bool
 }
 
-// Halt is how far the end of a group of workers was driven. It only rises.
+// Halt is how far a group of workers was driven to its end. It only rises.
 type Halt int
 
 const (
@@ -56,12 +56,11 @@ const (
 	HaltKilled      // SIGKILL
 )
 
-// PauseLimit is how long workers that can stay may take to leave a generation. After it they are
-// ended.
+// PauseLimit is how long workers may take to leave a generation before they are ended.
 const PauseLimit = 10 * time.Second
 
-// ShortGrace is what workers get between SIGTERM and SIGKILL when nothing is to be saved.
+// ShortGrace is the time between SIGTERM and SIGKILL for workers that have nothing to save.
 const ShortGrace = 250 * time.Millisecond
 
-// Patience is how long a node that goes waits for a store that does not answer.
+// Patience is how long a leaving node waits for a store that does not answer.
 const Patience = 2 * time.Second

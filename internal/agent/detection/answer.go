@@ -11,8 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 )
 
-// AnswerSuspicions says in the store that this node lives where another one finds it silent. So a
-// cut between two nodes is distinguished from the end of one: docs/PROTOCOL.md, section 4.
+// AnswerSuspicions answers in the store each suspicion that this node is silent. That distinguishes
+// a cut between two nodes from the end of one (docs/PROTOCOL.md, section 4).
 func (d *Detection) AnswerSuspicions(f *Facts, out *outbox.Outbox) {
 	if !f.Registered {
 		return
@@ -24,8 +24,8 @@ func (d *Detection) AnswerSuspicions(f *Facts, out *outbox.Outbox) {
 	}
 }
 
-// Unreached reports whether others do not reach this node: one finds it silent, or the world reports
-// its loss.
+// Unreached reports whether other nodes do not reach this node: one finds it silent, or the World
+// reports its loss.
 func (f *Facts) Unreached() bool {
 	return slices.ContainsFunc(f.Snapshot.Suspects, f.findsSilent) ||
 		f.World != nil && slices.Contains(f.World.ReportedLost, f.Self.Incarnation)
@@ -36,8 +36,8 @@ func (f *Facts) findsSilent(s membership.Suspicion) bool {
 	return s.Node == f.Self.Node && s.Incarnation == f.Self.Incarnation && s.Sign == membership.Silent
 }
 
-// AwaitAnswers gives each node that this one finds silent time to answer in the store, where only
-// these two are registered: no other node can confirm the silence.
+// AwaitAnswers gives each node that this one finds silent time to answer in the store. It does so
+// only if these two are the only registered nodes, because no third one can confirm the silence.
 func (d *Detection) AwaitAnswers(f *Facts, out *outbox.Outbox) {
 	snap := f.Snapshot
 	if len(snap.Nodes) != 2 || !f.Registered {
@@ -59,7 +59,7 @@ func (d *Detection) AwaitAnswers(f *Facts, out *outbox.Outbox) {
 	}
 }
 
-// ApplyAwaited takes in whether a suspicion had an answer in the store.
+// ApplyAwaited records whether a suspicion had an answer in the store.
 func (d *Detection) ApplyAwaited(e event.Awaited, now time.Time) {
 	if e.Err != nil {
 		return

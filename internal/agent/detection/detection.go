@@ -1,5 +1,6 @@
-// Package detection is the part of an agent that watches other nodes: what it saw of them, which it
-// suspects, which of its suspicions are in the store, and its verdict on each node.
+// Package detection is the part of an agent that watches other nodes. It keeps what the agent
+// observed, which nodes it suspects, which suspicions are in the store, and the verdict on each
+// node.
 package detection
 
 import (
@@ -15,42 +16,42 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Facts are what a decision about other nodes rests on, beside what was seen of them.
+// Facts are the inputs of decisions about other nodes, apart from the observations.
 type Facts struct {
 	Now        time.Time
 	Self       membership.Node
 	Joined     bool // this node is registered, or a member that lost only its registration
-	Registered bool // its registration is not known to be gone
+	Registered bool // joined, and the registration is not known to be gone
 	Snapshot   *rendezvous.Snapshot
 	World      *rendezvous.World // the newest; nil: none
 }
 
-// Detection is what this agent saw itself of other nodes, and what it makes of that.
+// Detection is an agent's observations of other nodes, and its verdicts on them.
 type Detection struct {
 	View verdict.View
 
 	limits   verdict.Timeouts
 	evidence verdict.Evidence
-	crowded  bool                   // many were in doubt when they were last judged
+	crowded  bool                   // at the last verdict, too many were in doubt at once
 	doubts   map[verdict.Doubt]bool // at that time
 
-	suspected map[membership.Incarnation]event.Signal // by this agent, now
-	written   map[membership.Incarnation]bool         // its records in the store, or on their way there
-	// revision of the newest that may still be there; 0: none
+	suspected map[membership.Incarnation]event.Signal // the nodes that this agent suspects now
+	written   map[membership.Incarnation]bool         // its suspicions in the store, or on their way there
+	// revision of the newest suspicion that may still be in the store; 0: none
 	newestRecord int64
 	probed       map[membership.Incarnation]probe
 	watched      []membership.Ref
-	watchedIn    *rendezvous.World // the world that watched was derived from; nil: it is to be derived anew
+	watchedIn    *rendezvous.World // the World of which watched was derived; nil: derive it again
 }
 
-// New is a Detection that has seen nothing.
+// New returns a Detection without observations.
 func New(limits verdict.Timeouts) *Detection {
 	d := &Detection{limits: limits}
 	d.forget()
 	return d
 }
 
-// forget drops what was seen of other nodes. The watch over them signals again what still holds.
+// forget drops the observations of other nodes. The watcher signals again what still holds.
 func (d *Detection) forget() {
 	d.evidence = verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
 		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{},
@@ -60,7 +61,7 @@ func (d *Detection) forget() {
 	d.watched, d.watchedIn = nil, nil
 }
 
-// Joined begins a new incarnation of this node, on a lease of that ttl.
+// Joined starts with a new incarnation of this node, whose lease has that ttl.
 func (d *Detection) Joined(ttl time.Duration, now time.Time) {
 	d.limits.TTL = ttl
 	d.forget()
@@ -68,36 +69,36 @@ func (d *Detection) Joined(ttl time.Duration, now time.Time) {
 	d.evidence.OnTime = now
 }
 
-// Reregistered takes in that the registration is on a new lease: the records of this agent went
-// with the old one.
+// Reregistered records that the registration is on a new lease. The suspicions of this agent
+// expired with the old one.
 func (d *Detection) Reregistered(now time.Time) {
 	d.evidence.OnTime = now
 	clear(d.written)
 	d.newestRecord = 0
 }
 
-// Stalled takes in that this process stood still: what was seen before is not believed any more.
+// Stalled records that this process stood still: earlier observations do not count any more.
 func (d *Detection) Stalled() {
 	d.LeaseUncertain()
 	d.forget()
 }
 
-// Renewed takes in that the store renewed the lease, on a request that was sent at that time.
+// Renewed records that the store renewed the lease, by a request that was sent at that time.
 func (d *Detection) Renewed(sent time.Time) {
 	if d.evidence.OnTime.IsZero() {
 		d.evidence.OnTime = sent
 	}
 }
 
-// LeaseUncertain takes in that a renewal failed, or may have.
+// LeaseUncertain records that a renewal failed or may have failed.
 func (d *Detection) LeaseUncertain() { d.evidence.OnTime = time.Time{} }
 
-// StoreWasAway voids silence and absent keys for a window.
+// StoreWasAway makes silence and absent keys not count for a window.
 func (d *Detection) StoreWasAway(now time.Time) { d.evidence.Void = now.Add(d.limits.Window) }
 
-// NewWorld forgets the evidence from before the newest world. It says nothing of the members: the
-// proposer may have had their answers since. Otherwise two agents that disagree would undo each
-// other's worlds.
+// NewWorld drops the evidence from before the newest World. It does not count against the members,
+// because the proposer may have had their answers since. Otherwise two agents that disagree would
+// undo each other's Worlds.
 func (d *Detection) NewWorld() {
 	d.evidence.Answers = map[membership.Incarnation]verdict.Answered{}
 	d.evidence.Holds = map[string]map[string]time.Time{}
@@ -105,14 +106,14 @@ func (d *Detection) NewWorld() {
 	d.probed = map[membership.Incarnation]probe{}
 }
 
-// ApplyProbe takes in what a dialled node and its watchers answered.
+// ApplyProbe records what a dialled node and its watchers answered.
 func (d *Detection) ApplyProbe(e event.Probed, now time.Time) {
 	d.evidence.Answers[e.About.Incarnation] = verdict.Answered{Answer: e.Answer, At: now}
 	d.evidence.Holds[e.About.Node] = map[string]time.Time{}
 	d.ApplyHolds(event.WatchersAsked{About: e.About, Holds: e.Holds}, now)
 }
 
-// ApplyHolds takes in what more watchers answered.
+// ApplyHolds records what more watchers answered.
 func (d *Detection) ApplyHolds(e event.WatchersAsked, now time.Time) {
 	if d.evidence.Holds[e.About.Node] == nil {
 		d.evidence.Holds[e.About.Node] = map[string]time.Time{}
@@ -122,7 +123,7 @@ func (d *Detection) ApplyHolds(e event.WatchersAsked, now time.Time) {
 	}
 }
 
-// ApplySignal takes in what the watch over a node saw.
+// ApplySignal records a signal of the watcher.
 func (d *Detection) ApplySignal(s event.Signal, now time.Time) {
 	d.evidence.Answers[s.About.Incarnation] = verdict.Answered{Answer: s.Answer, At: now}
 	if s.Sign == "" {
@@ -132,7 +133,7 @@ func (d *Detection) ApplySignal(s event.Signal, now time.Time) {
 	d.suspected[s.About.Incarnation] = s
 }
 
-// ApplySuspected takes in whether suspicions were written.
+// ApplySuspected records whether suspicions were written.
 func (d *Detection) ApplySuspected(e event.Suspected, out *outbox.Outbox) {
 	out.Answered(outbox.Suspect, e.Err)
 	if e.Err != nil {
@@ -143,7 +144,7 @@ func (d *Detection) ApplySuspected(e event.Suspected, out *outbox.Outbox) {
 	d.newestRecord = max(d.newestRecord, e.Rev)
 }
 
-// Suspects are the nodes that this agent suspects now, by name.
+// Suspects returns the nodes that this agent suspects now, by name.
 func (d *Detection) Suspects() (refs []membership.Ref) {
 	for _, inc := range slices.Sorted(maps.Keys(d.suspected)) {
 		refs = append(refs, d.suspected[inc].About)
@@ -152,8 +153,8 @@ func (d *Detection) Suspects() (refs []membership.Ref) {
 	return refs
 }
 
-// Sign is the first sign of a change that this agent saw itself and that the store may not show
-// yet; "": none.
+// Sign returns the first sign of a change that this agent saw and the store may not show yet; "":
+// none.
 func (d *Detection) Sign() (sign membership.Sign) {
 	for _, s := range d.suspected {
 		if sign == "" || s.Sign < sign {

@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 )
 
-// Judge derives which nodes are alive, from the snapshot and from this agent's own observations.
+// Judge derives the verdict on each node from the snapshot and the agent's own observations.
 func (d *Detection) Judge(f *Facts) {
 	snap := f.Snapshot
 	if !f.Joined || !snap.Whole {
@@ -27,8 +27,8 @@ func (d *Detection) Judge(f *Facts) {
 			}
 			absent[r.Incarnation] = since
 		}
-		// A suspicion of this agent counts once its record is in the store. Otherwise it would hold
-		// a world for a node that all others take for alive.
+		// A suspicion of this agent counts once it is in the store. Otherwise this agent would hold
+		// a World for a node that all others find alive.
 		if _, ok := d.suspected[r.Incarnation]; ok {
 			if d.evidence.Holds[r.Node] == nil {
 				d.evidence.Holds[r.Node] = map[string]time.Time{}
@@ -45,9 +45,9 @@ func (d *Detection) Judge(f *Facts) {
 	d.noteCrowd(len(refs), f.Now)
 }
 
-// noteCrowd makes silence void for a window when many come into doubt at once. It does so once:
-// doubts that hold after the window count, also when a verdict lapses until these nodes are dialled
-// again.
+// noteCrowd makes silence not count for a window when many nodes come into doubt at once. It does
+// so once: doubts that remain after the window count, even if the verdict changes while these nodes
+// are dialled again.
 func (d *Detection) noteCrowd(members int, now time.Time) {
 	crowd := verdict.ManyInDoubt(d.View, members)
 	doubts, news := map[verdict.Doubt]bool{}, false
@@ -63,7 +63,7 @@ func (d *Detection) noteCrowd(members int, now time.Time) {
 	d.crowded, d.doubts = crowd, doubts
 }
 
-// listedRefs are the members and leavers of the world that the snapshot shows.
+// listedRefs returns the members and leavers of the World in the snapshot.
 func listedRefs(f *Facts) []membership.Ref {
 	w := f.Snapshot.World
 	if w == nil {
@@ -72,7 +72,7 @@ func listedRefs(f *Facts) []membership.Ref {
 	return append(w.Members[:len(w.Members):len(w.Members)], w.Leavers...)
 }
 
-// ringSize is how many members of the world that the snapshot shows watch each other.
+// ringSize is the number of members, of the World in the snapshot, that watch each other.
 func ringSize(f *Facts) int {
 	if w := f.Snapshot.World; w != nil && !w.Phase.Ended() {
 		return len(w.Members)
@@ -80,8 +80,8 @@ func ringSize(f *Facts) int {
 	return 0
 }
 
-// silence counts the nodes that this agent dialled lately in vain, and reports whether any
-// answered.
+// silence counts the nodes that this agent dialled lately without an answer, and reports whether
+// any other node answered.
 func (d *Detection) silence(f *Facts) (silent int, answered bool) {
 	for inc, a := range d.evidence.Answers {
 		if inc == f.Self.Incarnation || f.Now.Sub(a.At) > d.limits.Fresh {
@@ -96,25 +96,25 @@ func (d *Detection) silence(f *Facts) (silent int, answered bool) {
 	return silent, answered
 }
 
-// isolated reports whether several others were dialled and none answered: this node may be the one
-// that is cut off, and silence proves nothing.
+// isolated reports whether several nodes were dialled and none answered. This node may then be cut
+// off itself, and silence proves nothing.
 func (d *Detection) isolated(f *Facts) bool {
 	silent, answered := d.silence(f)
 	return silent >= 2 && !answered
 }
 
-// MaxWitnesses is how many nodes are asked at most whether they reach another one.
+// MaxWitnesses is the number of nodes that are asked at most whether they reach another one.
 const MaxWitnesses = 3
 
-// witnesses are some of the nodes that are not in doubt, dialled while others are silent. Without
-// them all nodes that are left would take themselves for isolated when two are lost at once.
+// witnesses returns some nodes that are not in doubt, to be dialled while others are silent.
+// Otherwise, after the loss of two nodes, all remaining nodes would take themselves for isolated.
 func (d *Detection) witnesses(f *Facts) (refs []membership.Ref) {
 	if silent, _ := d.silence(f); silent < 2 {
 		return nil
 	}
 	nodes := f.Snapshot.Nodes
 	for i := range nodes {
-		// not the same ones for ever: they may be lost as well
+		// other ones each second, because some may be lost as well
 		r := nodes[(i+int(f.Now.Unix()))%len(nodes)].Ref
 		member := d.View.Find(r)
 		alive := member == nil || member.State == verdict.Alive
@@ -125,20 +125,20 @@ func (d *Detection) witnesses(f *Facts) (refs []membership.Ref) {
 	return refs
 }
 
-// probeEvery is how long the answer to a dial is not asked for again.
+// probeEvery is the shortest time between two dials of a node.
 const probeEvery = 500 * time.Millisecond
 
-// probe is the newest dial of a node: when it began, and which witnesses were asked with it and
+// probe is the newest dial of a node: when it began, and which watchers were asked with it and
 // since.
 type probe struct {
 	at    time.Time
 	asked []membership.Ref
 }
 
-// Probe dials the nodes in doubt and the witnesses, and asks the watchers: a verdict needs fresh
-// answers. The dial of a node without a registration has a longer deadline: with the expired lease
-// it may be the only evidence. A watcher that came to suspect the node after the dial began is
-// asked when the dial has its answer.
+// Probe dials the nodes in doubt and the witnesses, and asks the watchers, because a verdict needs
+// recent answers. The dial of an unregistered node has a longer deadline: beside the expired lease
+// it may be the only evidence. A watcher that began to suspect the node after the dial is asked
+// once the dial has its answer.
 func (d *Detection) Probe(f *Facts, out *outbox.Outbox) {
 	ask := append(d.View.Ask[:len(d.View.Ask):len(d.View.Ask)], d.witnesses(f)...)
 	for _, r := range ask {
@@ -163,7 +163,7 @@ func (d *Detection) Probe(f *Facts, out *outbox.Outbox) {
 	}
 }
 
-// watchersOf are the other registered nodes whose suspicion of r is in the store.
+// watchersOf returns the other registered nodes that suspect r in the store.
 func watchersOf(f *Facts, r membership.Ref) (refs []membership.Ref) {
 	snap := f.Snapshot
 	for _, s := range snap.Suspects {

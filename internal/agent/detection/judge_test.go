@@ -16,8 +16,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// The doubts are explained by one node until others accuse each other that were all in doubt before.
-// From then on silence counts for nothing, for a window.
+// One node explains all doubts, until nodes suspect each other that were all in doubt before. From
+// then on silence does not count for a window.
 func TestANewDoubtMakesACrowd(t *testing.T) {
 	now := time.Now()
 	d := New(verdict.DefaultTimeouts(0, 0))
@@ -44,8 +44,8 @@ func TestANewDoubtMakesACrowd(t *testing.T) {
 	}
 }
 
-// While a silent node is dialled a second watcher accuses it: it is asked as soon as the dial has
-// brought nothing, once, and the node is gone then.
+// A second watcher suspects a silent node while the node is dialled. Once the dial had no answer,
+// the watcher is asked, once. Then the node is gone.
 func TestAWatcherThatAccusesLaterIsAsked(t *testing.T) {
 	now := time.Now()
 	d, out := New(verdict.DefaultTimeouts(0, 0)), outbox.New()

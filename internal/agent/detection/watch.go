@@ -13,7 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Watch sets which nodes this one watches, and writes and withdraws its suspicions.
+// Watch sets which nodes this one watches, and writes and withdraws suspicions.
 func (d *Detection) Watch(f *Facts, out *outbox.Outbox) {
 	if d.watchedIn == nil || d.watchedIn != f.World || len(d.suspected) > 0 {
 		if refs := d.predecessors(f); !sameRefs(refs, d.watched) {
@@ -26,14 +26,14 @@ func (d *Detection) Watch(f *Facts, out *outbox.Outbox) {
 		}
 	}
 	maps.DeleteFunc(d.suspected, func(_ membership.Incarnation, s event.Signal) bool {
-		return !slices.ContainsFunc(d.watched, s.About.Same) // nothing tells whether it answers again
+		return !slices.ContainsFunc(d.watched, s.About.Same) // not watched now: it may answer again
 	})
 	d.writeSuspicions(f, out)
 	d.withdrawSuspicions(f, out)
 }
 
-// writeSuspicions puts suspicions into the store, each once. Those that come while a request is under
-// way go with the next one. That the connection to a node closed which left or was replaced is no news.
+// writeSuspicions writes each suspicion once. Those that come while a request is under way go with
+// the next one. A closed connection to a node that left or was replaced is no suspicion.
 func (d *Detection) writeSuspicions(f *Facts, out *outbox.Outbox) {
 	var news []membership.Suspicion
 	for _, inc := range slices.Sorted(maps.Keys(d.suspected)) {
@@ -58,8 +58,8 @@ func (d *Detection) writeSuspicions(f *Facts, out *outbox.Outbox) {
 }
 
 // withdrawSuspicions deletes the suspicions that this incarnation wrote and no longer holds: the
-// node answers again, or was dropped before the record came, or this process stood still and
-// forgot. The store decides which there are, not this process's memory.
+// node answers again, or was dropped before the suspicion arrived, or this process stood still and
+// forgot it. The store says which suspicions there are, and not the memory of this process.
 func (d *Detection) withdrawSuspicions(f *Facts, out *outbox.Outbox) {
 	snap, w := f.Snapshot, f.World
 	writing := out.UnderWay(outbox.Suspect)
@@ -68,7 +68,7 @@ func (d *Detection) withdrawSuspicions(f *Facts, out *outbox.Outbox) {
 		return !held && !writing
 	})
 	if !snap.Whole || w == nil || snap.Rev < w.Rev {
-		return // what the newest Propose removed is not shown yet
+		return // the snapshot may not show yet what the newest Propose deleted
 	}
 	var back []membership.Withdrawal
 	for _, s := range snap.Suspects {
@@ -85,15 +85,15 @@ func (d *Detection) withdrawSuspicions(f *Facts, out *outbox.Outbox) {
 	}
 }
 
-// predecessors are the nodes that this one watches, also those behind a node that refuses its
-// dials.
+// predecessors returns the nodes that this one watches, including those behind nodes that refuse
+// its dials.
 func (d *Detection) predecessors(f *Facts) []membership.Ref {
 	w := f.World
 	if w == nil || w.Phase.Ended() || len(w.Members) == 0 {
 		return nil
 	}
 	ring := w.Members
-	if w.Rank(f.Self.Ref) < 0 { // a spare watches the last ones, behind the ranks
+	if w.Rank(f.Self.Ref) < 0 { // spares come after the ranks, so they watch the last ranks
 		ring = append(ring[:len(ring):len(ring)], f.Self.Ref)
 	}
 	refused := func(r membership.Ref) bool {
@@ -105,7 +105,7 @@ func (d *Detection) predecessors(f *Facts) []membership.Ref {
 
 func sameRefs(a, b []membership.Ref) bool { return slices.EqualFunc(a, b, membership.Ref.Same) }
 
-// generation is that of w; 0: there is none.
+// generation returns the generation of w; 0: there is no World.
 func generation(w *rendezvous.World) schema.Generation {
 	if w == nil {
 		return 0
@@ -113,8 +113,8 @@ func generation(w *rendezvous.World) schema.Generation {
 	return w.Generation
 }
 
-// OwesRecords reports whether this agent suspects a node, or a suspicion that it wrote may still be
-// in the store: it has to withdraw it.
+// OwesRecords reports whether this agent suspects a node, or has to withdraw a suspicion that may
+// still be in the store.
 func (d *Detection) OwesRecords(f *Facts) bool {
 	snap := f.Snapshot
 	mine := func(s membership.Suspicion) bool {

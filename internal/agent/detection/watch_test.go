@@ -16,9 +16,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// A row of neighbours that refuse is written in few requests, one after the other: each has all that is
-// known by then, and no more than a transaction takes. One that was not written is written again. They
-// are taken back in the same way.
+// Suspicions of a row of neighbours that refuse dials are written in few requests, one after the
+// other. Each request has all suspicions known by then, up to the limit of a transaction. One that
+// was not written is written again. They are withdrawn in the same way.
 func TestSuspicionsOfOneMomentAreOneRequest(t *testing.T) {
 	const n = 300
 	now := time.Now()
@@ -68,7 +68,7 @@ func TestSuspicionsOfOneMomentAreOneRequest(t *testing.T) {
 			d.ApplySignal(event.Signal{About: r, Sign: sign}, now)
 		}
 	}
-	// Every row is watched only as far as it was found, so it is found from behind.
+	// A row is watched only as far as it was found, so it is found from behind.
 	hear(n-3, n-1, membership.ConnectionClosed)
 	step("two refuse", 2, 0)
 	hear(n-151, n-3, membership.ConnectionClosed)

@@ -1,5 +1,5 @@
-// Package event has the types of what an agent learns: from the store, its workers, its peers, and
-// the user. The machine takes them in, one at a time.
+// Package event has the events of an agent: what it learns from the store, its workers, its peers,
+// and the user. The machine applies one at a time.
 package event
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Event is something that this agent learned. The answer to a request of an incarnation names it,
-// so that a late answer says nothing of the next incarnation.
+// Event is something that this agent learned. The answer to a request names the incarnation that
+// sent it, so a late answer does not count for the next incarnation.
 type Event interface{ event() }
 
 type (
@@ -28,12 +28,12 @@ type (
 		Job  rendezvous.Job
 		TTL  time.Duration
 		Logs string // directory of its workers' logs, as shown to the user
-		// Nodes is how many nodes were registered then, and Before how many of them have a lower
-		// name: both are counted up to one more than machine.Few.
+		// Nodes is the number of registered nodes, and Before the number of those with a lower
+		// name, at the time of joining. Both are counted only up to machine.Few + 1.
 		Nodes, Before int
 		Lines         []string
-		Over          *Result // it cannot, or need not, take part
-		Warms         bool    // the others go on without this node until its workers wait
+		Over          *Result // not nil: the node cannot take part, or need not
+		Warms         bool    // the others go on without it until its workers wait
 	}
 	// PublishedWarm answers PublishWarm.
 	PublishedWarm struct {
@@ -66,19 +66,19 @@ type (
 		Generation schema.Generation
 		Ports      []int
 		Resume     Resume
-		InMemory   bool      // no checkpoint was brought here
-		Begun      time.Time // when Ready was sent: its guard, the fence, makes it a read of the world
+		InMemory   bool      // no checkpoint was fetched
+		Begun      time.Time // when Ready was sent, which is also a read of the World: it compares the fence
 		Err        error
-		Local      bool // Err is a fault of this node: the store answers, and no newer world overtook it
+		Local      bool // Err is an error of this node, and not of the store or because of a newer World
 	}
 	// Started answers StartWorkers.
 	Started struct {
 		Generation schema.Generation
 		Err        error
-		Code       int // exit status that Err stands for: 125, 126, 127
+		Code       int // exit status for Err: 125, 126, 127
 	}
-	// Hung: no worker of the world shows a sign of life, and Failure names the one that the others
-	// wait for.
+	// Hung: no worker of the World makes progress. Failure names the worker that the others wait
+	// for.
 	Hung struct {
 		Generation schema.Generation
 		Failure    rendezvous.Failure
@@ -88,8 +88,7 @@ type (
 		Generation schema.Generation
 		WorkerExit
 	}
-	// Staying: all workers of a generation can stay for the next one, or one of them cannot any
-	// more.
+	// Staying: whether all workers of a generation can stay for the next one has changed.
 	Staying struct {
 		Generation schema.Generation
 		Can        bool
@@ -98,8 +97,8 @@ type (
 	// more.
 	Paused struct {
 		Generation schema.Generation
-		Held       *int64 // the least step of their states; nil: one of them holds none
-		Err        error  // one of them did not answer as it should: they are ended
+		Held       *int64 // the lowest step of their states; nil: one of them holds none
+		Err        error  // one of them failed to answer: they are ended
 	}
 	// Halted: no process of the workers of a generation is left.
 	Halted struct {
@@ -111,16 +110,16 @@ type (
 		Generation schema.Generation
 		Err        error
 	}
-	// StoreBehind: the store shows an older commit than the disk of this node knows.
+	// StoreBehind: the store shows an older commit than this node's disk has.
 	StoreBehind struct{}
 	// Remembered answers Remember.
 	Remembered struct {
 		World schema.Generation
 		Err   error
 	}
-	// Claiming says what a node waits for whose job the store has lost.
+	// Claiming says for what a node waits whose job the store has lost.
 	Claiming struct{ Text string }
-	// Reclaimed answers Reclaim: the store holds a job of the name again.
+	// Reclaimed answers Reclaim: the store has a job of that name again.
 	Reclaimed struct {
 		Job rendezvous.Job
 		Err error
@@ -141,15 +140,15 @@ type (
 	Probed struct {
 		About  membership.Ref
 		Answer membership.Answer
-		Holds  []string // watchers that still suspect it
+		Holds  []string // the watchers that still suspect it
 	}
 	// WatchersAsked answers AskWatchers.
 	WatchersAsked struct {
 		About membership.Ref
-		Holds []string // those that still suspect it
+		Holds []string // the watchers that still suspect it
 	}
-	// Awaited answers AwaitAnswer. Without Err the suspicion stood unanswered for as long as a node
-	// may take, in a store that answered promptly, and Answer is what a dial of the node brought.
+	// Awaited answers AwaitAnswer. Without Err, the suspicion had no answer for the time that a
+	// node may take, while the store answered promptly. Answer is the result of a dial of the node.
 	Awaited struct {
 		About  membership.Ref
 		Rev    int64 // of the suspicion
@@ -158,18 +157,18 @@ type (
 	}
 	// SuspicionAnswered answers AnswerSuspicion.
 	SuspicionAnswered struct{ Err error }
-	// Signaled is what the watch over other nodes saw.
+	// Signaled is a signal of the watcher.
 	Signaled struct{ Signal }
 	// Suspected answers Suspect.
 	Suspected struct {
 		About []membership.Incarnation
-		Rev   int64 // of the records
+		Rev   int64 // revision of the records
 		Err   error
 	}
 	// Withdrawn answers Withdraw.
 	Withdrawn struct{ Err error }
-	// Reports are several of Probed, Signaled, Suspected and Withdrawn that came in one moment: a
-	// large job is judged once for all of them.
+	// Reports are several Probed, Signaled, Suspected and Withdrawn events that came at one moment.
+	// A large job is judged once for all of them.
 	Reports struct{ All []Event }
 	// Left answers Leave.
 	Left struct {
@@ -177,7 +176,7 @@ type (
 		Quick bool
 		Err   error
 	}
-	// Asked is the user's or the supervisor's wish that this node goes.
+	// Asked: the user or the supervisor asks this node to leave.
 	Asked struct{ Leaving }
 	// Ticked: time passes.
 	Ticked struct{}

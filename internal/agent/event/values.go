@@ -8,7 +8,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Resume is the checkpoint as it lies on this node's disk.
+// Resume is the checkpoint on this node's disk.
 type Resume struct {
 	From    string // "" : none
 	Step    *int64
@@ -18,10 +18,10 @@ type Resume struct {
 // WorkerExit is the end of one worker.
 type WorkerExit struct {
 	LocalRank int
-	Process   rendezvous.Process // of a role that is no trainer; zero: a trainer, with that local rank
+	Process   rendezvous.Process // a process that is no trainer; zero: the trainer with that local rank
 	Code      int                // 128+N for a signal
 	Signal    string             // "SIGKILL", or ""
-	Ours      bool               // it was asked or signalled by us: never a failure
+	Ours      bool               // this agent asked or signalled it, so it did not fail
 	Message   string             // why, in one line
 	Detail    string             // the traceback, or the end of its output
 	Step      *int64             // the last that it reported; nil: none
@@ -31,25 +31,25 @@ type WorkerExit struct {
 	Hang   bool // it made no progress, and was ended for that
 }
 
-// StatusOfAsked reports whether a worker with this exit code ended because of a SIGTERM, its own or that of
-// another rank.
+// StatusOfAsked reports whether the exit code is that of a worker that ended because of a SIGTERM,
+// to itself or to another rank.
 func StatusOfAsked(code int) bool { return code == 143 || code == 101 || code == 102 }
 
-// Signal is what the watch over other nodes saw.
+// Signal is a signal of the watcher.
 type Signal struct {
 	About      membership.Ref
 	Sign       membership.Sign // "" : it answers again
 	Answer     membership.Answer
 	Silent     time.Duration
 	Never      bool              // it never answered
-	Generation schema.Generation // the largest that any peer announced
+	Generation schema.Generation // the largest generation that a peer announced
 }
 
-// Leaving is why this node goes.
+// Leaving is why this node leaves.
 type Leaving struct {
 	Reason membership.Reason
 	Status int
-	Now    bool  // a second signal: nothing is waited for
+	Now    bool  // a second signal: leave without waiting for anything
 	Err    error // what this node cannot do
 }
 

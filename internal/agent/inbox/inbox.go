@@ -1,4 +1,4 @@
-// Package inbox is what the loop of an agent waits for.
+// Package inbox collects the events of an agent.
 package inbox
 
 import (
@@ -15,38 +15,38 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 )
 
-// Sources are where events come from.
+// Sources are the channels of the events.
 type Sources struct {
 	Done    <-chan struct{}            // of the context of the agent
 	Signals <-chan os.Signal           // of the user
 	Behind  func() <-chan struct{}     // the store is behind the disk
-	Peers   func() <-chan event.Signal // what the watch over other nodes saw
+	Peers   func() <-chan event.Signal // signals of the watcher
 	Updates <-chan follow.Update       // of the store
 	Events  <-chan event.Event         // all others
 	Wake    <-chan time.Time           // when the machine asked for it
-	Phase   time.Duration              // by which ticks come later than those of other agents
+	Phase   time.Duration              // delay of the ticks, so that agents tick at different times
 	Say     func(action.Line)          // to the user
 }
 
-// Inbox gathers events. Events that are ready at the same moment are taken in a fixed order, so
-// that the same happenings lead to the same decisions. One goroutine owns it.
+// Inbox collects events. Events that are ready at the same time are taken in a fixed order, so that
+// the decisions do not depend on chance. One goroutine owns it.
 type Inbox struct {
-	from  Sources
-	tick  *time.Timer
-	heard map[os.Signal]int // how often each came
-	batch []event.Event
+	from        Sources
+	tick        *time.Timer
+	signalCount map[os.Signal]int // number of each signal
+	batch       []event.Event
 }
 
-// New is an inbox whose ticks begin now. Close ends them.
+// New returns an inbox and starts its ticks. Close ends them.
 func New(from Sources) *Inbox {
-	return &Inbox{from: from, heard: map[os.Signal]int{},
+	return &Inbox{from: from, signalCount: map[os.Signal]int{},
 		tick: time.NewTimer(membership.UntilTick(time.Now().Add(-from.Phase), machine.Tick))}
 }
 
 // Close ends the ticks.
 func (i *Inbox) Close() { i.tick.Stop() }
 
-// Wait returns when there is an event to Take.
+// Wait waits until there is an event to Take.
 func (i *Inbox) Wait() {
 	i.batch = i.batch[:0]
 	select {
@@ -69,16 +69,16 @@ func (i *Inbox) Wait() {
 	}
 }
 
-// Take returns the batch, with what became ready beside its first event.
+// Take returns the event that Wait got, and those that are ready by now.
 func (i *Inbox) Take() []event.Event {
 	for len(i.batch) < mostAtOnce && i.poll() {
 	}
 	slices.SortStableFunc(i.batch, func(a, b event.Event) int { return order(a) - order(b) })
-	return together(i.batch)
+	return joinReports(i.batch)
 }
 
-// together makes one event of reports about other nodes that follow each other.
-func together(batch []event.Event) (all []event.Event) {
+// joinReports joins consecutive reports about other nodes into one event.
+func joinReports(batch []event.Event) (all []event.Event) {
 	var reports []event.Event
 	flush := func() {
 		if len(reports) > 1 {
@@ -104,8 +104,8 @@ func together(batch []event.Event) (all []event.Event) {
 // mostAtOnce bounds a batch.
 const mostAtOnce = 64
 
-// poll adds an event that is ready, if there is one. Its cases are those of Wait: a select either
-// waits or has a default.
+// poll adds an event if one is ready. It has the same cases as Wait, because a select either waits
+// or has a default.
 func (i *Inbox) poll() bool {
 	select {
 	case <-i.from.Done:
@@ -130,7 +130,7 @@ func (i *Inbox) poll() bool {
 	return true
 }
 
-// order is the place of an event in its batch. Events of one place come by one channel and keep
+// order is the rank of an event in its batch. Events of one rank come from one channel, and keep
 // their order.
 func order(e event.Event) int {
 	switch e := e.(type) {
@@ -157,7 +157,7 @@ func (i *Inbox) ticked() {
 	i.add(event.Ticked{})
 }
 
-// ended: the context of this agent ended.
+// ended handles the end of the agent's context.
 func (i *Inbox) ended() {
 	i.from.Done = nil
 	i.add(event.Asked{Leaving: event.Leaving{Reason: membership.Terminated, Status: 143, Now: true}})
@@ -167,18 +167,18 @@ func (i *Inbox) signal(s os.Signal) {
 	if s == syscall.SIGQUIT {
 		i.from.Say(action.Line{Text: stacks(), Raw: true})
 	}
-	i.add(event.Asked{Leaving: leaving(s, i.heard[s])})
-	i.heard[s]++
+	i.add(event.Asked{Leaving: leaving(s, i.signalCount[s])})
+	i.signalCount[s]++
 }
 
-// stacks are those of all goroutines: SIGQUIT asks what this process does.
+// stacks returns the stacks of all goroutines, for SIGQUIT.
 func stacks() string {
 	b := make([]byte, 1<<20)
 	return string(b[:runtime.Stack(b, true)])
 }
 
-// leaving is what a signal asks for that came before times already (docs/REFERENCE.md, "Stopping
-// and signals").
+// leaving returns what a signal asks for, if the same signal came before times already
+// (docs/REFERENCE.md, "Stopping and signals").
 func leaving(s os.Signal, before int) event.Leaving {
 	switch s {
 	case syscall.SIGINT:

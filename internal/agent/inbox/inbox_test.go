@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 )
 
-// Reports about other nodes that wait are one event, and nothing overtakes another event of its
-// channel.
+// Waiting reports about other nodes are joined into one event. No event overtakes another one of
+// its channel.
 func TestReportsComeTogether(t *testing.T) {
 	events := make(chan event.Event, 16)
 	peers := make(chan event.Signal, 16)

@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// doneAlready says that nothing is run, of what that is said, and how to run it.
+// doneAlready says that nothing runs because the job is done, and how to run it again.
 func doneAlready(j *rendezvous.Job, mine rendezvous.Origin) []string {
 	lines := []string{fmt.Sprintf("job %s is done already", j.Name)}
 	if !mine.SameCommand(j.Origin) {

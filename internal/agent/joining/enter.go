@@ -17,45 +17,45 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// hindrance is what keeps a node out that the server has nothing to do with. It may pass, and is
-// waited for.
+// hindrance is a reason not to join that does not come from the server. It may pass, so the node
+// tries again.
 type hindrance struct{ error }
 
 func (e hindrance) Unwrap() error { return e.error }
 
-// joinState is what the agent keeps from one joining to the next.
+// joinState is the state that the agent keeps between two attempts to join.
 type joinState struct {
 	node   string
 	unlock func()
 	logs   string
-	job    rendezvous.Job // what this node keeps is of that; one without a uid: none yet
+	job    rendezvous.Job // the job whose data this node keeps; without a uid: none yet
 	joined bool           // this agent was registered before
-	// lockUntil: the lock of the given node is waited for until then; zero: it was not held so far.
+	// lockUntil is how long to wait for the lock of the given node; zero: it was not taken so far.
 	lockUntil time.Time
 
-	waitingFor  string    // the last line about this wait, while the store has lost the job
-	storeMissed bool      // the store did not answer at least once since this agent came
-	notBefore   time.Time // the job is not made from scratch before
-	cluster     uint64    // the store that had no job when it was last read, and its revision then
+	waitingFor  string    // the last message while the store has lost the job
+	storeMissed bool      // the store failed to answer since this agent started
+	notBefore   time.Time // do not make the job from scratch before
+	cluster     uint64    // cluster and revision of the last read without a job
 	rev         int64
-	// settles: or, on a new server, before schema.Settled is there, from this revision on; 0: that
-	// is not waited for.
-	settles int64
-	// claimed: this agent was in the job when the store lost it, and has not said yet that the job
-	// is there again.
+	// settledFrom: on a new server the wait ends early, when schema.Settled appears at this
+	// revision or later; 0: do not wait for it.
+	settledFrom int64
+	// claimed: this agent was in the job when the store lost it, and has not yet reported that the
+	// job is there again.
 	claimed     bool
 	endedWorld  int64      // revision of the ended world that was there when this agent came
 	hasRead     bool       // the first read of the job is done
-	peersOf     schema.UID // the job whose secret the peers know: it may be made again before this node joins
-	late        bool       // the job went on without what this node knows
-	goesOnSince time.Time  // the job was found to go on like that since then
-	warned      bool       // it was said that no peer reaches this node
-	// asked is the node that was asked last whether it reaches this one, and firstMute the first of
-	// those that were asked and did not answer, since one did.
-	asked, firstMute string
+	peersOf     schema.UID // the job whose secret Peers has; it may be made again before this node joins
+	late        bool       // the job went on without commits that this node knows
+	goesOnSince time.Time  // since when the job was seen to go on without this node
+	warned      bool       // the user was told why this node stays out
+	// lastAsked is the node that was asked last whether it reaches this one. firstMute is the first
+	// of the nodes that did not answer this question, since one last did.
+	lastAsked, firstMute string
 }
 
-// Enter joins the job: the way from Outside to Spare.
+// Enter joins the job. The node goes from state Outside to Spare.
 func (j *Joiner) Enter(ctx context.Context, a action.Enter) event.Event {
 	contact := func() (context.Context, context.CancelFunc) {
 		if a.Again || j.ConnectTimeout == 0 {
@@ -69,18 +69,18 @@ func (j *Joiner) Enter(ctx context.Context, a action.Enter) event.Event {
 	for wait := 50 * time.Millisecond; ; wait *= 2 {
 		e, err := j.tryEnter(limit)
 		if behind := (storeBehind{}); errors.As(err, &behind) {
-			e, err = j.lost(ctx, &behind.seen)
+			e, err = j.joinLost(ctx, &behind.seen)
 			cancel()
-			limit, cancel = contact() // the server answered: the wait for a job that it lost has no limit
+			limit, cancel = contact() // the server answered; a lost job is waited for without a limit
 		}
 		if e != nil {
 			return *e
 		}
 		switch {
 		case err == nil || store.Moved(err):
-			last = hindrance{errors.New("others changed the job again and again")}
+			last = hindrance{errors.New("other nodes kept changing the job")}
 		case errors.As(err, new(hindrance)) || last == nil || limit.Err() == nil:
-			// Else err is the end of the limit, and last says what the limit was spent on.
+			// Otherwise err only says that the limit has passed, and last is the reason.
 			last, j.state.storeMissed = err, true
 		}
 		if store.Refused(err) && !errors.Is(err, store.ErrLeaseLost) {
@@ -101,7 +101,7 @@ func (j *Joiner) Enter(ctx context.Context, a action.Enter) event.Event {
 	}
 }
 
-// longestPause is the longest wait before joining is tried again after err.
+// longestPause is the longest pause before the next attempt to join after err.
 func longestPause(err error) time.Duration {
 	if err == nil || store.Moved(err) || errors.As(err, new(hindrance)) {
 		return time.Second
@@ -113,12 +113,12 @@ func over(status int, err error) event.Entered {
 	return event.Entered{Over: &event.Result{Status: status, Err: err}}
 }
 
-// tryEnter goes once from a read of the job to a registration. Nothing, or store.ErrMoved: once
-// more.
+// tryEnter makes one attempt to join, from a read of the job to the registration. If it returns
+// nothing, or store.ErrMoved, the caller tries again.
 func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 	s, err := j.reader().ReadJob(ctx)
 	if schema.Unreadable(err) {
-		return nil, hindrance{err} // the record may be cured; the job is left as it is until then
+		return nil, hindrance{err} // the record may be repaired; nothing is changed until then
 	} else if err != nil {
 		return nil, err
 	}
@@ -174,8 +174,8 @@ func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 	return j.join(ctx, &s, replaces)
 }
 
-// noteEnded keeps, at the first read, the world of an attempt that is over. What ends later ends
-// this node, too.
+// noteEnded records, at the first read, a World of an attempt that has ended. If an attempt ends
+// later, this node ends too.
 func (j *Joiner) noteEnded(s *rendezvous.Snapshot) {
 	if j.state.hasRead {
 		return
@@ -186,15 +186,15 @@ func (j *Joiner) noteEnded(s *rendezvous.Snapshot) {
 	}
 }
 
-// enterEnded enters a job whose attempt is over. If it was over when this node came, a new attempt
-// begins, unless the job is done and not asked for again. If it ended since, this node ends as
+// enterEnded handles a job whose attempt has ended. If that was before this node started, a new
+// attempt begins, unless the job is done and was not asked for again. Otherwise this node ends as
 // well.
 func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
 	w := s.World
-	was := w.Rev == j.state.endedWorld // when this node came
+	was := w.Rev == j.state.endedWorld // it had ended before this node started
 	switch {
 	case w.Phase == rendezvous.Done && j.Again && was:
-		return nil, j.requests.Remove(ctx, s) // and then it is made anew
+		return nil, j.requests.Remove(ctx, s) // the next attempt to join makes it again
 	case w.Phase == rendezvous.Done:
 		e := over(0, nil)
 		if !j.state.joined {
@@ -210,11 +210,10 @@ func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event
 	return &e, nil
 }
 
-// join registers this node, as a new incarnation on a lease of its own.
+// join registers this node, as a new incarnation on its own lease.
 func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 	replaces membership.Incarnation) (*event.Entered, error) {
-	// An earlier agent of this node may have been killed a moment ago: nothing of it runs when this
-	// one joins.
+	// An earlier agent of this node may have been killed a moment ago. End its processes first.
 	if err := j.Workers.Sweep(ctx); err != nil {
 		return nil, hindrance{fmt.Errorf("end what an earlier agent left: %w", err)}
 	}
@@ -258,7 +257,7 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 	return e, nil
 }
 
-// greeting is the arithmetic of the job, and which given settings are not used.
+// greeting says how large the job is, and which of the given settings are not used.
 func (j *Joiner) greeting(s *rendezvous.Snapshot) []string {
 	job := s.Job
 	np, size := fmt.Sprint(s.Wish.NP), fmt.Sprint(job.Workers(s.Wish.NP))
@@ -288,12 +287,12 @@ func (j *Joiner) greeting(s *rendezvous.Snapshot) []string {
 	return lines
 }
 
-// lockName gets the node's name: its lock on this host, and no living registration of another host.
-// It returns the incarnation that this one replaces.
+// lockName takes a node name: its lock on this host, if no other host has a live registration of
+// it. It returns the incarnation that this one replaces.
 func (j *Joiner) lockName(
 	ctx context.Context, s *rendezvous.Snapshot,
 ) (membership.Incarnation, *event.Entered, error) {
-	if j.state.unlock != nil { // this agent has it since its first entering
+	if j.state.unlock != nil { // this agent has a name already
 		replaced, err := j.replaceOwn(ctx)
 		return replaced, nil, err
 	}
@@ -328,7 +327,7 @@ func (j *Joiner) lockName(
 				e := over(1, &refusal.NameTaken{Node: name, Where: "its agent answers at " + n.Address})
 				return "", &e, nil
 			}
-			// Until its lease ends.
+			// Wait until its lease ends.
 			return "", nil, hindrance{fmt.Errorf("node %s is registered at %s and does not answer", name,
 				n.Address)}
 		}
@@ -346,7 +345,7 @@ func (j *Joiner) lockName(
 	}
 }
 
-// open opens what the node keeps of the job, and returns where the logs are.
+// open opens the node's data of the job, and returns where its logs are.
 func (j *Joiner) open(name string, s *rendezvous.Snapshot) (string, error) {
 	if j.state.late {
 		if err := j.Disk.ComeLate(name, s); err != nil {

@@ -1,6 +1,6 @@
 // Package joining has a node join its job: it takes a name, makes the job if there is none, waits
-// for one that the store has lost, and registers. docs/PROTOCOL.md, section 10, has the rules for a
-// job that is lost.
+// for a job that the store has lost, and registers. docs/PROTOCOL.md, section 10, has the rules for
+// a lost job.
 package joining
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Config is what this node was given about its job and its place there.
+// Config has the settings of this node about its job and its place in it.
 type Config struct {
-	Job   rendezvous.Job  // as this agent would make it: Name, Limits, Slots, Base, Rules, Made
+	Job   rendezvous.Job  // as this agent would make the job: Name, Limits, Slots, Base, Rules, Made
 	Given map[string]bool // which settings of the job the user gave: "np", "nproc-per-node", …
 
-	Again        bool   // a job that is done is removed, and made anew
-	OtherProgram bool   // this node may run another program than the nodes that are here
-	Node         string // name that is wanted
-	NodeGiven    bool   // by --node: no other will do
+	Again        bool   // remove a job that is done, and make it anew
+	OtherProgram bool   // allow another program than the other nodes run
+	Node         string // wanted name
+	NodeGiven    bool   // set by --node: take no other name
 	Place        int    // one more than the rank that this node was given; 0: any
 	Machine      string // boot id
 	Warm         bool   // workers may start before a world has this node
@@ -34,63 +34,62 @@ type Config struct {
 	LeaseTTL       time.Duration
 	ConnectTimeout time.Duration // for the first contact; 0: none
 	StoreCutLimit  time.Duration
-	Settle         time.Duration // for nodes of a job that a new store may have lost; 0: none
+	Settle         time.Duration // how long to wait on a new store for nodes of a lost job; 0: not at all
 }
 
-// Workers is what joining needs of the workers of this node.
+// Workers is the part of this node's workers that joining needs.
 type Workers interface {
-	// Open tells it its node's name, once, before everything else; it answers where logs go.
+	// Open is called once, first, with the name of this node. It returns where logs go.
 	Open(node string, job rendezvous.Job) (logs string, err error)
-	// AdoptJob has it go on with job, which was made again after its store was lost.
+	// AdoptJob continues with job, which was made again after its store was lost.
 	AdoptJob(job rendezvous.Job) error
-	// Sweep ends what an earlier agent of this node and job left behind; nil when nothing of it is
-	// left.
+	// Sweep ends the processes that an earlier agent of this node and job left. It returns nil when
+	// none is left.
 	Sweep(ctx context.Context) error
 }
 
-// Peers is what joining needs of the other agents.
+// Peers is the part of the other agents that joining needs.
 type Peers interface {
-	// Here is the address that others dial this agent at: of now, because a machine may get another
-	// one.
+	// Here returns the address at which others dial this agent. It may change when the machine gets
+	// another one.
 	Here() string
-	// Open lets it prove that it belongs to the job, and answer nodes that prove the same. Opened
-	// again, for the job that replaces it, with another secret, it forgets the one before.
+	// Open lets Peers prove that it belongs to the job, and answer nodes that prove the same. A
+	// later call for a job that replaces this one also replaces the secret.
 	Open(secret []byte, job schema.Job, uid schema.UID)
-	// Probe dials a node once, with a deadline of its own.
+	// Probe dials a node once, with its own deadline.
 	Probe(ctx context.Context, to membership.Ref) membership.Answer
-	// Reach asks by to dial address, which is this agent's, and returns what that brought. An
-	// error: by did not answer.
+	// Reach asks the node by to dial address, which is this agent's, and returns the result. An
+	// error means that by did not answer.
 	Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error)
 }
 
-// Disk is what this node keeps.
+// Disk is the data of this node.
 type Disk interface {
 	recovery.Disk
-	// Lock takes the lock of node and job; refusal.ErrLocked while another agent of this host has
-	// it.
+	// Lock takes the lock of node and job. It returns refusal.ErrLocked while another agent of this
+	// host has it.
 	Lock(node string) (unlock func(), err error)
-	// HostID is random, kept in the state directory: same id, same locks.
+	// HostID returns the random id of the state directory: the same id means the same locks.
 	HostID() string
-	// Remember keeps what node would claim if the store lost the job, durably; nil: nothing any
-	// more.
+	// Remember durably writes what node would claim if the store lost the job; nil: nothing.
 	Remember(node string, c *rendezvous.Claim) error
-	// Recall is what it remembers: nil where it never was in the job.
+	// Recall returns what Remember wrote; nil if the node never was in the job.
 	Recall(node string) (*rendezvous.Claim, error)
-	// ComeLate comes before the checkpoints of node are opened for a job that went on, as seen, from an
-	// older state than they are of: what is newer is kept, and offered.
+	// ComeLate prepares the checkpoints of node, before they are opened, for a job that went on
+	// from an older state, as seen. It keeps newer checkpoints, to be offered.
 	ComeLate(node string, seen *rendezvous.Snapshot) error
-	// Others are what the other nodes of this host remember of the job on this server.
+	// Others returns what the other nodes of this host remember of the job on this server.
 	Others(node string) []rendezvous.Claim
 }
 
-// Saves is what joining needs of the checkpoints.
+// Saves is the part of the checkpoints that joining needs.
 type Saves interface {
-	// CommitLeft commits what rank 0 of w, which is gone, left on this disk and could not commit;
-	// self is this node.
+	// CommitLeft commits what rank 0 of w, which is gone, left on this disk uncommitted; self is
+	// this node.
 	CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error
 }
 
-// Deps is everything outside.
+// Deps are the interfaces to everything outside.
 type Deps struct {
 	Store   store.Store
 	Workers Workers
@@ -105,8 +104,8 @@ type Deps struct {
 	Send    func(ctx context.Context, e event.Event) // hands an event to the agent's loop
 }
 
-// Joiner joins the job, again whenever this node lost its registration. Its methods that wait
-// run alone: while Enter does, the agent has no worker and no registration.
+// Joiner joins the job, and joins again whenever this node lost its registration. While Enter runs,
+// the agent has no worker and no registration.
 type Joiner struct {
 	Config
 	Deps
@@ -122,10 +121,10 @@ func New(c Config, d Deps) *Joiner {
 		registry: membership.Registry{Store: d.Store, Job: c.Job.Name}}
 }
 
-// NodeName is the name that this node has; "" before its first registration.
+// NodeName is the name of this node; "" before its first registration.
 func (j *Joiner) NodeName() string { return j.state.node }
 
-// Close gives the name back.
+// Close unlocks the name.
 func (j *Joiner) Close() {
 	if j.state.unlock != nil {
 		j.state.unlock()

@@ -10,11 +10,12 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// comesLate reports whether the job goes on from s, which shows less than node remembers. A member
-// may answer and not be heard of in the store: one that was set back shows its registration for as
-// long as a lease, and then it finds the store behind when it reaches it.
+// comesLate reports whether the job goes on from s without node, although s shows less than node
+// remembers. It waits for a lease and a second to be sure: a store that was set back shows old
+// registrations for as long as a lease, and a member of them may answer and only later find the
+// store behind.
 func (j *Joiner) comesLate(ctx context.Context, s *rendezvous.Snapshot, node string) (bool, error) {
-	on, err := j.goesOn(ctx, s, node)
+	on, err := j.goesOnWithout(ctx, s, node)
 	switch {
 	case err != nil:
 		return false, err
@@ -30,11 +31,11 @@ func (j *Joiner) comesLate(ctx context.Context, s *rendezvous.Snapshot, node str
 	return false, hindrance{errors.New("the job goes on from an older state than this node remembers")}
 }
 
-// goesOn reports whether the job goes on without node from what the store shows: the world has a member
-// and runs, or the newest checkpoint that the store shows is on a node that is here. A world that is to
-// begin from a checkpoint that was removed everywhere, because there were newer ones, never runs: it
-// lacks what this node remembers.
-func (j *Joiner) goesOn(ctx context.Context, s *rendezvous.Snapshot, node string) (bool, error) {
+// goesOnWithout reports whether the job goes on without node from what the store shows: the World
+// has a member and runs, or a registered node has the newest checkpoint in the store. Otherwise the
+// World may be about to begin from a checkpoint that was removed everywhere, because there were
+// newer ones. It never runs without what this node has.
+func (j *Joiner) goesOnWithout(ctx context.Context, s *rendezvous.Snapshot, node string) (bool, error) {
 	on, err := j.hasMember(ctx, s, node)
 	if !on || err != nil || s.World.Phase != rendezvous.Forming && s.World.Phase != rendezvous.Waiting {
 		return on, err
@@ -43,8 +44,8 @@ func (j *Joiner) goesOn(ctx context.Context, s *rendezvous.Snapshot, node string
 	return err == nil && whole.HeadIsHere(), err
 }
 
-// hasMember reports whether a member of the world that the store shows, other than node, answers and
-// is registered.
+// hasMember reports whether a member of the World in the store, other than node, answers and is
+// registered.
 func (j *Joiner) hasMember(ctx context.Context, s *rendezvous.Snapshot, node string) (bool, error) {
 	if s.World == nil {
 		return false, nil

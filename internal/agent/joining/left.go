@@ -7,13 +7,13 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// commitOwn commits what node n left captured and uncommitted as rank 0, before it joins: as soon
-// as it is registered the next generation may begin.
+// commitOwn commits, before node n joins, what it captured as rank 0 and did not commit: once n is
+// registered, the next generation may begin.
 func (j *Joiner) commitOwn(ctx context.Context, s *rendezvous.Snapshot, n membership.Node) error {
 	if s.Capturer().Node != n.Node {
 		return nil
 	}
-	whole, err := rendezvous.Read(ctx, j.Store, j.Job.Name) // with the record of a failure
+	whole, err := rendezvous.Read(ctx, j.Store, j.Job.Name) // which includes the failure record
 	if err != nil {
 		return err
 	}

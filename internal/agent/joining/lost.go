@@ -18,37 +18,35 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// young is the revision up to which a store may have been made a moment ago.
-const young = 20
+// youngRevision is the revision below which a store may have been made a moment ago.
+const youngRevision = 20
 
-// lookAgain is how long a watch is trusted: it may go deaf without an error.
-const lookAgain = 20 * time.Second
+// watchLimit is how long a watch is trusted, because it may go silent without an error.
+const watchLimit = 20 * time.Second
 
-// asks is how long a request may be without an answer on the way to a job that the store has lost.
-// A node that is in no job must notice that the store is away, and a claimant reads the claims
-// again.
-const asks = 10 * time.Second
+// requestLimit is the limit of a request while the store has lost the job. A node that is in no job
+// must notice that the store is away, and a claimant must read the claims again.
+const requestLimit = 10 * time.Second
 
-// storeBehind is the error of a store that is behind what this node, or another one, has seen of
-// the job.
+// storeBehind is the error that the store is behind what this node or another one has seen of the
+// job.
 type storeBehind struct{ seen rendezvous.Snapshot }
 
 func (storeBehind) Error() string { return "the store is behind what nodes have seen of the job" }
 
-// checkStore returns storeBehind where the store shows less than this node remembers, or other
-// nodes claim that it does.
+// checkStore returns storeBehind if the store shows less than this node remembers, or if other
+// nodes claim the job.
 //
-// A node that comes late is not believed against the others: while members of the world that the
-// store shows answer, are registered and do not claim, and can go on without what this node alone
-// remembers, the job does. It is above the generation that the node registers with, and the node's
-// checkpoint is offered.
+// It returns nil if this node is late: members of the World in the store answer, are registered, do
+// not claim, and can go on without what only this node remembers. The job then goes on. Its next
+// generation is above the one that this node registers with, and this node offers its checkpoint.
 func (j *Joiner) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 	if s.Job == nil || s.Claimed(s.Job) {
 		return storeBehind{*s}
 	}
 	name, unlock, err := j.name(ctx)
 	if err != nil {
-		return nil // taking the name says why
+		return nil // lockName reports the error
 	}
 	c, err := j.Disk.Recall(name)
 	unlock()
@@ -72,7 +70,7 @@ func (j *Joiner) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 	return storeBehind{*s}
 }
 
-// openPeers lets this node speak with the others of the job.
+// openPeers lets this node talk to the other nodes of the job.
 func (j *Joiner) openPeers(ctx context.Context, s *rendezvous.Snapshot) error {
 	secret, err := rendezvous.ReadSecret(ctx, j.Store, j.Job.Name, s.Job.UID)
 	if err == nil {
@@ -82,10 +80,10 @@ func (j *Joiner) openPeers(ctx context.Context, s *rendezvous.Snapshot) error {
 	return err
 }
 
-// lost is joining a job for which the store is behind. A node that was in it claims it. A node that
-// was not makes it, where the store holds none; but never over the claims of others, nor over what
-// another node of this host has of it.
-func (j *Joiner) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
+// joinLost joins a job for which the store is behind. A node that was in the job claims it. Another
+// node makes it, if the store has none, no node claims it, and no other node of this host remembers
+// it.
+func (j *Joiner) joinLost(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
 	name, unlock, err := j.name(ctx)
 	if errors.Is(err, refusal.ErrLocked) {
 		e := over(1, &refusal.NameTaken{Node: j.Node, Where: "another agent on this host"})
@@ -95,13 +93,13 @@ func (j *Joiner) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Enter
 		e := over(125, err)
 		return &e, nil
 	}
-	defer unlock() // a claimant holds the name; joining takes it anew
+	defer unlock() // a claimant holds the name only while it claims
 	c, err := j.Disk.Recall(name)
 	if err != nil {
 		e := over(125, err)
 		return &e, nil
 	}
-	if c != nil && c.Phase != rendezvous.Done { // a job that is done is not lost
+	if c != nil && c.Phase != rendezvous.Done { // a job that is done is not claimed
 		c.Behind = c.Ahead(s)
 		_, err := j.recovery().Reclaim(ctx, *c, j.claiming(ctx))
 		if !errors.Is(err, store.ErrMoved) {
@@ -112,8 +110,8 @@ func (j *Joiner) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Enter
 	if s.Job != nil {
 		return nil, j.awaitRemade(ctx, s)
 	}
-	if j.state.job.UID != "" { // what this agent keeps is of that job, and of no other
-		ctx, cancel := context.WithTimeout(ctx, asks)
+	if j.state.job.UID != "" { // the data here is of that job alone
+		ctx, cancel := context.WithTimeout(ctx, requestLimit)
 		defer cancel()
 		gone, err := j.requests.Removed(ctx, j.state.job.UID)
 		if err == nil && gone {
@@ -125,8 +123,9 @@ func (j *Joiner) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Enter
 	return nil, j.makeJob(ctx, name)
 }
 
-// awaitRemade waits until those that claim the job have made it again, or do not claim it any more.
-// Claims end with a store that stalls or is set back: those that are alive claim it again.
+// awaitRemade waits until the job was made again, or no node claims it any more. Claims may end
+// because the store stalled or was set back, so it then waits until living nodes have claimed
+// again.
 func (j *Joiner) awaitRemade(ctx context.Context, s *rendezvous.Snapshot) error {
 	uid := s.Job.UID
 	remade := func(s *rendezvous.Snapshot) bool { return s.Job == nil || s.Job.UID != uid }
@@ -138,7 +137,7 @@ func (j *Joiner) awaitRemade(ctx context.Context, s *rendezvous.Snapshot) error 
 	}
 	limit, cancel := context.WithTimeout(ctx, j.Settle)
 	defer cancel()
-	// When the limit passes no node has claimed it again, and the store counts as it is.
+	// If no node claims it again within the limit, the store counts as it is.
 	_ = j.await(limit, "", func(s *rendezvous.Snapshot) bool { return remade(s) || s.Claimed(s.Job) })
 	return ctx.Err()
 }
@@ -148,22 +147,22 @@ func (j *Joiner) recovery() *recovery.Recovery {
 		Limit: j.StoreCutLimit, Go: j.Go}
 }
 
-// claiming tells the user which nodes are waited for.
+// claiming returns a function that tells the user which nodes are waited for.
 func (j *Joiner) claiming(ctx context.Context) func(string) {
 	return func(text string) { j.Send(ctx, event.Claiming{Text: text}) }
 }
 
-// makeJob makes the job, unless it may have been there before.
+// makeJob makes the job, unless another node of this host remembers it.
 func (j *Joiner) makeJob(ctx context.Context, name string) error {
-	if elsewhere, err := j.elsewhere(ctx, name); err != nil || elsewhere {
+	if waited, err := j.awaitOtherNode(ctx, name); err != nil || waited {
 		return err
 	}
 	return j.create(ctx)
 }
 
-// settle has this node wait before it makes a job in s: a store that was just made, or was just
-// away, may have lost the job, and nodes that were in it need a moment to say so. In a store that
-// is another one than before, or was set back, that moment begins anew.
+// settle sets how long this node waits before it makes a job in s. A store that was just made or
+// was just away may have lost the job, and nodes that were in it need time to claim it. The wait
+// begins again if the store was replaced or set back.
 func (j *Joiner) settle(ctx context.Context, s *rendezvous.Snapshot) {
 	state := &j.state
 	lost := state.cluster != 0 && (state.cluster != s.Cluster || s.Rev < state.rev)
@@ -174,27 +173,27 @@ func (j *Joiner) settle(ctx context.Context, s *rendezvous.Snapshot) {
 	}
 	settled, rev := j.settled(ctx)
 	until := time.Now().Add(j.Settle)
-	if until.Before(state.notBefore) || !state.storeMissed && (s.Rev >= young || settled) {
+	if until.Before(state.notBefore) || !state.storeMissed && (s.Rev >= youngRevision || settled) {
 		return
 	}
-	state.notBefore, state.settles = until, 0
+	state.notBefore, state.settledFrom = until, 0
 	if !settled {
-		state.settles = rev + 1
+		state.settledFrom = rev + 1
 	}
 }
 
-// settled reports whether the server has been up for long enough to have heard every claim, and at
-// which revision that was so.
+// settled reports whether the server has been up long enough for every node to claim, and the
+// revision of that read.
 func (j *Joiner) settled(ctx context.Context) (settled bool, rev int64) {
-	ctx, cancel := context.WithTimeout(ctx, asks)
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	r, err := j.Store.Get(ctx, schema.Settled, "")
 	return err == nil && r.One() != nil, r.Rev
 }
 
-// elsewhere waits while another node of this host remembers the job and does not make it again:
-// until the job is there, or was removed.
-func (j *Joiner) elsewhere(ctx context.Context, name string) (bool, error) {
+// awaitOtherNode waits while another node of this host remembers the job and it is not there: until
+// it is made again, or was removed.
+func (j *Joiner) awaitOtherNode(ctx context.Context, name string) (bool, error) {
 	for _, c := range j.Disk.Others(name) {
 		key := j.Job.Name.Removed(c.Job.UID)
 		r, err := j.Store.Get(ctx, key, "")
@@ -204,7 +203,7 @@ func (j *Joiner) elsewhere(ctx context.Context, name string) (bool, error) {
 		if r.One() != nil {
 			continue
 		}
-		wait, cancel := context.WithTimeout(ctx, lookAgain)
+		wait, cancel := context.WithTimeout(ctx, watchLimit)
 		defer cancel()
 		j.Go(func() {
 			for x := range j.Store.Watch(wait, key, "", r.Rev+1) {
@@ -226,16 +225,15 @@ func (j *Joiner) elsewhere(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
-// create makes the job, from scratch. Where others claim it, it waits for them, however long it
-// takes.
+// create makes the job from scratch. While other nodes claim it, it waits for them without a limit.
 func (j *Joiner) create(ctx context.Context) error {
 	s, err := j.reader().ReadJob(ctx)
 	if err != nil || s.Job != nil {
 		return err
 	}
 	if len(s.Claims) > 0 {
-		// Claims end with a store that stalls: that they are gone proves nothing at once.
-		j.state.notBefore, j.state.settles = time.Now().Add(j.StoreCutLimit), 0
+		// Claims end when a store stalls, so their end alone proves nothing.
+		j.state.notBefore, j.state.settledFrom = time.Now().Add(j.StoreCutLimit), 0
 		var names []string
 		for _, c := range s.Claims {
 			names = append(names, c.Node)
@@ -251,18 +249,18 @@ func (j *Joiner) create(ctx context.Context) error {
 	}
 	job := j.Job
 	job.UID, job.Attempt, job.Time = schema.UID(rand.Text()), 1, time.Now()
-	ctx, cancel := context.WithTimeout(ctx, asks)
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	return j.requests.Create(ctx, job)
 }
 
-// awaitClaims waits for nodes of an earlier job of this name: for a time, or, on a server that is
-// new, until that has been up for as long.
+// awaitClaims waits for nodes of an earlier job of this name: for wait, or, on a new server, until
+// it has settled.
 func (j *Joiner) awaitClaims(ctx context.Context, wait time.Duration) error {
 	limit, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	settled := make(chan struct{})
-	if from := j.state.settles; from > 0 {
+	if from := j.state.settledFrom; from > 0 {
 		j.Go(func() {
 			for x := range j.Store.Watch(limit, schema.Settled, "", from) {
 				if len(x.Events) > 0 {
@@ -289,7 +287,7 @@ func (j *Joiner) awaitClaims(ctx context.Context, wait time.Duration) error {
 
 func isBack(s *rendezvous.Snapshot) bool { return s.Job != nil }
 
-// await follows the job and the claims to it until something is so.
+// await follows the job and the claims until the condition holds.
 func (j *Joiner) await(ctx context.Context, text string, until func(*rendezvous.Snapshot) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -299,7 +297,7 @@ func (j *Joiner) await(ctx context.Context, text string, until func(*rendezvous.
 		case s.Err != nil:
 		case until(&s.Snapshot):
 			return nil
-		case text != "" && text != j.state.waitingFor: // two that begin a job at once need no word of it
+		case text != "" && text != j.state.waitingFor: // no message if the first update ends the wait
 			j.state.waitingFor = text
 			j.Send(ctx, event.Claiming{Text: text})
 		}
@@ -307,8 +305,9 @@ func (j *Joiner) await(ctx context.Context, text string, until func(*rendezvous.
 	return ctx.Err()
 }
 
-// adopt takes the place that this node had in the job before its store was lost. A node of one
-// that never ran is new to the one that took its place: that may have other settings, or another program.
+// adopt continues as the node that this one was in the job before its store was lost. If that job
+// never ran, the node is new to the job that took its place, which may have other settings or
+// another program.
 func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
 	c, err := j.Disk.Recall(j.state.node)
 	if err != nil {
@@ -316,21 +315,21 @@ func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
 	}
 	j.state.joined = j.state.joined && c != nil && c.Ran()
 	job := *s.Job
-	if job.Twin(&j.state.job) { // what this node keeps goes on with it, as with a predecessor's
+	if job.Twin(&j.state.job) { // the data of a twin goes on like that of a predecessor
 		job.Supersede(&j.state.job)
 	}
 	if err := j.Workers.AdoptJob(job); err != nil {
 		return err
 	}
 	j.state.job, j.state.claimed = *s.Job, true
-	return j.remember(s) // the disk is that job's now: what it claims is, too
+	return j.remember(s) // the data belongs to that job now, and so must the claim
 }
 
-// cannotAdopt keeps this node out of the job that was made again until its disk takes that, and says so
-// once.
+// cannotAdopt keeps this node out of the job that was made again until the disk takes its uid. It
+// reports the reason once.
 func (j *Joiner) cannotAdopt(ctx context.Context, err error) error {
 	text := fmt.Sprintf(
-		"job %s was made again, and this node cannot note that on its disk: %v; trying again", j.Job.Name, err)
+		"job %s was made again, and this node cannot write that to its disk: %v; trying again", j.Job.Name, err)
 	if text != j.state.waitingFor {
 		j.state.waitingFor = text
 		j.Send(ctx, event.Claiming{Text: text})
@@ -338,7 +337,7 @@ func (j *Joiner) cannotAdopt(ctx context.Context, err error) error {
 	return hindrance{err}
 }
 
-// remade says that the job was made again, on a node that was in it.
+// remade returns the message that the job was made again, on a node that was in it.
 func (j *Joiner) remade(s *rendezvous.Snapshot) []string {
 	if !j.state.claimed {
 		return nil
@@ -354,15 +353,15 @@ func (j *Joiner) remade(s *rendezvous.Snapshot) []string {
 	return []string{fmt.Sprintf("the server lost job %s; it was made again and goes on %s", j.Job.Name, from)}
 }
 
-// remember keeps what this node would claim.
+// remember writes what this node would claim.
 func (j *Joiner) remember(s *rendezvous.Snapshot) error {
 	c := rendezvous.Claimed(j.state.node, *s.Job, s.Wish, s.World)
 	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
 	return j.Memory.Keep(c, j.Disk.Remember)
 }
 
-// Reclaim goes on until the store holds this job, or one that succeeds it. While it
-// holds another job of that name, this node waits until an operator removes that one.
+// Reclaim claims the job until the store has it again, or a job that succeeds it. If the store has
+// an unrelated job of that name, this node waits until an operator removes that one.
 func (j *Joiner) Reclaim(ctx context.Context, c rendezvous.Claim) event.Event {
 	for {
 		job, err := j.recovery().Reclaim(ctx, c, j.claiming(ctx))

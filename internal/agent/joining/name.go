@@ -14,7 +14,7 @@ const (
 	lockAgain = 50 * time.Millisecond // between two tries
 )
 
-// name is the node name that this agent takes, with its lock: the first name whose lock is free.
+// name returns the name that this agent takes, with its lock: the first free one.
 func (j *Joiner) name(ctx context.Context) (string, func(), error) {
 	if j.state.unlock != nil {
 		return j.state.node, func() {}, nil
@@ -37,8 +37,9 @@ func (j *Joiner) candidate(k int) string {
 	return fmt.Sprintf("%s-%d", j.Node, k)
 }
 
-// lock takes the lock of node name. The name that was given may be that of an agent which was
-// killed a moment ago: its lock lasts until the kernel has written what that agent was writing.
+// lock takes the lock of a node name. If the given name is that of an agent that was killed a
+// moment ago, the lock is held until the kernel has written that agent's data, so lock waits for
+// it.
 func (j *Joiner) lock(ctx context.Context, name string) (func(), error) {
 	for {
 		unlock, err := j.Disk.Lock(name)
@@ -54,7 +55,7 @@ func (j *Joiner) lock(ctx context.Context, name string) (func(), error) {
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(lockAgain): // a lock of a file cannot be watched
+		case <-time.After(lockAgain): // a file lock cannot be watched
 		}
 	}
 }

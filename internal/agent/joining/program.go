@@ -11,10 +11,10 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// checkProgram refuses a program that is not the job's while a node is here that runs another one,
-// unless a node runs this one, or the user said that it is meant. A job without a node goes on with
-// this program: all its nodes may be started again with a corrected one. A node that does not
-// answer counts for nothing, and is waited out.
+// checkProgram refuses another program than the job's while a registered node runs another one,
+// unless some node runs this program, or the user allowed it. A job without nodes goes on with this
+// program, because all its nodes may be started again with a corrected one. A node that does not
+// answer does not count; this node waits until its lease ends.
 func (j *Joiner) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error {
 	mine := j.Job.Origin
 	if j.OtherProgram || !s.Job.Origin.Differs(mine.Digest()) {
@@ -22,7 +22,7 @@ func (j *Joiner) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error
 	}
 	name, unlock, err := j.name(ctx)
 	if err != nil {
-		return nil // taking the name says why
+		return nil // lockName reports the error
 	}
 	unlock()
 	var others []membership.Node
@@ -31,8 +31,8 @@ func (j *Joiner) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error
 		case n.Program == mine.Digest():
 			return nil
 		case n.Program == "" || n.Attempt != s.Job.Attempt || n.Node == name && n.Host == j.Disk.HostID():
-			// Not known, of an attempt that is over, or the life of this node before: its lock is
-			// free.
+			// Its program is not known, it is of an attempt that has ended, or it is an earlier
+			// incarnation of this node, whose lock is free.
 		default:
 			others = append(others, n)
 		}

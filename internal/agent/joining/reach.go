@@ -11,13 +11,13 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// unreached is why others would find this node silent. It asks some of them to dial it. As for the
-// verdict on a member, one dial that was refused or met a stranger, or two that met silence, are
-// enough; after one that reached this node there is no error. A node that gets no answer to that
-// question from any node is not reached, either.
+// unreached returns an error if other nodes would find this node silent. It asks some of them to
+// dial it. As with the verdict on a member, one dial that was refused or answered by a stranger, or
+// two without an answer, are enough. One that reached this node means no error. If no node answers
+// the question, this node counts as not reached, too.
 //
-// Only a node that comes back asks. It was dropped: if that was because its address leads nowhere,
-// or because it is cut off, every world that it joins would find it silent and drop it again.
+// Only a node that joins again asks. If it was dropped because its address is wrong, or because it
+// is cut off, every World that it joins would drop it again.
 func (j *Joiner) unreached(ctx context.Context) error {
 	if !j.state.joined {
 		return nil
@@ -51,18 +51,18 @@ func (j *Joiner) unreached(ctx context.Context) error {
 		j.state.firstMute = ""
 		return nil
 	}
-	// All of them, and some again: a node that has just joined still answers as its incarnation
-	// before.
+	// No node answered, and some did not answer twice. Once is not enough: a node that has just
+	// joined still answers as its earlier incarnation.
 	if slices.Contains(mute, j.state.firstMute) {
-		j.warn("this node is cut off: " + strings.Join(mute, ", ") +
-			" did not answer it; not joining before one does")
+		j.warn("this node is cut off: no answer from " + strings.Join(mute, ", ") +
+			"; it joins when one of them answers")
 	} else if j.state.firstMute == "" {
 		j.state.firstMute = mute[0]
 	}
 	return hindrance{fmt.Errorf("no answer from %s", strings.Join(mute, ", "))}
 }
 
-// warn says once why this node stays out.
+// warn tells the user once why this node stays out.
 func (j *Joiner) warn(text string) {
 	if !j.state.warned {
 		j.state.warned = true
@@ -70,8 +70,8 @@ func (j *Joiner) warn(text string) {
 	}
 }
 
-// placeTaken is why this node cannot have the rank that it was given: another one has it. That one
-// may be this node's earlier life under another name, and goes with its lease.
+// placeTaken returns an error if another node has the rank that was given to this node. That node
+// may be an earlier incarnation of this one under another name, until its lease ends.
 func (j *Joiner) placeTaken(nodes []membership.Node) error {
 	for _, n := range nodes {
 		if j.Place > 0 && n.Place == j.Place && n.Node != j.state.node && n.Node != j.Node {

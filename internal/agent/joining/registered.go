@@ -12,13 +12,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// asksAll reports whether this node must know all others before it joins: to find out which node
-// has the rank that it was given, or whether other nodes run its program, which is not the job's.
+// asksAll reports whether this node must read all registrations before it joins: to find the node
+// with its given rank, or to find whether other nodes run its program, which is not the job's.
 func (j *Joiner) asksAll(s *rendezvous.Snapshot) bool {
 	return j.Place > 0 || s.Job.Origin.Differs(j.Job.Origin.Digest())
 }
 
-// registered is the registration of a node; nil: there is none.
+// registered returns the registration of a node; nil: there is none.
 func (j *Joiner) registered(ctx context.Context, node string) (*membership.Node, error) {
 	nodes, err := j.readNodes(ctx, store.One(j.Job.Name.Node(node)))
 	if err != nil || len(nodes) == 0 {
@@ -27,7 +27,7 @@ func (j *Joiner) registered(ctx context.Context, node string) (*membership.Node,
 	return &nodes[0], nil
 }
 
-// replaceOwn removes the registration of an earlier agent of this node, and returns its
+// replaceOwn deletes the registration of an earlier agent of this node, and returns its
 // incarnation.
 func (j *Joiner) replaceOwn(ctx context.Context) (membership.Incarnation, error) {
 	n, err := j.registered(ctx, j.state.node)
@@ -40,8 +40,9 @@ func (j *Joiner) replaceOwn(ctx context.Context) (membership.Incarnation, error)
 	return n.Incarnation, j.registry.TakeOver(ctx, *n)
 }
 
-// countNodes counts the registered nodes, up to one more than few, and those of them with a lower
-// name than node. Both are 0 where the store does not answer: the node then counts for itself.
+// countNodes counts the registered nodes, up to machine.Few + 1, and how many of them have a lower
+// name than node. It returns 0 and 0 if the store does not answer; the node then plans as if it
+// were alone.
 func (j *Joiner) countNodes(ctx context.Context, node string) (all, before int) {
 	first := store.Below(j.Job.Name.Nodes())
 	first.Most = machine.Few + 1
@@ -54,11 +55,11 @@ func (j *Joiner) countNodes(ctx context.Context, node string) (all, before int) 
 	return len(nodes), before
 }
 
-// witnesses are a few other nodes: those behind the one that was asked last, by name, because the
-// first may be dead, and registered until their leases end.
+// witnesses returns a few other nodes: those after the one that was asked last, by name. The same
+// ones each time would not do, because they may be dead and registered until their leases end.
 func (j *Joiner) witnesses(ctx context.Context) ([]membership.Node, error) {
 	state, all := &j.state, store.Below(j.Job.Name.Nodes())
-	last := cmp.Or(state.asked, state.node)
+	last := cmp.Or(state.lastAsked, state.node)
 	const most = detection.MaxWitnesses + 1
 	behind := store.Range{From: j.Job.Name.Node(last) + "\x00", End: all.End, Most: most}
 	ahead := store.Range{From: all.From, End: behind.From, Most: most}
@@ -69,7 +70,7 @@ func (j *Joiner) witnesses(ctx context.Context) ([]membership.Node, error) {
 	var others []membership.Node
 	for _, n := range nodes {
 		if n.Node != state.node && len(others) < detection.MaxWitnesses {
-			others, state.asked = append(others, n), n.Node
+			others, state.lastAsked = append(others, n), n.Node
 		}
 	}
 	return others, nil
@@ -82,7 +83,7 @@ func (j *Joiner) readNodes(ctx context.Context, ranges ...store.Range) ([]member
 	}
 	nodes, _, _, err := membership.Decode(j.Job.Name, r.Entries)
 	if err != nil {
-		return nil, hindrance{err} // the record may be cured
+		return nil, hindrance{err} // the record may be repaired
 	}
 	return nodes, nil
 }

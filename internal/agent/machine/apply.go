@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// apply takes the facts out of an event. What follows from them is derived after it.
+// apply updates the facts with an event. Conclusions are derived afterwards.
 func (m *Machine) apply(e event.Event) {
 	switch e := e.(type) {
 	case event.StoreRead:
@@ -43,7 +43,7 @@ func (m *Machine) applyStep(e event.Stepped) {
 	m.out.Answered(outbox.Step, e.Err)
 	switch {
 	case e.Err != nil:
-	case e.World.Phase == "": // Tell leaves the world as it is, and the snapshot shows it in a moment
+	case e.World.Phase == "": // ReportLost does not change the World, and the snapshot shows its event soon
 		m.out.Rest(outbox.Step, outbox.Rest)
 	default:
 		if e.World.Phase == rendezvous.Running {
@@ -71,20 +71,20 @@ func (m *Machine) applyRegistration(e event.Event) {
 		m.out.Rest(outbox.Locate, relocateEvery)
 		m.seen.addressUnverified = false
 		if m.self.joined && e.Address != m.self.node.Address {
-			m.drop() // no peer reaches it where its registration says, which cannot change: it joins anew
+			m.drop() // no peer reaches it at its registered address, which cannot change: it joins again
 		}
 	case event.Left:
 		if !m.is(e.As) {
 			return
 		}
-		m.out.AnsweredFor(outbox.Leave, pace(action.Leave{Quick: e.Quick}), e.Err)
+		m.out.AnsweredFor(outbox.Leave, leavePriority(action.Leave{Quick: e.Quick}), e.Err)
 		if e.Err == nil || store.Moved(e.Err) || e.Quick {
 			m.drop()
 		}
 	}
 }
 
-// is reports whether this node is registered as inc now.
+// is reports whether inc is the registered incarnation of this node.
 func (m *Machine) is(inc membership.Incarnation) bool {
 	return m.self.joined && m.self.node.Incarnation == inc
 }
@@ -112,7 +112,7 @@ func (m *Machine) applyEntered(e event.Entered) {
 func (m *Machine) applyRegistered(e event.Registered) {
 	if !m.is(e.As) {
 		if e.Err == nil {
-			m.out.Do(action.Forget{Lease: e.Lease}) // the incarnation that asked for it is over
+			m.out.Do(action.Forget{Lease: e.Lease}) // that incarnation is over
 		}
 		return
 	}
@@ -123,7 +123,7 @@ func (m *Machine) applyRegistered(e event.Registered) {
 		m.self.node.Rev, m.self.node.Lease, m.self.unkeyed = e.Rev, e.Lease, time.Time{}
 		m.peers.Reregistered(m.now)
 	case store.Moved(e.Err):
-		m.self.unkeyed = m.now // read again what the world says now
+		m.self.unkeyed = m.now // read the World again first
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// The disk may know of a commit that the agent did not see before the store was set back. The agent
+// The disk may have a commit that the agent did not see before the store was set back. The agent
 // then claims the job like one that saw it, and a later read of the older state does not change
 // that.
 func TestStoreBehindTheDisk(t *testing.T) {
@@ -36,8 +36,9 @@ func TestStoreBehindTheDisk(t *testing.T) {
 	}
 }
 
-// While claims are there no proposal passes, and each would take a number of a generation. An agent proposes
-// when they are gone, also one that has an older snapshot than the claims, or that found the store behind.
+// No proposal succeeds while there are claims, and each one would use up the number of a
+// generation. An agent proposes once the claims are gone, even if it has an older snapshot, or
+// found the store behind.
 func TestNoProposalWhileTheJobIsClaimed(t *testing.T) {
 	w := replayed(t, "job 2", "enters")
 	proposals := func(done []action.Action) (n int) {

@@ -12,16 +12,16 @@ import (
 const (
 	// Few is the number of nodes up to which every node follows everything.
 	Few = 8
-	// lookFor is how long a look at everything takes at most.
+	// lookFor is the longest time that an ordinary node follows everything.
 	lookFor = 3 * time.Second
 )
 
-// follow sets the scope that is followed. The few nodes that plan, and those with a suspicion in
-// the store, follow everything. The others follow the world and their own registration, with a look
-// at everything now and then.
+// follow sets the scope that this agent follows. The few nodes that plan, and those with a
+// suspicion in the store, follow everything. The others follow the World and their own
+// registration, and everything for a moment now and then.
 func (m *Machine) follow() {
 	scope := follow.ScopeAll
-	if n := m.size(); n > Few && !m.peers.OwesRecords(m.peerFacts()) && !m.among(deputies) {
+	if n := m.size(); n > Few && !m.peers.OwesRecords(m.peerFacts()) && !m.isAmong(deputies) {
 		scope = m.ownScope(n)
 	}
 	if m.keeper.scope == nil || *m.keeper.scope != scope {
@@ -33,7 +33,7 @@ func (m *Machine) follow() {
 	}
 }
 
-// size is how many nodes the job has, as far as this one knows.
+// size is the number of nodes of the job, as far as this one knows.
 func (m *Machine) size() int {
 	n := m.keeper.nodes
 	if w := m.seen.world; w != nil {
@@ -42,8 +42,8 @@ func (m *Machine) size() int {
 	return n
 }
 
-// ownScope is Own. In a job of n nodes, registered or allowed, it is All for a moment every n
-// seconds.
+// ownScope is ScopeOwn. In a job of n nodes, registered or allowed, it is ScopeAll for a moment
+// every n seconds.
 func (m *Machine) ownScope(n int) follow.Scope {
 	if !m.now.After(m.keeper.lookAgain) {
 		return follow.ScopeOwn
@@ -56,9 +56,9 @@ func (m *Machine) ownScope(n int) follow.Scope {
 	return follow.ScopeOwn
 }
 
-// among reports whether this node is one of the first k in rank order or, before there is a world,
-// by name.
-func (m *Machine) among(k int) bool {
+// isAmong reports whether this node is one of the first k by rank or, before there is a World, by
+// name.
+func (m *Machine) isAmong(k int) bool {
 	if w := m.seen.world; w != nil && !w.Phase.Ended() && len(w.Members) > 0 {
 		r := m.seat().rank
 		return r >= 0 && r < k
@@ -66,7 +66,7 @@ func (m *Machine) among(k int) bool {
 	return m.keeper.before < k
 }
 
-// countNodes takes in the registered nodes.
+// countNodes records the number of registered nodes, and how many of them have a lower name.
 func (m *Machine) countNodes(nodes []membership.Node) {
 	k := &m.keeper
 	k.nodes = len(nodes)

@@ -12,11 +12,11 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// statusTimeout is the exit status of a node that waited for a world as long as --wait-timeout.
+// statusTimeout is the exit status of a node that waited for a World for --wait-timeout.
 const statusTimeout = 124
 
 // leaveOutside ends an agent that is not registered. One that is about to register announces its
-// departure after registering; one that is kept out, or does not reach the store, just ends.
+// departure after registering. One that is refused, or does not reach the store, just ends.
 func (m *Machine) leaveOutside() {
 	joining := m.out.UnderWay(outbox.Enter) && m.self.job != nil && !m.seen.awaitsJob && !m.leave.Now
 	if joining && m.now.Sub(m.leave.since) < action.Patience {
@@ -26,12 +26,12 @@ func (m *Machine) leaveOutside() {
 	m.over = &event.Result{Status: m.leave.Status, Err: m.leave.Err}
 }
 
-// leaving takes a registered node out of the job. A collective that one member leaves breaks the
-// others, so a member first writes a planned Hold, with which all of them save, and leaves when its
-// own workers are through.
+// leaving takes a registered node out of the job. A member that leaves breaks the collectives of
+// the others. So it first writes a planned Hold, in which all of them save, and leaves when its own
+// workers have ended.
 func (m *Machine) leaving() {
 	if m.holdsFirst() {
-		m.out.Request(outbox.Step, action.Take{Seen: m.ownSnapshot(), Me: m.self.node, Step: m.goodbye()})
+		m.out.Request(outbox.Step, action.Take{Seen: m.ownSnapshot(), Me: m.self.node, Step: m.leaveHold()})
 		if !m.awayFor(action.Patience) {
 			return
 		}
@@ -41,7 +41,7 @@ func (m *Machine) leaving() {
 	}
 	away := !m.seen.awaySince.IsZero()
 	if away && (m.leave.Now || m.awayFor(action.Patience)) {
-		m.drop() // the store does not answer: the end of its lease shows it
+		m.drop() // it cannot announce its departure; the end of its lease shows it
 		m.workers.Forget()
 		m.over = &event.Result{Status: m.leave.Status, Err: m.leave.Err}
 		return
@@ -51,10 +51,10 @@ func (m *Machine) leaving() {
 	if w := m.seen.world; w != nil && m.leave.Reason == membership.Finished {
 		l.Ended = w.Phase
 	}
-	m.out.RequestFor(outbox.Leave, pace(l), l)
+	m.out.RequestFor(outbox.Leave, leavePriority(l), l)
 }
 
-// holdsFirst reports whether the others must save before this node goes.
+// holdsFirst reports whether the others must save before this node leaves.
 func (m *Machine) holdsFirst() bool {
 	_, member := m.member()
 	if !member || m.seen.stale || !m.self.unkeyed.IsZero() || m.leave.Now {
@@ -63,7 +63,7 @@ func (m *Machine) holdsFirst() bool {
 	switch m.seen.world.Phase {
 	case rendezvous.Forming, rendezvous.Running, rendezvous.Finishing:
 		x := m.workers.LastExit(m.generation())
-		return x == nil || !x.Zero() // with 0 for all its workers its part is done
+		return x == nil || !x.Zero() // after exit code 0 of all its workers, its part is done
 	}
 	return false
 }
@@ -73,32 +73,33 @@ func (m *Machine) awayFor(d time.Duration) bool {
 	return !m.seen.awaySince.IsZero() && m.now.Sub(m.seen.awaySince) >= d
 }
 
-// pace orders the requests to leave: a quick one replaces one that takes its time.
-func pace(l action.Leave) schema.Generation {
+// leavePriority numbers requests to leave, so that a quick one replaces a slow one.
+func leavePriority(l action.Leave) schema.Generation {
 	if l.Quick {
 		return 2
 	}
 	return 1
 }
 
-// goodbye is the planned Hold of a member that goes.
-func (m *Machine) goodbye() plan.Step {
+// leaveHold is the planned Hold of a member that leaves.
+func (m *Machine) leaveHold() plan.Step {
 	w := m.seen.world
 	return plan.Hold{Ledger: w.Ledger, Hold: rendezvous.Hold{Why: rendezvous.Saving, Planned: true,
 		Reason: "leave", Cause: rendezvous.CauseDrain, Present: max(0, w.Count-1),
 		Text: m.self.node.Node + " leaves (" + string(m.leave.Reason) + ")"}}
 }
 
-// ownSnapshot is what a request of an ordinary member rests on. As long as its world neither waits
-// nor has ended, the fence is at its generation.
+// ownSnapshot is the snapshot on which an ordinary member plans a Hold. As long as its World
+// neither waits nor has ended, the fence is at the generation of that World.
 func (m *Machine) ownSnapshot() rendezvous.Snapshot {
 	w := m.seen.world
 	return rendezvous.Snapshot{Job: m.self.job, World: w, Fence: w.Generation,
 		Wish: rendezvous.Wish{NP: w.NP}}
 }
 
-// stopsJob is the snapshot on which the job is stopped, or nil. A job whose name was made up is
-// stopped when its last node leaves on Ctrl-C: its user has no name to come back to it.
+// stopsJob returns the snapshot on which to stop the job, or nil. If elastic chose the id of the
+// job, the job stops when its last node leaves on Ctrl-C, because its user does not know an id to
+// return to.
 func (m *Machine) stopsJob() *rendezvous.Snapshot {
 	s := m.seen.snap
 	if !m.self.job.Made || m.leave.Reason != membership.Interrupted || !s.Whole ||
@@ -108,7 +109,7 @@ func (m *Machine) stopsJob() *rendezvous.Snapshot {
 	return &s
 }
 
-// giveUp makes this node leave when no world has run here for as long as its user would wait.
+// giveUp makes this node leave if no World has run here for --wait-timeout.
 func (m *Machine) giveUp() {
 	if m.cfg.WaitTimeout == 0 || m.leave != nil || m.over != nil {
 		return

@@ -16,13 +16,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// memory is what this node has written down of the job, for the case that the store loses it.
+// memory is what this node has written down about the job, in case the store loses it.
 type memory struct {
 	world   schema.Generation // the newest World that is written down
-	spares  []membership.Ref  // other nodes that were registered under it, and are written down with it
-	asked   []membership.Ref  // likewise, on their way to the disk
-	ready   []membership.Ref  // likewise, with what GetReady writes down
-	backoff time.Duration     // before the next try to write; 0: the last one succeeded
+	spares  []membership.Ref  // other nodes registered under that World, also written down
+	asked   []membership.Ref  // the same, with a request under way
+	ready   []membership.Ref  // the same, with GetReady under way
+	backoff time.Duration     // pause before the next write; 0: the last one succeeded
 }
 
 const (
@@ -35,7 +35,7 @@ func (m *Machine) applyMemory(e event.Event) {
 	case event.StoreBehind:
 		if o := &m.seen; m.self.joined {
 			o.behind, o.setBack, o.wrongJob = true, true, true
-			m.storeSilent() // it answers, and what it says is not believed
+			m.storeSilent() // it answers, but shows an older state
 		}
 	case event.Remembered:
 		m.out.Answered(outbox.Remember, e.Err)
@@ -51,9 +51,9 @@ func (m *Machine) applyMemory(e event.Event) {
 	}
 }
 
-// rememberWorld writes down a newer World, and nodes that came under it: after a loss of the store
-// a node must know for which nodes to wait, and a copy may be on a spare. A member writes the World
-// down before it is ready.
+// rememberWorld writes down a newer World, and nodes that registered under it. After the store lost
+// the job, this node must know for which nodes to wait, and a spare may have a copy of a
+// checkpoint. A member writes a World down before it reports Ready.
 func (m *Machine) rememberWorld() {
 	w := m.seen.world
 	if w == nil || m.seen.wrongJob || m.out.UnderWay(outbox.Remember) {
@@ -70,17 +70,18 @@ func (m *Machine) rememberWorld() {
 	}
 }
 
-// noteMemory takes in that World g is written down, with spares.
+// noteMemory records that World g was written down, with spares.
 func (m *Machine) noteMemory(g schema.Generation, spares []membership.Ref) {
 	if g >= m.memory.world {
 		m.memory.world, m.memory.spares = g, spares
 	}
 }
 
-// spares are the registered nodes beside those of the world, now or before under the same world: a
-// registration may be gone for a moment, with its lease. A node that announced its departure is
-// none, nor is one that was reported lost: its registration was gone by then, so it holds no
-// checkpoint that is newer than the head that was read with the report.
+// spares returns the registered nodes that are not in the World. It includes those that were
+// registered earlier under the same World, because a registration may be gone for a moment with its
+// lease. It excludes a node that announced its departure, and one that was reported lost: the
+// registration of that one was gone by then, so it has no checkpoint that is newer than the head
+// read with the report.
 func (m *Machine) spares() []membership.Ref {
 	o, refs := &m.seen, []membership.Ref{}
 	if o.world == nil || o.world.Count > Few {
@@ -113,24 +114,24 @@ func (m *Machine) spares() []membership.Ref {
 // mostSpares bounds the number of spares that are written down.
 const mostSpares = 64
 
-// noteWritten takes in whether the memory could be written. A disk that does not take it is tried
-// more and more rarely, because each try asks it to sync.
+// noteWritten records whether the memory could be written. After errors the pauses grow, because
+// each try syncs the disk.
 func (m *Machine) noteWritten(err error) {
 	switch {
 	case err != nil:
 		if m.memory.backoff == 0 {
-			m.say("this node cannot note what it knows of the job (%v): it could not claim it if it died "+
-				"with the server", err)
+			m.say("this node cannot write down the state of the job (%v): if it dies together with the "+
+				"server, it will claim an older state", err)
 		}
 		m.memory.backoff = min(max(2*m.memory.backoff, firstBackoff), mostBackoff)
 		m.out.Rest(outbox.Remember, m.memory.backoff)
 	case m.memory.backoff > 0:
 		m.memory.backoff = 0
-		m.say("this node has noted what it knows of the job")
+		m.say("this node has written down the state of the job")
 	}
 }
 
-// claim is what this node knows of the job.
+// claim is what this node would claim now.
 func (m *Machine) claim() rendezvous.Claim {
 	o := &m.seen
 	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, o.snap.Wish, o.world)
@@ -142,7 +143,7 @@ func (m *Machine) claim() rendezvous.Claim {
 	return c
 }
 
-// reclaimJob claims the job for which the store is behind, while the workers go on.
+// reclaimJob claims the job if the store is behind. Workers go on in the meantime.
 func (m *Machine) reclaimJob() {
 	if m.seen.wrongJob && m.leave == nil {
 		c := m.claim()
@@ -151,23 +152,24 @@ func (m *Machine) reclaimJob() {
 	}
 }
 
-// applyReclaimed: the store holds a job of this name again.
+// applyReclaimed handles the end of a claim: the store has a job of this name again.
 func (m *Machine) applyReclaimed(e event.Reclaimed) {
 	m.out.Answered(outbox.Reclaim, e.Err)
 	m.out.Rest(outbox.Reclaim, time.Second)
 	if m.self.joined && errors.Is(e.Err, store.ErrMoved) {
-		m.drop() // the job was removed: its workers end, and joining says so
+		m.drop() // the job was removed: its workers end, and joining reports it
 		return
 	}
 	if e.Err != nil || m.self.job == nil || !e.Job.Replaces(m.self.job) || !m.self.joined {
 		return
 	}
-	// The workers belong to a job that is no more: they end, and this node joins its successor.
+	// The workers belong to the lost job. They end, and this node joins the job that was made
+	// again.
 	m.drop()
 	m.adoptJob(e.Job)
 }
 
-// adoptJob forgets what was known of a job under its old uid.
+// adoptJob drops what was known of the job under its old uid.
 func (m *Machine) adoptJob(job rendezvous.Job) {
 	m.self.job = &job
 	m.seen.world, m.seen.snap = nil, rendezvous.Snapshot{}

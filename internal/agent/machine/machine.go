@@ -2,10 +2,10 @@
 // and returns actions; the package reads no clock, starts no goroutine and touches nothing outside,
 // so the same events lead to the same actions. Package runtime carries the actions out.
 //
-// An event goes through the package once, in the order of Decide: apply takes the facts out of it,
-// settle judges which nodes are alive and whether this node still belongs to the world, Drive keeps
-// or stops the workers, State names what this node is now, and the function of that state asks for
-// what it may.
+// Each event goes through Decide once, in this order. apply takes the facts out of it. settle
+// judges which nodes are alive, and whether this node still belongs to the World. Drive keeps or
+// stops the workers. State names the state of this node, and the function of that state asks for
+// actions.
 package machine
 
 import (
@@ -25,45 +25,45 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Config is what a Machine must know of its node's settings.
+// Config has the settings of its node that a Machine needs.
 type Config struct {
 	LeaseTTL      time.Duration
 	StoreCutLimit time.Duration
 	WaitTimeout   time.Duration // 0: none
 	Hint          string        // how to bring more nodes, shown once while some are missing
 	Times         plan.Timeouts
-	Warm          bool // workers of a spare may start before a world has it
+	Warm          bool // workers of a spare may start before a World has it
 }
 
 // Machine is the state of one agent. One goroutine owns it.
 //
-// Facts are kept; what follows from them is derived anew at every event. An event that is late,
-// doubled or lost is therefore made good by the next one.
+// It keeps facts, and derives everything else at every event. So the next event corrects the effect
+// of one that was late, repeated or lost.
 type Machine struct {
 	cfg    Config
-	now    time.Time // of the event at hand
+	now    time.Time // time of the current event
 	out    *outbox.Outbox
-	ticked time.Time // when the event before it came
+	ticked time.Time // time of the event before
 
 	self    identity
 	seen    observation
 	peers   *detection.Detection
-	said    action.Hello // what peers are answered
+	said    action.Hello // the answer to peers
 	keeper  planning
 	workers *workers.Workers
 	memory  memory
 	notices notice.Notices
 
-	leave   *departure        // this node goes
+	leave   *departure        // this node leaves
 	over    *event.Result     // it has left, or cannot take part
 	quit    bool              // Quit was given
-	unready schema.Generation // the newest that was reported as not ready here
+	unready schema.Generation // the newest generation for which this node was reported unready
 }
 
-// departure is why this node goes, and since when.
+// departure is why this node leaves, and since when.
 type departure struct {
 	event.Leaving
-	since time.Time // when it was asked to; zero: it was registered then
+	since time.Time // when it was asked to leave; zero: it was registered then
 }
 
 // identity is the name and registration of this node.
@@ -72,44 +72,44 @@ type identity struct {
 	node    membership.Node
 	job     *rendezvous.Job
 	logs    string
-	unkeyed time.Time // its registration is gone since then, and it is not known to have been dropped
+	unkeyed time.Time // since when its registration is gone, while it may not have been dropped
 	listed  bool      // a world listed this incarnation
 	warms   bool      // the others go on without it until its workers wait
 }
 
-// observation is what this node read from the store, and whether it can.
+// observation is what this node read from the store, and whether the store answers.
 type observation struct {
 	snap  rendezvous.Snapshot
-	world *rendezvous.World // the newest; it never goes back
-	seat  seat              // of this incarnation, when it was last searched
-	ran   schema.Generation // the newest that is known to have run
-	asOf  time.Time         // when the newest read began that has world as its result; a Ready is such a read
-	stale bool              // this process stood still: nothing is believed before a new read
+	world *rendezvous.World // the newest World; it never goes back
+	seat  seat              // place of this incarnation in world
+	ran   schema.Generation // the newest generation known to have run
+	asOf  time.Time         // when the newest read began whose result is world; Ready counts as a read
+	stale bool              // this process stood still, so nothing counts before a new read
 
-	// How far the store had got when it was last believed. A read that began after revAt shows no
+	// Cluster and revision of the newest accepted read. A read that began after revAt must not show
 	// less.
 	cluster uint64
 	rev     int64
 	revAt   time.Time
-	// it showed less all the same: it was wiped, set back or replaced; until the job is made again
+	// the store showed less, so it was wiped, set back or replaced; until the job is made again
 	behind  bool
-	setBack bool // and it still holds an older state of the job
+	setBack bool // the store still has an older state of the job
 
-	awaySince time.Time // the store does not answer since then
-	// it answers, but what it holds is not this job as it is: nothing of it is believed
+	awaySince time.Time // since when the store does not answer
+	// the store answers, but does not have this job as it is: none of it is accepted
 	wrongJob          bool
-	unreadable        error // the newest read found a record that this version cannot read
-	awaitsJob         bool  // it is outside, and waits until the job is made again
-	addressUnverified bool  // the store was away: this node may have another address since
+	unreadable        error // the newest read found a record that this version cannot decode
+	awaitsJob         bool  // this node is outside, and waits until the job is made again
+	addressUnverified bool  // the store was away, and this node's address may have changed since
 
-	// A peer announced a generation that is newer than world, and no read since has shown what became
-	// of it.
+	// A peer announced a generation that is newer than world, and no later read has shown it or its
+	// absence.
 	peerGeneration   schema.Generation
 	peerGenerationAt time.Time
-	readFailed       bool // a read that was to show it had no answer
+	readFailed       bool // the read for it had no answer
 }
 
-// New is an agent that has not joined its job.
+// New returns the machine of an agent that has not joined its job.
 func New(c Config, now time.Time) *Machine {
 	m := &Machine{cfg: c, now: now, ticked: now, workers: workers.New(now), out: outbox.New(),
 		peers: detection.New(verdict.DefaultTimeouts(c.LeaseTTL, c.StoreCutLimit))}
@@ -117,9 +117,9 @@ func New(c Config, now time.Time) *Machine {
 }
 
 const (
-	// Tick is how often an agent looks at itself.
+	// Tick is the interval of Ticked events.
 	Tick = 250 * time.Millisecond
-	// stall is the gap between two events that shows that this process stood still.
+	// stall is the gap between two events after which this process counts as having stood still.
 	stall = time.Second
 )
 
@@ -128,7 +128,7 @@ func (m *Machine) Decide(e event.Event, now time.Time) []action.Action {
 	m.now = now
 	m.out.Begin(now)
 	if m.ticked.Add(stall).Before(now) {
-		// What was seen before the gap is not believed any more.
+		// Observations from before the gap do not count any more.
 		m.seen.stale = true
 		m.peers.Stalled()
 	}
@@ -136,7 +136,7 @@ func (m *Machine) Decide(e event.Event, now time.Time) []action.Action {
 	m.apply(e)
 	m.settle()
 	m.workers.Drive(m.workerFacts(), m.out)
-	m.act()
+	m.runState()
 	m.tell()
 	if m.over != nil && m.workers.Idle() && !m.quit {
 		m.quit = true
@@ -145,7 +145,7 @@ func (m *Machine) Decide(e event.Event, now time.Time) []action.Action {
 	return m.out.Actions()
 }
 
-// settle derives which nodes are alive, and whether this node still has its place.
+// settle derives which nodes are alive, and whether this node still belongs to the World.
 func (m *Machine) settle() {
 	if m.over != nil {
 		m.drop()
@@ -162,7 +162,7 @@ func (m *Machine) settle() {
 	m.verifyAddress()
 }
 
-// member reports whether the newest world lists this incarnation, and at which node rank.
+// member reports whether the newest World has this incarnation as a member, and its node rank.
 func (m *Machine) member() (int, bool) {
 	w := m.seen.world
 	if w == nil || !m.self.joined {
@@ -172,13 +172,13 @@ func (m *Machine) member() (int, bool) {
 	return r, r >= 0 && w.Attempt == m.self.node.Attempt
 }
 
-// leaver reports whether the newest world waits for this incarnation to stop.
+// leaver reports whether the newest World waits until this incarnation has stopped.
 func (m *Machine) leaver() bool {
 	return m.seen.world != nil && m.self.joined && m.seat().leaver
 }
 
-// seat is the place of an incarnation in a world: a world of a thousand nodes is searched once for
-// it, and not at every event.
+// seat is the place of an incarnation in a World. It is kept, so that a World of a thousand nodes
+// is not searched at every event.
 type seat struct {
 	world  *rendezvous.World
 	of     membership.Incarnation
@@ -186,7 +186,7 @@ type seat struct {
 	leaver bool
 }
 
-// seat is this incarnation's in the newest world.
+// seat returns the place of this incarnation in the newest World.
 func (m *Machine) seat() seat {
 	w, self := m.seen.world, m.self.node.Ref
 	if s := &m.seen.seat; w == nil {
@@ -197,7 +197,7 @@ func (m *Machine) seat() seat {
 	return m.seen.seat
 }
 
-// generation is that of the newest world.
+// generation returns the generation of the newest World.
 func (m *Machine) generation() schema.Generation {
 	if m.seen.world == nil {
 		return 0
@@ -205,13 +205,13 @@ func (m *Machine) generation() schema.Generation {
 	return m.seen.world.Generation
 }
 
-// ended reports whether the attempt that this node joined is over.
+// ended reports whether the attempt that this node joined has ended.
 func (m *Machine) ended() bool {
 	w := m.seen.world
 	return m.self.joined && w != nil && w.Phase.Ended() && w.Attempt == m.self.node.Attempt
 }
 
-// jitter is a fixed share of d, different for each incarnation.
+// jitter returns a fixed share of d, different for each incarnation.
 func (m *Machine) jitter(d time.Duration) time.Duration {
 	h := fnv.New32a()
 	h.Write([]byte(m.self.node.Incarnation))

@@ -16,7 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// replayed is a teller after the lines of a story.
+// replayed returns a teller after these lines of a story.
 func replayed(t *testing.T, lines ...string) *teller {
 	t.Helper()
 	w := newTeller()
@@ -29,7 +29,8 @@ func replayed(t *testing.T, lines ...string) *teller {
 	return w
 }
 
-// A request may be answered after the life that asked is over: the next one hears nothing of it.
+// The answer to a request may come after the incarnation that sent it is over. The next incarnation
+// ignores it.
 func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step",
 		"ok read", "ok start", "proposed 2: b c", "workers gone", "ok close", "after 1s", "enters")
@@ -53,8 +54,7 @@ func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
 	}
 }
 
-// What was asked for a job that the store has lost since may be answered when nothing of the next
-// one is known.
+// The answer to a request for a lost job may come when nothing of the next job is known.
 func TestAnAnswerOfALostJob(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready")
 	job := w.job
@@ -67,7 +67,7 @@ func TestAnAnswerOfALostJob(t *testing.T) {
 	}
 }
 
-// A node that follows its own keys only keeps no whole snapshot, also when one comes late.
+// A node that follows only its own keys does not keep a whole snapshot that comes late.
 func TestALateWholeSnapshotIsNotKept(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step",
 		"b ready", "ok ready", "ok step", "ok read", "ok start")
@@ -83,7 +83,7 @@ func TestALateWholeSnapshotIsNotKept(t *testing.T) {
 	}
 }
 
-// What an agent remembers of a node is forgotten when the node is gone.
+// What an agent keeps about a node is dropped when the node is gone.
 func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step",
 		"b ready", "ok ready", "ok step", "ok read", "ok start")
@@ -112,7 +112,7 @@ func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
 	}
 }
 
-// It follows everything for as long as its record may be there, and no longer.
+// The node follows everything while its record may be in the store, and no longer.
 func TestNodeWithoutRecordsFollowsItsOwn(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
 		"ok start", "heard b silent", "ok suspect", "heard b again")
@@ -139,8 +139,8 @@ func TestNodeWithoutRecordsFollowsItsOwn(t *testing.T) {
 	}
 }
 
-// A job that cannot be read is one that the store does not tell of: nothing ends, and renewals of
-// the lease do not hide it.
+// A job that cannot be decoded counts as a store that does not answer. Nothing ends, and successful
+// renewals do not hide it.
 func TestUnreadableJobIsAStoreThatIsAway(t *testing.T) {
 	for _, kind := range []error{schema.ErrNewerFormat, schema.ErrBadRecord} {
 		w := replayed(t, "job 1", "enters", "a joins")
@@ -152,8 +152,8 @@ func TestUnreadableJobIsAStoreThatIsAway(t *testing.T) {
 	}
 }
 
-// A state in memory of before a rollback is given up, also by a node that heard of it only with a
-// later generation.
+// A state in memory from before a rollback is given up, even if the node learns of the rollback
+// only with a later generation.
 func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
 	for _, x := range []struct {
 		rollback schema.Generation
@@ -172,8 +172,8 @@ func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
 	}
 }
 
-// Workers that wait for their first World hold no state that a rollback could give up: they are handed
-// the World that began with it.
+// Workers that wait for their first World have no state to give up, so they get the World of a
+// rollback.
 func TestWorkersThatWaitOutlastARollback(t *testing.T) {
 	w := replayed(t, "job 3 min 2 warm", "b joins", "c joins", "proposed 1: b c", "runs", "enters",
 		"ok start", "workers can stay", "workers left without", "ok warm", "proposed 2: b c a", "unseen")
@@ -190,9 +190,9 @@ func TestWorkersThatWaitOutlastARollback(t *testing.T) {
 	}
 }
 
-// A state in memory that is older than the checkpoint of the next world does not do in its place:
-// the checkpoint is brought. The rank that saved it has finished a step in which others were broken
-// off, and is lost.
+// A state in memory that is older than the checkpoint of the next World does not replace the
+// checkpoint. The rank that saved the checkpoint had finished a step in which others were
+// interrupted, and is lost.
 func TestStatesThatAreOlderThanTheCheckpoint(t *testing.T) {
 	for _, x := range []struct {
 		held     string
@@ -201,7 +201,7 @@ func TestStatesThatAreOlderThanTheCheckpoint(t *testing.T) {
 	}{
 		{"7", nil, true},
 		{"without", nil, false},
-		{"7", &rendezvous.Resume{Number: 1}, true}, // of no known step
+		{"7", &rendezvous.Resume{Number: 1}, true}, // its step is not known
 		{"7", &rendezvous.Resume{Number: 1, Step: new(int64(6))}, true},
 		{"7", &rendezvous.Resume{Number: 1, Step: new(int64(7))}, true},
 		{"7", &rendezvous.Resume{Number: 1, Step: new(int64(8))}, false},

@@ -11,14 +11,14 @@ func (m *Machine) say(format string, args ...any) {
 	m.out.Do(action.Say{Line: action.Line{Text: fmt.Sprintf(format, args...)}})
 }
 
-// tell says what changed.
+// tell prints lines about what changed.
 func (m *Machine) tell() {
 	for _, l := range m.notices.Lines(m.facts()) {
 		m.out.Do(action.Say{Line: l})
 	}
 }
 
-// facts are what the lines for the user rest on.
+// facts returns the inputs of the lines for the user.
 func (m *Machine) facts() *notice.Facts {
 	rank, member := m.member()
 	o := &m.seen

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// applyRead takes in what a read or the follower found.
+// applyRead handles the result of a read or of the follower.
 func (m *Machine) applyRead(e event.StoreRead) {
 	o := &m.seen
 	if e.Asked {
@@ -22,21 +22,22 @@ func (m *Machine) applyRead(e event.StoreRead) {
 	switch {
 	case e.Err != nil:
 		o.readFailed = o.readFailed || unanswered
-		// what cannot be read may be anything: the workers go on as without a store
+		// A record that cannot be decoded may mean anything, so this counts as a store that does
+		// not answer.
 		if schema.Unreadable(e.Err) {
 			o.unreadable = e.Err
 		}
 		m.storeSilent()
 		return
 	case o.stale && !e.Asked, m.self.job == nil:
-		return // buffered while this process stood still, or of no job of this agent
+		return // queued while this process stood still, or this agent has no job
 	}
 	s := e.Snapshot
 	o.behind = o.behind || m.isBehind(&e)
 	o.setBack = o.behind && (s.Job != nil || s.World != nil)
 	if o.wrongJob = o.behind || m.isWrongJob(&s); o.wrongJob {
 		o.readFailed = o.readFailed || unanswered
-		m.storeSilent() // it answers, but not for this job
+		m.storeSilent() // it answers, but not about this job
 		o.stale = o.stale && !e.Asked
 		m.out.Rest(outbox.Read, time.Second)
 		return
@@ -44,7 +45,7 @@ func (m *Machine) applyRead(e event.StoreRead) {
 	o.unreadable = nil
 	m.storeAnswered()
 	o.stale = false
-	m.believe(s.Cluster, s.Rev)
+	m.noteRevision(s.Cluster, s.Rev)
 	if s.World != nil {
 		m.acceptWorld(s.World)
 	}
@@ -54,16 +55,17 @@ func (m *Machine) applyRead(e event.StoreRead) {
 	m.keepSnapshot(s)
 }
 
-// believe notes how far the store has got.
-func (m *Machine) believe(cluster uint64, rev int64) {
+// noteRevision notes how far the store has got.
+func (m *Machine) noteRevision(cluster uint64, rev int64) {
 	o := &m.seen
 	if cluster != o.cluster || rev > o.rev {
 		o.cluster, o.rev, o.revAt = cluster, rev, m.now
 	}
 }
 
-// isBehind reports whether a read that began after everything that this node has seen shows less
-// than that. What comes by a watch, or began before, may just be late.
+// isBehind reports whether the store shows less than this node has seen. Only a read counts that
+// began after everything that this node has seen. An update of a watch, or of an earlier read, may
+// just be late.
 func (m *Machine) isBehind(e *event.StoreRead) bool {
 	o, s := &m.seen, &e.Snapshot
 	if o.rev == 0 || !e.Begun.After(o.revAt) {
@@ -81,15 +83,14 @@ func (m *Machine) isBehind(e *event.StoreRead) bool {
 	return s.Cluster != o.cluster || s.Rev < o.rev
 }
 
-// isWrongJob reports whether s is not of the job that this node is in, or other nodes have found
-// the store behind.
+// isWrongJob reports whether s is not of this node's job, or other nodes claim that job.
 func (m *Machine) isWrongJob(s *rendezvous.Snapshot) bool {
 	uid := m.self.job.UID
 	return s.Whole && (s.Job == nil || s.Job.UID != uid) || s.World != nil && s.World.UID != uid ||
 		s.World == nil && m.seen.world != nil || s.Claimed(m.self.job)
 }
 
-// keepSnapshot takes in what s shows beside the world, unless a newer snapshot is known.
+// keepSnapshot keeps s, apart from its World, unless a newer snapshot is known.
 func (m *Machine) keepSnapshot(s rendezvous.Snapshot) {
 	o := &m.seen
 	if s.Rev < o.snap.Rev && s.Cluster == o.snap.Cluster {
@@ -103,16 +104,16 @@ func (m *Machine) keepSnapshot(s rendezvous.Snapshot) {
 		m.noteActivity(s.Doing)
 	}
 	if m.keeper.scope != nil && *m.keeper.scope == follow.ScopeOwn {
-		s.Whole = false // it was on its way when the scope changed: nothing that follows keeps it current
+		s.Whole = false // it was read before the scope changed, and no watch keeps it current
 	}
 	if s.Whole || !o.snap.Whole {
 		o.snap = s
 	}
 	if !m.self.joined {
-		return // kept for when it has joined again
+		return // kept for the next time that it joins
 	}
 	if s.Whole && s.Job.Attempt > m.self.node.Attempt {
-		m.drop() // its attempt ended without it
+		m.drop() // the attempt of this node has ended
 		return
 	}
 	if s.Rev >= m.self.node.Rev {
@@ -127,10 +128,9 @@ func (m *Machine) keepSnapshot(s rendezvous.Snapshot) {
 	}
 }
 
-// noteRewritten takes in that this node's registration was written again from outside, for example
-// when a damaged record is put right. The requests of this node compare its revision: with the old
-// one none would pass. A registration on another lease would outlive the node: the node registers
-// again over it.
+// noteRewritten handles a registration of this node that was written from outside, for example to
+// repair a damaged record. Requests of this node compare its revision, so the node uses the new
+// one. A registration on another lease would outlive the node, so the node registers again over it.
 func (m *Machine) noteRewritten(n *membership.Node) {
 	switch {
 	case n.Rev <= m.self.node.Rev:
@@ -141,11 +141,11 @@ func (m *Machine) noteRewritten(n *membership.Node) {
 	}
 }
 
-// acceptWorld takes w if it is newer than the known one: worlds never go back.
+// acceptWorld keeps w if it is newer than the known World: Worlds never go back.
 func (m *Machine) acceptWorld(w *rendezvous.World) {
 	known := m.seen.world
 	if m.self.job != nil && w.UID != m.self.job.UID {
-		return // the answer to a request of before the job was made again
+		return // the answer to a request from before the job was made again
 	}
 	if known != nil && (w.Generation < known.Generation ||
 		w.Generation == known.Generation && w.Rev <= known.Rev) {
@@ -158,13 +158,13 @@ func (m *Machine) acceptWorld(w *rendezvous.World) {
 	if w.Master != nil {
 		m.seen.ran = w.Generation
 	}
-	m.believe(m.seen.cluster, w.Rev)
+	m.noteRevision(m.seen.cluster, w.Rev)
 	if s := m.seat(); s.rank >= 0 || s.leaver {
 		m.self.listed = true
 	}
 }
 
-// outage is the absence of the store after which silence and missing keys count for nothing for one
+// outage is the absence of the store after which silence and missing keys do not count for one
 // window.
 const outage = time.Second
 
@@ -187,9 +187,9 @@ func (m *Machine) storeAnswered() {
 	o.awaySince = time.Time{}
 }
 
-// checkPeerGeneration asks the store what became of a generation that a peer announced. A read that
-// began since then is the answer, also when it shows nothing newer: the store may have been set
-// back.
+// checkPeerGeneration reads the store after a peer announced a newer generation. A read that began
+// after the announcement is the answer, even if it shows nothing newer, because the store may have
+// been set back.
 func (m *Machine) checkPeerGeneration() {
 	o := &m.seen
 	if o.peerGeneration == 0 || !m.self.joined {

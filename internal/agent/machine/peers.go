@@ -7,13 +7,13 @@ import (
 	"github.com/elasticd/elastic/internal/agent/detection"
 )
 
-// peerFacts are what detection rests on.
+// peerFacts returns the inputs of detection.
 func (m *Machine) peerFacts() *detection.Facts {
 	return &detection.Facts{Now: m.now, Self: m.self.node, Joined: m.self.joined,
 		Registered: m.self.unkeyed.IsZero(), Snapshot: &m.seen.snap, World: m.seen.world}
 }
 
-// judge derives which nodes are alive.
+// judge derives the verdict on each node.
 func (m *Machine) judge() {
 	m.peers.Judge(m.peerFacts())
 	if m.self.joined && m.seen.snap.Whole {

@@ -13,35 +13,35 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-// planning is what this agent needs to take the job's next step, and to know whose turn it is.
+// planning is what this agent needs to take the next step of the job when it is its turn.
 type planning struct {
 	marks  plan.Observed
 	timing status.TimingObserver
 	start  startTiming
 
-	activity map[string]sighting // what each node said last that it does
-	step     string              // the step that would be taken now, and since when
+	activity map[string]activityRecord // the last activity that each node reported
+	step     string                    // the step that is due, and since when
 	stepAt   time.Time
 
-	scope     *follow.Scope // what is followed
-	nodes     int           // registered, when that was last counted
+	scope     *follow.Scope // the scope that is followed
+	nodes     int           // registered nodes at the last count
 	before    int           // how many of them have a lower name
 	lookAgain time.Time     // when a node that follows only its own keys next reads everything
 }
 
-// sighting is a record of the store, and when it was seen to change.
-type sighting struct {
+// activityRecord is a record of the store, and when it last changed.
+type activityRecord struct {
 	rev int64
 	at  time.Time
 }
 
-// deputies is how many nodes plan, the keeper among them. Each waits a second more than the one
-// before it.
+// deputies is the number of nodes that plan, including the keeper. Each waits a second longer than
+// the one before it.
 const deputies = 3
 
-// turn is this agent's place among those that plan: members by rank, then the others by name. Nodes
-// in doubt have none.
-func (m *Machine) turn() int {
+// planOrder is this agent's place among the nodes that plan: members by rank, then the others by
+// name. Nodes in doubt have no place.
+func (m *Machine) planOrder() int {
 	at := 0
 	for _, s := range m.peers.View.Members {
 		if s.Same(m.self.node.Ref) {
@@ -60,8 +60,8 @@ func (m *Machine) turn() int {
 	return at
 }
 
-// plan takes the next step of the job when it is this agent's turn. The others take the same step
-// later if nothing moved. It is never a matter of safety which of them does it.
+// plan takes the next step of the job if it is this agent's turn. The others take the same step
+// later if nothing changed. Safety does not depend on which node takes it.
 func (m *Machine) plan() {
 	m.follow()
 	snap := &m.seen.snap
@@ -69,7 +69,7 @@ func (m *Machine) plan() {
 		m.leave != nil && m.leave.Now {
 		return
 	}
-	turn := m.turn()
+	turn := m.planOrder()
 	if turn < deputies || len(m.peers.Suspects()) > 0 {
 		m.peers.Probe(m.peerFacts(), m.out)
 		m.peers.AwaitAnswers(m.peerFacts(), m.out)
@@ -93,8 +93,8 @@ func (m *Machine) plan() {
 	m.take(next)
 }
 
-// deputyWaits reports whether a deputy leaves the step to those before it, and wakes it when it
-// does not any more.
+// deputyWaits reports whether this deputy still leaves the step to the nodes before it. It asks for
+// a wake at the end of that time.
 func (m *Machine) deputyWaits(turn int, next plan.Step) bool {
 	k := &m.keeper
 	if key := fmt.Sprintf("%T/%d", next, k.marks.ChangedAt.UnixNano()); k.step != key {
@@ -111,53 +111,55 @@ func (m *Machine) deputyWaits(turn int, next plan.Step) bool {
 	return false
 }
 
-// claimed reports whether this node has seen claims, or found the store behind: no proposal passes then,
-// and each that is sent takes a number of a generation.
+// claimed reports whether this node has seen claims, or found the store behind. No proposal
+// succeeds then, and each one that is sent uses up the number of a generation.
 func (m *Machine) claimed() bool { return m.seen.wrongJob || len(m.seen.snap.Claims) > 0 }
 
 func (m *Machine) take(next plan.Step) {
 	k := &m.keeper
 	if _, propose := next.(plan.Propose); propose && m.claimed() {
-		return // the end of the claims is news
+		return // the end of the claims is an update of the store
 	}
 	take := action.Take{Seen: m.seen.snap, Me: m.self.node, Step: next,
-		Fall: k.timing.Timing(m.self.node.Node)}
+		Timing: k.timing.Timing(m.self.node.Node)}
 	if w := m.seen.snap.World; w != nil && w.Previous > 0 {
 		take.Idle = k.timing.Idle(m.now)
 	}
 	if _, run := next.(plan.Run); m.out.Request(outbox.Step, take) && run {
-		k.start = startTiming{sign: k.timing.Sign(), timing: take.Fall}
+		k.start = startTiming{sign: k.timing.Sign(), timing: take.Timing}
 	}
 }
 
-// still is how long bytes may stand still that others wait for: a transfer is given up before.
-const still = 30 * time.Second
+// maxStandstill is how long a transfer may move no bytes and still extend a limit: it is given up
+// before that.
+const maxStandstill = 30 * time.Second
 
-// noteActivity remembers when each node last said what it does.
+// noteActivity records when each node last changed its activity.
 func (m *Machine) noteActivity(said []rendezvous.Activity) {
 	was := m.keeper.activity
-	m.keeper.activity = map[string]sighting{}
+	m.keeper.activity = map[string]activityRecord{}
 	for _, d := range said {
 		if x, ok := was[d.Node]; ok && x.rev == d.Rev {
 			m.keeper.activity[d.Node] = x
 		} else {
-			m.keeper.activity[d.Node] = sighting{d.Rev, m.now}
+			m.keeper.activity[d.Node] = activityRecord{d.Rev, m.now}
 		}
 	}
 }
 
-// moving is what nodes do, without what a node said long ago and did not take back: it may be gone.
+// moving returns the activities of nodes, except those that have not changed for long: their nodes
+// may be gone.
 func (m *Machine) moving() (moving []rendezvous.Activity) {
 	for _, d := range m.seen.snap.Doing {
-		if d.Kind == "unreadable" || m.now.Sub(m.keeper.activity[d.Node].at) < still {
+		if d.Kind == "unreadable" || m.now.Sub(m.keeper.activity[d.Node].at) < maxStandstill {
 			moving = append(moving, d)
 		}
 	}
 	return moving
 }
 
-// current reports whether the snapshot shows the newest known world: a plan on an older one is
-// moot.
+// current reports whether the snapshot shows the newest known World. A plan on an older one has no
+// use.
 func (m *Machine) current() bool {
 	known, shown := m.seen.world, m.seen.snap.World
 	if known == nil || shown == nil {

@@ -11,11 +11,12 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// relocateEvery is how often a node that others do not reach looks whether its address has changed.
+// relocateEvery is how often a node that others do not reach checks whether its address has
+// changed.
 const relocateEvery = time.Second
 
-// verifyAddress finds out whether this node is still where others dial it: after it was cut off from
-// the store, and while others do not reach it.
+// verifyAddress checks the address of this node after it was cut off from the store, and while
+// others do not reach it.
 func (m *Machine) verifyAddress() {
 	if m.self.joined && m.seen.awaySince.IsZero() &&
 		(m.seen.addressUnverified || m.peerFacts().Unreached()) {
@@ -23,9 +24,9 @@ func (m *Machine) verifyAddress() {
 	}
 }
 
-// keepRegistration puts a lost registration back: only if the newest world lists this incarnation
-// as a member, and does not report its loss. Otherwise the incarnation is over, and what was reported
-// of it stays true.
+// keepRegistration writes a lost registration again, if the newest World has this incarnation as a
+// member and does not report its loss. Otherwise the incarnation is over, and what was reported of
+// it remains true.
 func (m *Machine) keepRegistration() {
 	if !m.self.joined || m.self.unkeyed.IsZero() {
 		return
@@ -41,18 +42,18 @@ func (m *Machine) keepRegistration() {
 		return
 	}
 	if m.seen.addressUnverified {
-		return // the registration names the address
+		return // the registration needs the address
 	}
 	n := m.self.node
 	n.Rev, n.Lease = 0, 0
 	if was := m.seen.snap.Node(n.Node); was != nil && was.Incarnation == n.Incarnation &&
 		was.Lease != m.self.node.Lease {
-		n.Rev = was.Rev // it lies there on a lease that is not ours
+		n.Rev = was.Rev // it is there on another lease
 	}
 	m.out.Request(outbox.Register, action.Register{Node: n, WorldRev: w.Rev})
 }
 
-// drop ends this incarnation. Its workers are ended next, and then this node joins as a new one.
+// drop ends this incarnation. Its workers end next. Then this node joins as a new incarnation.
 func (m *Machine) drop() {
 	if !m.self.joined {
 		return
@@ -62,7 +63,7 @@ func (m *Machine) drop() {
 	m.self.joined, m.self.unkeyed, m.self.listed = false, time.Time{}, false
 }
 
-// departFromWorld ends an incarnation that the newest world is without, once its workers are gone.
+// departFromWorld ends an incarnation that is not in the newest World, once its workers have ended.
 // A leaver first passes the barrier, and then announces that it left.
 func (m *Machine) departFromWorld() {
 	_, member := m.member()
@@ -86,8 +87,9 @@ func (m *Machine) departFromWorld() {
 	}
 }
 
-// stoppedAlone reports whether its workers ended for a newer generation that a peer announced, and
-// the store, now that it answers, has none. The others go on with a new incarnation of this node.
+// stoppedAlone reports whether the workers here ended because a peer announced a newer generation,
+// and the store, now that it answers, has none. The others then go on with a new incarnation of
+// this node.
 func (m *Machine) stoppedAlone() bool {
 	g, w := m.workers.Group, m.seen.world
 	return g != nil && !g.First && g.Halt == action.HaltEnded && m.seen.peerGeneration == 0 &&

@@ -10,12 +10,13 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// State is what this node is in its job. docs/PROTOCOL.md, section 5, says what each state may do.
+// State is the state of this node in its job. docs/PROTOCOL.md, section 5, says what each state
+// allows.
 type State int
 
 const (
 	StateOutside   State = iota // not registered, and no worker is left here
-	StateDropped                // its incarnation is over, or the newest world is without it: workers end
+	StateDropped                // its incarnation is over, or the newest World is without it: its workers end
 	StateSpare                  // registered, and no member
 	StatePreparing              // listed in a forming world, and not yet Ready
 	StateReady                  // Ready is in the store
@@ -24,7 +25,7 @@ const (
 	StateWait                   // member of a waiting world
 	StateCut                    // the store does not answer, or the registration is gone
 	StateLeaving                // asked to go
-	StateEnded                  // the attempt is over, or this node cannot take part
+	StateEnded                  // the attempt has ended, or this node cannot take part
 )
 
 var stateNames = [...]string{"Outside", "Dropped", "Spare", "Preparing", "Ready", "Training",
@@ -37,7 +38,7 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// State is what this node is now.
+// State returns the state of this node.
 func (m *Machine) State() State {
 	switch {
 	case m.over != nil:
@@ -53,11 +54,11 @@ func (m *Machine) State() State {
 	case !m.self.unkeyed.IsZero() || !m.seen.awaySince.IsZero():
 		return StateCut
 	}
-	return m.place()
+	return m.worldState()
 }
 
-// place is what the newest world makes of this incarnation.
-func (m *Machine) place() State {
+// worldState returns the state that follows from the newest World.
+func (m *Machine) worldState() State {
 	w := m.seen.world
 	_, member := m.member()
 	forming := member && w.Phase == rendezvous.Forming || m.leaver()
@@ -78,34 +79,34 @@ func (m *Machine) place() State {
 	return StateSpare
 }
 
-// act does what the state allows.
-func (m *Machine) act() {
+// runState does what the state of this node allows.
+func (m *Machine) runState() {
 	m.giveUp()
 	if m.seen.stale && m.self.joined {
 		if m.leave != nil {
-			m.leaving() // what it says rests on nothing that may have changed
+			m.leaving() // leaving does not depend on what may have changed
 		}
 		return
 	}
 	switch s := m.State(); s {
 	case StateOutside:
-		m.outside()
+		m.runOutside()
 	case StateCut:
-		m.cut()
+		m.runCut()
 	case StateLeaving:
-		m.stay()
+		m.serveOthers()
 		m.leaving()
 	case StateEnded:
-		m.end()
+		m.leaveEnded()
 	default:
 		m.inWorld(s)
 	}
 	m.watchPeers()
 }
 
-// inWorld does what the newest world asks of this incarnation.
-func (m *Machine) inWorld(place State) {
-	switch place {
+// inWorld does what the newest World needs from this incarnation.
+func (m *Machine) inWorld(s State) {
+	switch s {
 	case StateSpare:
 		m.rememberWorld()
 		m.warmUp()
@@ -136,8 +137,8 @@ func (m *Machine) inWorld(place State) {
 	}
 }
 
-// outside joins the job, as a new incarnation, or goes.
-func (m *Machine) outside() {
+// runOutside joins the job as a new incarnation, or ends the agent if it was asked to leave.
+func (m *Machine) runOutside() {
 	if m.leave != nil {
 		m.leaveOutside()
 		return
@@ -145,32 +146,33 @@ func (m *Machine) outside() {
 	m.out.Request(outbox.Enter, action.Enter{Again: m.self.job != nil})
 }
 
-// cut lets the workers go on. While the registration is gone nothing of this node counts. While
-// only the store is silent its requests go on as they would: their guards make a late one harmless.
-func (m *Machine) cut() {
+// runCut lets the workers run on. Without a registration this node takes no part in the job. If
+// only the store is silent, requests are sent as usual, because their guards make a late one
+// harmless.
+func (m *Machine) runCut() {
 	m.reclaimJob()
 	if !m.self.unkeyed.IsZero() {
 		m.workers.ReportEnd(m.workerFacts(), m.out)
 		return
 	}
-	m.inWorld(m.place())
+	m.inWorld(m.worldState())
 }
 
-// stay is what a node that goes still does for the others.
-func (m *Machine) stay() {
+// serveOthers does what a leaving node still does for the others.
+func (m *Machine) serveOthers() {
 	m.rememberWorld()
 	m.workers.ReportEnd(m.workerFacts(), m.out)
 	m.plan()
 	m.publishTiming()
 }
 
-// end leaves the attempt that is over, once no worker is left.
-func (m *Machine) end() {
+// leaveEnded leaves the attempt, which has ended, once no worker is left.
+func (m *Machine) leaveEnded() {
 	if m.over != nil {
 		return
 	}
 	m.reclaimJob()
-	m.stay()
+	m.serveOthers()
 	if m.leave == nil && m.workers.Idle() {
 		m.leave = &departure{Leaving: event.Leaving{Reason: membership.Finished,
 			Status: m.seen.world.Outcome.Code}}

@@ -49,7 +49,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// replay is text with the transcripts as they are now.
+// replay returns text with the present transcripts.
 func replay(t *testing.T, file, text string) string {
 	var out strings.Builder
 	node := newTeller()
@@ -72,7 +72,7 @@ func replay(t *testing.T, file, text string) string {
 	return out.String()
 }
 
-// difference shows the first lines that differ, with what is before them.
+// difference returns the first lines that differ, with the lines before them.
 func difference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range max(len(w), len(g)) {
@@ -94,5 +94,5 @@ func difference(want, got string) string {
 	return ""
 }
 
-// begin is when every story begins.
+// begin is the time at which every story begins.
 var begin = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -55,9 +55,9 @@ type teller struct {
 	s     rendezvous.Snapshot
 	job   rendezvous.Job
 	rev   int64
-	gone  bool // it has quit
-	moved bool // a has not heard of the store yet
-	quick bool // the request that ends was answered in no time
+	gone  bool // the machine has quit
+	moved bool // the machine has not seen the store yet
+	quick bool // the request was answered at once
 	kept  map[string]rendezvous.Snapshot
 	wait  map[string]action.Action // by slot
 	read  time.Time                // when Read was asked
@@ -73,8 +73,8 @@ func newTeller() *teller {
 	return w
 }
 
-// transcript is what was done since it was asked last, and the state. What the store shows is reported
-// first.
+// transcript returns what was done since the last call, and the state. It first delivers the state
+// of the store.
 func (w *teller) transcript() string {
 	if w.moved {
 		w.see(w.copy(), false)
@@ -236,7 +236,7 @@ func setSeconds(to *rendezvous.Seconds, text string) error {
 	return err
 }
 
-// give gives the machine an event, and writes down what it does.
+// give passes an event to the machine, and records the actions.
 func (w *teller) give(e event.Event) {
 	if w.gone {
 		return
@@ -246,7 +246,7 @@ func (w *teller) give(e event.Event) {
 	}
 }
 
-// pass lets time pass.
+// pass lets time pass; if still, without ticks.
 func (w *teller) pass(d time.Duration, still bool) {
 	end := w.now.Add(d)
 	for step := Tick; !still && w.now.Add(step).Before(end); {
@@ -257,7 +257,7 @@ func (w *teller) pass(d time.Duration, still bool) {
 	w.during(end.Add(-d))
 }
 
-// during is one tick; what is done in it says how long it took to come to it.
+// during is one tick. Its actions are recorded with the time since from.
 func (w *teller) during(from time.Time) {
 	old := w.said.String()
 	w.said.Reset()
@@ -270,7 +270,7 @@ func (w *teller) during(from time.Time) {
 	}
 }
 
-// see gives the machine what the store shows.
+// see passes the state of the store to the machine.
 func (w *teller) see(s rendezvous.Snapshot, asked bool) {
 	w.moved = false
 	begun := time.Time{}
@@ -285,7 +285,7 @@ func (w *teller) see(s rendezvous.Snapshot, asked bool) {
 	w.give(event.StoreRead{Update: follow.Update{Snapshot: s, Begun: begun}, Asked: asked})
 }
 
-// copy is the snapshot as it is now, and stays so.
+// copy returns a snapshot that later changes do not affect.
 func (w *teller) copy() rendezvous.Snapshot {
 	s := w.s
 	s.Rev = w.rev
@@ -305,7 +305,7 @@ func (w *teller) copy() rendezvous.Snapshot {
 	return s
 }
 
-// ref is the life of a node that the store shows, or the last it had.
+// ref returns the present or last incarnation of a node in the store.
 func (w *teller) ref(node string) membership.Ref {
 	life := fmt.Sprintf("%s%d", node, max(1, w.lives[node]))
 	return membership.Ref{Node: node, Incarnation: membership.Incarnation(life), Address: node + ":1"}
@@ -334,7 +334,7 @@ func (w *teller) remove(node string) {
 		func(s membership.Suspicion) bool { return s.By == node })
 }
 
-// shows changes what the store shows, as others write it.
+// shows changes the store as other nodes do.
 func (w *teller) shows(f []string) error {
 	w.s = w.copy()
 	world := w.s.World
@@ -455,7 +455,7 @@ func (w *teller) shows(f []string) error {
 	return nil
 }
 
-// next makes a world the newest, as Propose does.
+// next makes a World the newest, as Propose does.
 func (w *teller) next(next rendezvous.World) {
 	next.Rev = w.rev
 	w.s.World, w.s.Fence = &next, next.Generation
@@ -466,7 +466,7 @@ func (w *teller) next(next rendezvous.World) {
 	})
 }
 
-// ends ends a request of a: what it asked for is in the store, or err.
+// ends ends a request of a: it is applied, or fails with err.
 func (w *teller) ends(slot string, err error) error {
 	a, ok := w.wait[slot]
 	if !ok {
@@ -608,7 +608,7 @@ func (w *teller) ends(slot string, err error) error {
 	return nil
 }
 
-// apply makes a step of the plan true, as the requests do.
+// apply carries out a step of the plan, as the requests do.
 func (w *teller) apply(step plan.Step, idle time.Duration) {
 	switch p := step.(type) {
 	case plan.Propose:
@@ -639,7 +639,7 @@ func (w *teller) apply(step plan.Step, idle time.Duration) {
 	w.s.World.Rev = w.rev
 }
 
-// heldStep is the step of the state that workers say they hold: a number, 9 if nothing is said, or
+// heldStep is the step of the state that workers report: a number, 9 if text is empty, nil for
 // "without".
 func heldStep(text string) *int64 {
 	if text == "without" {

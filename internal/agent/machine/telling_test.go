@@ -13,7 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// state is where a is, in the words of docs/PROTOCOL.md, section 5.
+// state is the state of a, in the words of docs/PROTOCOL.md, section 5.
 func (w *teller) state() string {
 	m := w.m
 	more := ""
@@ -37,7 +37,7 @@ func (w *teller) state() string {
 	return state + more
 }
 
-// does writes down an action, and keeps those that come back as an event.
+// does records an action, and keeps it if an event answers it.
 func (w *teller) does(a action.Action) {
 	do := func(slot, format string, args ...any) {
 		if slot != "" {
@@ -49,7 +49,7 @@ func (w *teller) does(a action.Action) {
 	case action.Enter:
 		do("enter", "enter")
 	case action.Forget:
-		for slot, x := range w.wait { // what is under way for the old life has no end any more
+		for slot, x := range w.wait { // requests of the old incarnation are not answered any more
 			if _, ok := x.(action.StartWorkers); !ok {
 				delete(w.wait, slot)
 			}

@@ -9,9 +9,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// warmUp has a spare of a job that trains start its workers before a world has it. A node that
-// joins registers with the word that it does so (Joining.Warms): the others go on without it until
-// its workers wait, unless they need it.
+// warmUp has a spare of a training job start its workers before a World has it. A node that joins
+// records this in its registration (Joining.Warms): the others go on without it until its workers
+// wait, unless they need it.
 func (m *Machine) warmUp() {
 	w := m.seen.world
 	if w == nil {
@@ -26,7 +26,7 @@ func (m *Machine) warmUp() {
 	}
 }
 
-// withThisNode is w as it were with this node as one more.
+// withThisNode returns w with this node as one more member.
 func (m *Machine) withThisNode(w *rendezvous.World) rendezvous.World {
 	like := *w
 	like.Members, like.Count = append(slices.Clone(w.Members), m.self.node.Ref), w.Count+1

@@ -8,14 +8,14 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// startTiming is where the time went until this agent turned a world running.
+// startTiming is the timing of the World that this agent turned to running.
 type startTiming struct {
-	ran    schema.Generation // the world that it turned running
+	ran    schema.Generation // that World
 	sign   time.Time
 	timing rendezvous.Timing
 }
 
-// sign is what this agent saw itself of a change that the store may not show yet.
+// sign returns the sign of a change that this agent saw and the store may not show yet.
 func (m *Machine) sign() string {
 	if g := m.workers.Group; g != nil && len(g.Failures) > 0 && g.Halt == action.NoHalt {
 		return rendezvous.SignFailure
@@ -23,8 +23,8 @@ func (m *Machine) sign() string {
 	return string(m.peers.Sign())
 }
 
-// publishTiming tells where the time went, once workers run here of a world that this agent turned
-// running.
+// publishTiming writes the timing of a start, once workers run here in a World that this agent
+// turned to running.
 func (m *Machine) publishTiming() {
 	g, t := m.workers.Group, m.keeper.start
 	if t.ran == 0 || g == nil || g.First || !g.Started || g.World.Generation != t.ran {

@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// workerFacts are what decisions about this node's workers rest on.
+// workerFacts returns the inputs of decisions about this node's workers.
 func (m *Machine) workerFacts() *workers.Facts {
 	o := &m.seen
 	f := &workers.Facts{Now: m.now, Self: m.self.node, Job: m.self.job, Joined: m.self.joined, Rank: -1,
@@ -28,7 +28,7 @@ func (m *Machine) workerFacts() *workers.Facts {
 	return f
 }
 
-// getReady prepares a forming world, and with it what is written down of the job.
+// getReady prepares a forming World, and passes on what this node writes down about the job.
 func (m *Machine) getReady() {
 	c := m.claim()
 	if m.workers.GetReady(c, m.workerFacts(), m.out) {
@@ -43,14 +43,14 @@ func (m *Machine) applyReady(e event.Readied) {
 		m.noteWritten(nil) // the memory is written before Ready is sent
 		m.noteMemory(e.Generation, m.memory.ready)
 		if m.generation() == e.Generation && e.Begun.After(m.seen.asOf) {
-			m.seen.asOf = e.Begun // no newer world was there when Ready was applied
+			m.seen.asOf = e.Begun // Ready was applied, so there was no newer World
 		}
 	}
 	m.workers.ApplyReady(e)
 }
 
-// noteHindrance says once why this node is not ready, because the others wait for it, or makes it
-// leave if it never can be.
+// noteHindrance tells the user once why this node is not ready, because the others wait for it. If
+// the node never can be ready, it leaves.
 func (m *Machine) noteHindrance(e event.Readied) {
 	var unable interface{ ExitCode() int }
 	if errors.As(e.Err, &unable) {

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// tellEnd says how the attempt ended.
+// tellEnd reports how the attempt ended.
 func (n *Notices) tellEnd(f *Facts) {
 	w := f.World
 	switch w.Phase {
@@ -44,18 +44,18 @@ func (n *Notices) tellEnd(f *Facts) {
 	}
 }
 
-// logOf is what stands before the name of a log of a node.
+// logOf returns the prefix of the name of a log of a node.
 func (f *Facts) logOf(node string) string {
 	if node == f.Node.Node {
 		return f.Logs + "/"
 	}
-	return "on node " + node + ": " // only that node knows where it has its logs
+	return "on node " + node + ": " // only that node knows where its logs are
 }
 
-// shownLines is how many lines of a traceback the terminal gets; the log has it all.
+// shownLines is the number of lines of a traceback on the terminal. The log has all of it.
 const shownLines = 30
 
-// sayFailure says why a worker failed, and which others failed because of it.
+// sayFailure reports why a worker failed, and which others failed because of it.
 func (n *Notices) sayFailure(failure *rendezvous.Failure) {
 	if failure == nil {
 		return
@@ -66,15 +66,15 @@ func (n *Notices) sayFailure(failure *rendezvous.Failure) {
 	}
 }
 
-// tellCheckpoint says at the end where the newest checkpoint lies and how to get its files. A store that
-// was set back does not show that.
+// tellCheckpoint reports, at the end, where the newest checkpoint is and how to get its files. It
+// reports nothing if the store was set back, because the store shows an older checkpoint then.
 func (n *Notices) tellCheckpoint(f *Facts) {
 	s := f.Snapshot
 	if s.World == nil || s.World.Generation < f.World.Generation || s.Head.Number == 0 || !s.Whole {
 		return
 	}
 	if o := f.World.Outcome; o != nil && o.Why == rendezvous.CheckpointLost {
-		return // none of its holders can read it
+		return // no holder can read it
 	}
 	var holders []string
 	for _, r := range s.Head.Holders {
@@ -100,7 +100,8 @@ func atStep(step *int64) string {
 	return fmt.Sprintf(" (step %d)", *step)
 }
 
-// idleText is the time without training: the figure of the record, the same on every node.
+// idleText is the time without training, from the record of the World, so that all nodes print the
+// same.
 func idleText(w *rendezvous.World) string {
 	if w.IdleMS == 0 {
 		return ""
@@ -108,7 +109,7 @@ func idleText(w *rendezvous.World) string {
 	return fmt.Sprintf("; %.1fs without training", float64(w.IdleMS)/1000)
 }
 
-// from says what the workers of a group go on from.
+// from says what the workers of a group start from.
 func (g *Workers) from() string {
 	w := g.World
 	if g.Handed {
@@ -127,7 +128,7 @@ func stopped(h *rendezvous.Hold) string {
 	return "; workers stopped"
 }
 
-// names lists the members, the first of many.
+// names lists the members, or the first of many.
 func names(w *rendezvous.World) string {
 	const most = 16
 	var s []string

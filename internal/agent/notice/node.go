@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// tellSpare says once that this node stands by, and again after it was a member.
+// tellSpare reports once that this node is a spare, and again after it was a member.
 func (n *Notices) tellSpare(f *Facts) {
 	w := f.World
 	if w == nil || f.Store.Stale {
@@ -95,7 +95,7 @@ func (n *Notices) tellMissing(f *Facts) {
 			return
 		}
 		if f.Listed && n.waiting < w.Rev {
-			return // the wait itself is reported first
+			return // the wait is reported first
 		}
 	}
 	present, wished, missing := plan.Shortage(f.Snapshot, f.View)
@@ -104,7 +104,7 @@ func (n *Notices) tellMissing(f *Facts) {
 	switch {
 	case missing > 0:
 		s = fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
-	// a later world may have no last call
+	// a later World may have no last call
 	case !begun && lastCall > 0 && present < f.Snapshot.Target(present):
 		s = fmt.Sprintf("%d of %d nodes are here: waiting for others, at most %s", present, wished, lastCall)
 	}
@@ -121,7 +121,7 @@ func (n *Notices) tellMissing(f *Facts) {
 	n.say("%s", s)
 }
 
-// tellReach says which node never had an answer from this one at the address that it announced.
+// tellReach reports a node that never had an answer from this one at its address.
 func (n *Notices) tellReach(f *Facts) {
 	if !f.Joined || n.reach {
 		return
@@ -135,7 +135,7 @@ func (n *Notices) tellReach(f *Facts) {
 	}
 }
 
-// OutOfReach says that node by cannot reach this node at its address, and what to do.
+// OutOfReach says that node by cannot reach this node at its address, and what the user can do.
 func OutOfReach(by, address string) string {
 	return fmt.Sprintf("this node cannot be reached at %s by %s: "+
 		"--host=ADDRESS of this machine that other nodes reach, or open the port (--port=P fixes it)", address, by)

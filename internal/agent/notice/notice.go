@@ -1,5 +1,5 @@
-// Package notice decides which lines the user gets, in the forms of docs/REFERENCE.md. Each fact
-// is reported once.
+// Package notice decides which lines the user gets, in the forms of docs/REFERENCE.md. It reports
+// each fact once.
 package notice
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Facts are what the machine of a node knows now.
+// Facts are the inputs of the lines.
 type Facts struct {
 	Now  time.Time
 	Hint string // how to bring more nodes, printed once while some are missing
@@ -27,7 +27,7 @@ type Facts struct {
 	Listed bool // a world listed this incarnation
 	Member bool // the newest world lists it, at node rank Rank
 	Rank   int
-	Leaver bool // the newest world waits for it to stop
+	Leaver bool // the newest World waits until it has stopped
 
 	World    *rendezvous.World // the newest; nil: none
 	Snapshot *rendezvous.Snapshot
@@ -42,25 +42,25 @@ type Facts struct {
 	Over    *event.Result  // nil: it has not left
 }
 
-// Store is whether the store answers, and whether it is believed.
+// Store says whether the store answers, and whether its answers are accepted.
 type Store struct {
-	AwaySince  time.Time // it does not answer since then; zero: it does
-	Stale      bool      // this process stood still, and has not read since
+	AwaySince  time.Time // since when it does not answer; zero: it answers
+	Stale      bool      // this process stood still, and has not read since then
 	SetBack    bool      // it shows an older state of the job
-	WrongJob   bool      // it does not hold this job as it is
-	Unreadable error     // it holds a record that this version cannot read
+	WrongJob   bool      // it does not have this job as it is
+	Unreadable error     // it has a record that this version cannot read
 }
 
-// Workers are those of this node.
+// Workers are the workers of this node.
 type Workers struct {
 	World   *rendezvous.World // of their generation
 	Started bool
-	Handed  bool // they waited for it: the state comes from memory, of these workers or of others
+	Handed  bool // they waited for World: the state comes from memory, of these workers or of others
 	Paused  bool // they wait for the next generation
 	Dead    bool // no process of them is left
 }
 
-// Notices remembers what was printed for the user.
+// Notices keeps what was printed for the user.
 type Notices struct {
 	queued []string
 	lines  []action.Line
@@ -71,22 +71,22 @@ type Notices struct {
 	forming schema.Generation
 	running schema.Generation
 	waiting int64
-	why     string // what the last Hold was for
+	why     string // text of the last Hold
 	spare   bool
 
-	quarantine schema.Generation // that put this node into quarantine
+	quarantine schema.Generation // the newest one that put this node into quarantine
 	away       bool
 	ended      bool
 	leaving    bool
 }
 
-// Queue has text printed as soon as the store is believed.
+// Queue adds lines that are printed once answers of the store are accepted.
 func (n *Notices) Queue(text ...string) { n.queued = append(n.queued, text...) }
 
-// JobRemade forgets what refers to revisions of a store that was lost.
+// JobRemade forgets the revisions of a store that was lost.
 func (n *Notices) JobRemade() { n.waiting = 0 }
 
-// Lines are the lines about what changed.
+// Lines returns the lines about what changed.
 func (n *Notices) Lines(f *Facts) []action.Line {
 	n.lines = nil
 	n.tellAll(f)
@@ -95,7 +95,7 @@ func (n *Notices) Lines(f *Facts) []action.Line {
 
 func (n *Notices) tellAll(f *Facts) {
 	if f.Store.Stale && f.Joined {
-		n.tellAway(f) // of a store that does not answer, nothing would end that
+		n.tellAway(f) // if the store does not answer, no later event ends the wait
 		return
 	}
 	for _, s := range n.queued {
@@ -114,7 +114,7 @@ func (n *Notices) say(format string, args ...any) {
 	n.lines = append(n.lines, action.Line{Text: fmt.Sprintf(format, args...)})
 }
 
-// tellWorld says what became of the newest world, once for each phase.
+// tellWorld reports the newest World, once for each phase.
 func (n *Notices) tellWorld(f *Facts) {
 	w, g := f.World, f.Workers
 	if w == nil || f.Store.Stale {
@@ -147,7 +147,7 @@ func (n *Notices) tellWorld(f *Facts) {
 }
 
 func (n *Notices) tellForming(f *Facts, w *rendezvous.World) {
-	before := n.forming > 0 || n.running > 0 || n.waiting > 0 || n.spare // a node that comes needs no cause
+	before := n.forming > 0 || n.running > 0 || n.waiting > 0 || n.spare // a node that has just joined
 	n.forming = w.Generation
 	if f.Listed && before && w.CauseText != "" && w.CauseText != n.why { // no Hold reported it
 		n.say("%s", w.CauseText)

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// A node that has just come does not print why the generation before its own ended, for it may have been
-// the cause itself, in an earlier life; a node that was there prints it.
+// A node that has just joined does not print why the generation before ended: its earlier
+// incarnation may be the cause. A node that was there prints it.
 func TestCauseOfAGeneration(t *testing.T) {
 	forming := func(g schema.Generation) *Facts {
 		w := &rendezvous.World{Generation: g, Phase: rendezvous.Forming, CauseText: "vm leaves (interrupted)"}

@@ -1,5 +1,5 @@
-// Package outbox has the actions that a machine asks for: at most one request of a kind is under
-// way, and one that failed rests for a moment.
+// Package outbox collects the actions of a machine. It lets one request of each kind be under way
+// at a time. After an error the next request of that kind waits for a moment.
 package outbox
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// slot is a place in which one request at a time is under way.
+// slot identifies requests of which one at a time is under way.
 type slot struct {
 	kind  Kind
 	about membership.Incarnation // of a probe
@@ -43,33 +43,33 @@ const (
 )
 
 // Outbox collects the actions that follow from one event. It also knows which requests are under
-// way, and which rest.
+// way, and which must wait before they are sent again.
 type Outbox struct {
-	now   time.Time // of the event at hand
+	now   time.Time // time of the current event
 	list  []action.Action
 	next  time.Time                  // the earliest wake that was asked for
-	busy  map[slot]schema.Generation // for which generation, or at which pace; 1 where that is no matter
-	rests map[slot]time.Time         // not sent again before
+	busy  map[slot]schema.Generation // the generation or pace of the request; 1 if it has none
+	rests map[slot]time.Time         // do not send again before
 }
 
-// New is an outbox with nothing under way.
+// New returns an outbox with nothing under way.
 func New() *Outbox {
 	return &Outbox{busy: map[slot]schema.Generation{}, rests: map[slot]time.Time{}}
 }
 
-// Begin starts the actions of an event, and forgets what has rested long enough.
+// Begin starts the list of actions of an event, and ends the rests that have passed.
 func (o *Outbox) Begin(now time.Time) {
 	o.now, o.list, o.next = now, nil, time.Time{}
 	maps.DeleteFunc(o.rests, func(_ slot, at time.Time) bool { return !now.Before(at) })
 }
 
-// Actions are those of the event at hand, in order.
+// Actions returns the actions of the current event, in order.
 func (o *Outbox) Actions() []action.Action { return o.list }
 
-// UnderWay reports whether a request of kind k waits for its answer.
+// UnderWay reports whether a request of kind k has no answer yet.
 func (o *Outbox) UnderWay(k Kind) bool { return o.busy[slot{kind: k}] != 0 }
 
-// Forget frees the slots of requests whose answers are not heard any more.
+// Forget frees the slots of requests whose answers will be ignored.
 func (o *Outbox) Forget(kinds ...Kind) {
 	for _, k := range kinds {
 		delete(o.busy, slot{kind: k})
@@ -80,8 +80,8 @@ func (o *Outbox) Forget(kinds ...Kind) {
 // EndRest ends the rest of a slot.
 func (o *Outbox) EndRest(k Kind) { delete(o.rests, slot{kind: k}) }
 
-// Rest is how long a request that was refused, or whose guards moved on, is not sent again. News of
-// what moved is on its way, and ends the rest of a step.
+// Rest is the pause before a request is sent again that was refused, or whose guards did not hold.
+// An update of the store ends the rest of a step earlier.
 const Rest = 200 * time.Millisecond
 
 // Do adds an action.
@@ -96,7 +96,8 @@ func (o *Outbox) Wake(at time.Time) {
 	o.Do(action.Wake{At: at})
 }
 
-// Request gives an action that comes back as an event, unless one of its slot is under way.
+// Request adds an action whose outcome comes back as an event, unless one of that kind is under
+// way. It reports whether it did.
 func (o *Outbox) Request(k Kind, a action.Action) bool { return o.send(slot{kind: k}, 1, a) }
 
 // RequestAbout is Request for one node.
@@ -104,7 +105,8 @@ func (o *Outbox) RequestAbout(k Kind, inc membership.Incarnation, a action.Actio
 	return o.send(slot{kind: k, about: inc}, 1, a)
 }
 
-// RequestFor is Request for a generation: a newer one replaces an older one that is under way.
+// RequestFor is Request for a generation. A newer generation replaces an older one that is under
+// way.
 func (o *Outbox) RequestFor(k Kind, g schema.Generation, a action.Action) bool {
 	return o.send(slot{kind: k}, g, a)
 }
@@ -122,11 +124,10 @@ func (o *Outbox) send(s slot, g schema.Generation, a action.Action) bool {
 	return true
 }
 
-// Answered frees the slot of a request; after an error it rests.
+// Answered frees the slot of a request. After an error the slot rests.
 func (o *Outbox) Answered(k Kind, err error) { o.AnsweredFor(k, 1, err) }
 
-// AnsweredFor is Answered for a generation: the answer to a request that was replaced frees
-// nothing.
+// AnsweredFor is Answered for a generation. It ignores the answer to a request that was replaced.
 func (o *Outbox) AnsweredFor(k Kind, g schema.Generation, err error) {
 	o.free(slot{kind: k}, g, err)
 }
@@ -146,7 +147,7 @@ func (o *Outbox) free(s slot, g schema.Generation, err error) {
 	}
 }
 
-// Rest keeps a slot from being used for a while.
+// Rest keeps a slot unused for a while.
 func (o *Outbox) Rest(k Kind, d time.Duration) { o.hold(slot{kind: k}, d) }
 
 func (o *Outbox) hold(s slot, d time.Duration) { o.rests[s] = o.now.Add(d) }

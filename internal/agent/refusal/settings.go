@@ -9,10 +9,10 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// Differs: settings that were given are not the job's.
+// Differs: given settings are not those of the job.
 type Differs struct{ Settings []Setting }
 
-// Setting is one of them.
+// Setting is a setting that differs.
 type Setting struct{ Flag, Job, Yours string }
 
 func (e *Differs) Error() string {
@@ -23,7 +23,7 @@ func (e *Differs) Error() string {
 	return strings.Join(s, "; ")
 }
 
-// Settings are the given flags that are settings of the job and not equal to those of job j.
+// Settings returns the given settings that differ from those of job j.
 func Settings(j, mine *rendezvous.Job, given map[string]bool) []Setting {
 	var out []Setting
 	add := func(flag string, job, yours any) {

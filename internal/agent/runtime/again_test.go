@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// A store is wiped, and wiped again before a new node has seen any claim: the time that nodes of the
-// lost job have to report begins anew.
+// A store is wiped again before a new node has seen any claim. The new node then waits anew for
+// nodes of the lost job.
 func TestWipedAgainWhileANewNodeWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "2", "a", "b")
@@ -42,8 +42,8 @@ func TestWipedAgainWhileANewNodeWaits(t *testing.T) {
 	})
 }
 
-// The job is made again twice, from the same claims: the store is lost once more before more than
-// one node has heard of the first time. That node joins the others in the end.
+// The job is made again twice, from the same claims: the store is lost a second time when only one
+// node has heard of the first new job. That node joins the others in the end.
 func TestWipedAgainAfterOneHeardOfTheRemake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "1:2", "a", "b")
@@ -72,8 +72,8 @@ func TestWipedAgainAfterOneHeardOfTheRemake(t *testing.T) {
 }
 
 // A proposal of the first World is on its way when the store is set back, and arrives while the job
-// is claimed. When the store is set back once more, the claimant knows that World and its members,
-// and waits for no other nodes.
+// is claimed. When the store is set back a second time, the claimant knows that World and its
+// members, and waits for no other node.
 func TestSetBackAndAProposalArrivesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "1:3", 1)

@@ -26,8 +26,8 @@ func TestTwoJoinOneIsKilledAndComesBack(t *testing.T) {
 	})
 }
 
-// A frozen node of three is found by its two watchers, a frozen node of two by its watcher and the
-// store: long before the window in which an absent node may come back.
+// A frozen node of three is found by its two watchers, and one of two by its watcher and the store,
+// long before the time in which an absent node may register again.
 func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
 	for np, limit := range map[string]time.Duration{"2": 3 * time.Second, "3": 3 * time.Second,
 		"4": 3 * time.Second} {
@@ -49,9 +49,9 @@ func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
 	}
 }
 
-// A node that is cut off from all the others, and not from the store, accuses the nodes that it
-// watches while its watchers accuse it. That is one loss, found in seconds, whichever rank it has;
-// the others stay.
+// A node that is cut off from all others, but not from the store, suspects the nodes that it
+// watches, while its watchers suspect it. This counts as one loss, found in seconds, whichever rank
+// the node has. The others stay.
 func TestANodeCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
 	for _, n := range []int{3, 4, 5, 10} {
 		for rank := range n {
@@ -91,8 +91,8 @@ func TestANodeCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
 	}
 }
 
-// Two nodes do not reach each other, or two do not reach the rest, for less than the window: each
-// suspects the nodes that it watches, the store reaches them all, and none is lost.
+// Two nodes do not reach each other, or two do not reach the rest, for less than the window. Each
+// suspects the nodes that it watches. The store reaches all of them, so none is lost.
 func TestCutsInsideAreNoLoss(t *testing.T) {
 	for name, cut := range map[string]struct {
 		least int // nodes
@@ -129,8 +129,8 @@ func TestCutsInsideAreNoLoss(t *testing.T) {
 	}
 }
 
-// Two machines are off at once, so dials to them get no refusal. The two nodes that are left,
-// members or a spare, reach each other: neither takes itself for the one that is cut off.
+// Two machines are switched off at once, so dials to them are not refused. The two remaining nodes,
+// members or a spare, reach each other, and neither takes itself for the one that is cut off.
 func TestTwoSilentNodesAreReplaced(t *testing.T) {
 	for np, n := range map[string]int{"2:4": 4, "2:3": 3} {
 		t.Run(np, func(t *testing.T) {
@@ -154,8 +154,8 @@ func TestTwoSilentNodesAreReplaced(t *testing.T) {
 	}
 }
 
-// A node that was lost with another stays lost while its job waits for more nodes: dialling it
-// again is no new doubt, and nodes that come do not wait for the end of one.
+// A node that was lost with another stays lost while its job waits for more nodes. Dialling it
+// again is no new doubt, so new nodes do not wait for a verdict.
 func TestReplacementsOfTwoAreNotWaitedFor(t *testing.T) {
 	for late := range 12 {
 		synctest.Test(t, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestReplacementsOfTwoAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A node that saves, or hands over, for ever: the second signal ends it.
+// A node saves or hands over without end. The second signal ends it.
 func TestSecondSignalWaitsForNoSave(t *testing.T) {
 	for name, stick := range map[string]func(a *simAgent){
 		"close":     func(a *simAgent) { a.stuck.close = true },
@@ -210,8 +210,8 @@ func TestSecondSignalWaitsForNoSave(t *testing.T) {
 	}
 }
 
-// A killed spare is reported lost once, by any of the planners, and nothing restarts; a frozen one
-// comes back as another incarnation when it thaws.
+// A killed spare is reported lost once, by any of the planners, and no World changes. A frozen
+// spare joins as another incarnation when it thaws.
 func TestLostSpareIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "3", 1)

@@ -10,17 +10,17 @@ import (
 )
 
 // A node has awaitReads times awaitEvery to answer a suspicion in the store. Each read must be
-// answered within awaitEvery: a store that is slow for this node may be slow for the other one.
-// From read awaitLease on, the lease tells a node that stands still from a live one: the first has
-// not renewed it since the sign, the second has, even if its watch of the store is deaf.
+// answered within awaitEvery, because a store that is slow for this node may be slow for the other
+// one. From read awaitLease on, the lease is read too. A node that is stopped has not renewed its
+// lease since the sign. A live one has, even if its watch of the store is silent.
 const (
 	awaitReads = 4
 	awaitLease = 2
 	awaitEvery = 250 * time.Millisecond
 )
 
-// awaitAnswer reads the suspicion until its time is over, then the lease too, and dials the node in
-// the last interval. It begins anew when it failed and the suspicion still stands.
+// awaitAnswer reads the suspicion until the time has passed, then the lease too. It dials the node
+// in the last interval. It begins again if a read failed and the suspicion is still there.
 func (l *loop) awaitAnswer(ctx context.Context, a action.AwaitAnswer) event.Event {
 	e := event.Awaited{About: a.About, Rev: a.Suspicion.Rev}
 	dialled := make(chan membership.Answer, 1)
@@ -43,7 +43,7 @@ func (l *loop) awaitAnswer(ctx context.Context, a action.AwaitAnswer) event.Even
 	return e
 }
 
-// noSignOf is the i-th look: nil if the store shows no sign of the suspected node.
+// noSignOf is read i: it returns nil if the store shows no sign of the suspected node.
 func (l *loop) noSignOf(ctx context.Context, a action.AwaitAnswer, i int) error {
 	err := inTime(ctx, func(ctx context.Context) error { return l.registry.Unanswered(ctx, a.Suspicion) })
 	if err != nil || i < awaitLease {
@@ -53,7 +53,7 @@ func (l *loop) noSignOf(ctx context.Context, a action.AwaitAnswer, i int) error 
 		func(ctx context.Context) error { return membership.NotRenewed(ctx, l.Store, a.Lease) })
 }
 
-// inTime is a read that has to be answered within awaitEvery.
+// inTime makes a read that must be answered within awaitEvery.
 func inTime(ctx context.Context, read func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, awaitEvery)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// lostWithItsNodes is a job with checkpoint 1 as it was when its nodes a and b died with the store.
+// lostWithItsNodes is a job with checkpoint 1 whose nodes a and b died with the store.
 func lostWithItsNodes(t *testing.T) (*wiped, rendezvous.Snapshot) {
 	t.Helper()
 	s, nodes := withCheckpoint(t, "2", "a", "b")
@@ -30,8 +30,8 @@ func (s *wiped) goesOnWith(a *simAgent) {
 	}
 }
 
-// newcomer starts a node that was never in the job, and returns when it has begun that anew in a store
-// that was wiped. It is too few to train.
+// newcomer starts a node that was never in the job, in a wiped store. It returns when that node has
+// made the job from scratch. One node is too few to train.
 func (s *wiped) newcomer(name string) *simAgent {
 	s.t.Helper()
 	x := s.start(name)
@@ -41,7 +41,7 @@ func (s *wiped) newcomer(name string) *simAgent {
 	return x
 }
 
-// wasBegunAnew expects the job of before, with the checkpoint and the nodes that it had.
+// wasBegunAnew expects the earlier job, with its checkpoint and nodes.
 func (s *wiped) wasBegunAnew(t *testing.T, was, anew rendezvous.Snapshot) {
 	t.Helper()
 	now := s.snapshot()
@@ -51,8 +51,8 @@ func (s *wiped) wasBegunAnew(t *testing.T, was, anew rendezvous.Snapshot) {
 	}
 }
 
-// All agents died with the store. The first to come back is a new machine, which begins the job anew
-// and waits for more nodes. The job that the others were in takes its place.
+// All agents died with the store. A new machine comes first, makes the job from scratch, and waits
+// for more nodes. The job of the other nodes then replaces it.
 func TestWipedAndBegunAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, was := lostWithItsNodes(t)
@@ -71,7 +71,8 @@ func TestWipedAndBegunAnew(t *testing.T) {
 	})
 }
 
-// The agents live, and are cut from the store while it is wiped and a new machine begins the job anew.
+// The agents live, but are cut from the store while it is wiped and a new machine makes the job
+// from scratch.
 func TestWipedAndBegunAnewWhileAllAreCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "2", "a", "b")
@@ -91,8 +92,9 @@ func TestWipedAndBegunAnewWhileAllAreCut(t *testing.T) {
 	})
 }
 
-// A machine begins the job anew, makes that again alone when the store is lost once more, and loses it a
-// third time: the job that ran still comes before it, and the machine goes on there.
+// A new machine makes the job from scratch, makes it again alone after the store is lost a second
+// time, and loses it a third time. The job that ran still outranks it, and the machine goes on in
+// that job.
 func TestBegunAnewAndWipedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, was := lostWithItsNodes(t)
@@ -112,7 +114,8 @@ func TestBegunAnewAndWipedAgain(t *testing.T) {
 	})
 }
 
-// The machine that began the job anew stands still until the other job is back. It goes on there.
+// The machine that made the job from scratch is stopped until the other job is back. It goes on in
+// that job.
 func TestBegunAnewByANodeThatStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, was := lostWithItsNodes(t)
@@ -129,7 +132,7 @@ func TestBegunAnewByANodeThatStandsStill(t *testing.T) {
 	})
 }
 
-// A claimant that goes again leaves the job to those that began it anew.
+// If the claimant leaves, the job that was made from scratch goes on.
 func TestBegunAnewAndTheClaimantGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := lostWithItsNodes(t)
@@ -148,7 +151,7 @@ func TestBegunAnewAndTheClaimantGoes(t *testing.T) {
 	})
 }
 
-// A job that was removed does not take the place of one that was begun since then.
+// A job that was removed does not replace one that was made later.
 func TestRemovedAndBegunAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "2", "a", "b")
@@ -166,7 +169,7 @@ func TestRemovedAndBegunAnew(t *testing.T) {
 	})
 }
 
-// A node that began the job anew with other settings is refused in the job that took its place.
+// A node that made the job from scratch with other settings is refused in the job that replaced it.
 func TestBegunAnewWithOtherSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := lostWithItsNodes(t)

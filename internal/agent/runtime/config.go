@@ -1,6 +1,7 @@
-// Package runtime runs one node's agent: it feeds what happens to a machine.Machine and carries out
-// what that decides. Everything outside (the store, the workers, the network, the disk) is an
-// interface of this package; each effect runs in a goroutine of its own and comes back as an event.
+// Package runtime runs one node's agent. It passes events to a machine.Machine and carries out the
+// actions that the machine returns. Everything outside (the store, the workers, the network, the
+// disk) is an interface of this package. Each effect runs in its own goroutine, and its outcome
+// comes back as an event.
 package runtime
 
 import (
@@ -19,7 +20,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Config is what this node was given: about joining its job, and what follows.
+// Config has the settings of this node, for joining and for the machine.
 type Config struct {
 	joining.Config
 	WaitTimeout time.Duration // 0: none
@@ -27,13 +28,13 @@ type Config struct {
 	Times       plan.Timeouts
 }
 
-// machine is the part of the settings that decisions rest on.
+// machine returns the settings that the machine needs.
 func (c *Config) machine() machine.Config {
 	return machine.Config{LeaseTTL: c.LeaseTTL, StoreCutLimit: c.StoreCutLimit, WaitTimeout: c.WaitTimeout,
 		Hint: c.Hint, Times: c.Times, Warm: c.Warm}
 }
 
-// Deps is everything outside.
+// Deps are the interfaces to everything outside.
 type Deps struct {
 	Store   store.Store
 	Workers Workers
@@ -46,37 +47,38 @@ type Deps struct {
 // Workers starts and stops the process groups of this node.
 type Workers interface {
 	joining.Workers
-	// Start starts one worker for each slot. Events come as they happen, until done is closed
-	// because nothing of the group is left.
+	// Start starts one worker for each slot. It delivers events as they happen. When no process of
+	// the group is left, done is closed.
 	Start(ctx context.Context, s action.Start) (Group, error)
-	// Ports finds free ports on host, which is this one's, for the workers of one generation: two
-	// for the master and one for each slot, outside the range that the kernel hands out.
+	// Ports finds free ports on host, which is this machine, for the workers of one generation: two
+	// for the master and one for each slot, outside the range that the kernel uses itself.
 	Ports(n int, host string) ([]int, error)
 }
 
-// Group is the worker processes of this node: of one generation, or of several in turn where they
-// stay.
+// Group is the worker processes of this node. They belong to one generation, or to several in turn
+// if they stay.
 type Group interface {
-	// Events carries one Exited for each worker, and a Staying whenever what they can do changes.
-	// It is closed after the last Exited. Each event names the generation that they had when it
-	// happened.
+	// Events has one Exited for each worker, and a Staying whenever it changes whether they can
+	// stay. It is closed after the last Exited. Each event has the generation of the workers at
+	// that time.
 	Events() <-chan event.Event
-	// Generation is the one that they were started for, or were handed last.
+	// Generation is the one for which they were started or continued last.
 	Generation() schema.Generation
-	// Pause has them leave their generation, and returns when none takes part in a collective of it
-	// and nothing that they write counts for it any more. held is the least step among the states
-	// that they hold; nil: one of them holds none.
+	// Pause makes them leave their generation. It returns when none takes part in a collective of
+	// it, and nothing that they write counts for it any more. held is the lowest step among their
+	// states; nil: one of them has none.
 	Pause(ctx context.Context) (held *int64, err error)
-	// Continue hands them the World of s. After an error they are good for nothing but Stop: one
-	// has ended, or cannot stay any more.
+	// Continue gives them the World of s. After an error they can only be stopped: one has ended,
+	// or cannot stay any more.
 	Continue(ctx context.Context, s action.Start) error
-	// Hangs carries the failure that stands for a hang of all workers of the world, if this node is
-	// the one that looks for hangs, and is then closed.
+	// Hangs delivers the failure that stands for a hang of all workers of the World, on the node
+	// that detects hangs. It is then closed.
 	Hangs() <-chan rendezvous.Failure
 	// Ask asks the workers to save and end: drain file, then SIGTERM.
 	Ask(reason string, grace time.Duration) error
-	// Stop ends them: SIGTERM unless they were asked, grace, SIGKILL; at once when the last worker
-	// has ended. nil only when nothing of the group is left, which is what Ready rests on.
+	// Stop ends them: SIGTERM unless they were asked, then grace, then SIGKILL. It ends them at
+	// once when the last worker has ended. It returns nil only when no process of the group is
+	// left, on which Ready depends.
 	Stop(ctx context.Context, grace time.Duration) error
 	Done() <-chan struct{}
 }
@@ -84,43 +86,44 @@ type Group interface {
 // Peers is the other agents.
 type Peers interface {
 	joining.Peers
-	// Confirm is Probe of a node that its watchers find silent: for no longer than an answer takes.
+	// Confirm is Probe of a node that its watchers find silent, with the time that an answer takes
+	// as its limit.
 	Confirm(ctx context.Context, to membership.Ref) membership.Answer
 	// Holds asks a watcher whether it still suspects about.
 	Holds(ctx context.Context, watcher, about membership.Ref) bool
-	// Watch sets the nodes whose heartbeats are watched; Signals reports the results.
+	// Watch sets the nodes to watch; Signals delivers the results.
 	Watch(refs []membership.Ref)
 	Signals() <-chan event.Signal
-	// Tell sets what this agent tells nodes that dial it. Its heartbeats say that the owner of the
-	// state is alive: they stop when Tell is not called for a while.
+	// Tell sets the answer to nodes that dial this agent. Heartbeats prove that the agent's loop is
+	// alive: they stop if Tell is not called for a while.
 	Tell(h action.Hello)
 }
 
-// Disk is what this node keeps.
+// Disk is the data of this node.
 type Disk interface {
 	joining.Disk
-	// SetSeen keeps the highest generation that the node ever saw, fsynced.
+	// SetSeen durably writes the highest generation that the node ever saw.
 	SetSeen(node string, g schema.Generation) error
 }
 
 // Saves captures, commits and fetches checkpoints.
 type Saves interface {
 	joining.Saves
-	// Nodes are those that were registered when this agent read all of them last, and the newest
+	// Nodes sets the nodes that were registered at the last read of all of them, and the newest
 	// commit.
 	Nodes(nodes []membership.Node, head checkpoint.Head)
-	// Open begins to capture what the workers of w write. rank is that of this node.
+	// Open starts to capture what the workers of w write. rank is the node rank.
 	Open(w rendezvous.World, rank int)
-	// Close ends the captures of every generation up to g. It returns when nothing is under way.
+	// Close ends the captures of every generation up to g. It returns when none is under way.
 	Close(ctx context.Context, g schema.Generation) error
-	// Finish is Close, but first takes, replicates and commits what the workers left complete.
-	// A Close meanwhile cuts that short.
+	// Finish is Close, but first captures, replicates and commits what the workers left complete. A
+	// concurrent Close ends that early.
 	Finish(ctx context.Context, g schema.Generation) error
-	// Prepare has the resume checkpoint of w on this disk, verified.
+	// Prepare brings the resume checkpoint of w to this disk, verified.
 	Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error)
-	// Stay readies the checkpoint directory for workers that hold the state, in place of Prepare.
+	// Stay prepares the checkpoint directory for workers that hold the state, instead of Prepare.
 	Stay(w rendezvous.World) error
-	// Behind says that the store shows an older commit than this node knows.
+	// Behind is signalled when the store shows an older commit than this node knows.
 	Behind() <-chan struct{}
 	// HandOver makes sure, if it can, that another node has the newest commit.
 	HandOver(ctx context.Context)

@@ -14,8 +14,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// A store that goes away after it answered that it has no such job, and before the request that makes
-// the job, counts as one that does not answer.
+// The store stops answering between the read that shows no such job and the request that makes the
+// job. It counts as a store that does not answer.
 func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "1", 1)
@@ -39,8 +39,8 @@ func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
 	})
 }
 
-// The first job on a young server is made a moment late, and says so; on one that is in its place
-// it begins at once.
+// The first job on a new server is made after a short wait, which is reported. On an older server
+// it is made at once.
 func TestANewServerIsReported(t *testing.T) {
 	const line = "says: new server, or it was away: waiting 1s in case nodes of an earlier job x report"
 	for name, c := range map[string]struct {
@@ -70,9 +70,8 @@ func TestANewServerIsReported(t *testing.T) {
 	}
 }
 
-// The wait on a new server is over as soon as the server has been up for long enough, however late
-// the first agent came. Where the server notes that while nodes claim the job, they are still
-// waited for.
+// The wait on a new server ends once the server has been up for long enough, however late the first
+// agent came. If nodes claim the job when the server writes that, they are still waited for.
 func TestTheWaitEndsWithTheAgeOfTheServer(t *testing.T) {
 	for name, claimed := range map[string]bool{
 		"no node reports": false, "a node of an earlier job reports": true,
@@ -103,10 +102,11 @@ func TestTheWaitEndsWithTheAgeOfTheServer(t *testing.T) {
 	}
 }
 
-// However long the server was away: the nodes of a job that it lost claim the job before a node that
-// comes with the new server may make it.
+// However long the server was away, nodes of a lost job claim it before a node that comes with the
+// new server may make it.
 func TestANewServerIsClaimedBeforeItSettles(t *testing.T) {
-	// To connect, to notice, and to stand still: store in memory and agents here do none of it.
+	// These times are needed to connect, to notice the loss, and for a pause. In this simulation
+	// they do not pass.
 	if need := 2*store.Again + 500*time.Millisecond; schema.SettleTime < need {
 		t.Errorf("a server settles after %s; nodes need %s to report", schema.SettleTime, need)
 	}
@@ -140,8 +140,9 @@ func TestANewServerIsClaimedBeforeItSettles(t *testing.T) {
 	}
 }
 
-// A claim ends with its lease, also while the store stalls. A node that was never in the job does not
-// begin it from scratch at the end of the last claim, but after the time in which claimants come back.
+// A claim ends with its lease, even while the store stalls. A node that was never in the job does
+// not make it from scratch right after the last claim, but only after the time in which claimants
+// return.
 func TestClaimsThatEndAreNoLeaveToBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "1", 1)
@@ -166,8 +167,8 @@ func TestClaimsThatEndAreNoLeaveToBegin(t *testing.T) {
 	})
 }
 
-// A claim that cannot be read keeps the job from being made again, as long as it is there: nothing
-// ends and nothing is decided without knowing what it says.
+// While a claim cannot be decoded, the job is not made again: nothing is decided without the
+// content of that claim.
 func TestUnreadableClaimIsWaitedFor(t *testing.T) {
 	for name, value := range map[string]string{"newer": `{"format":99,"record":{}}`, "garbage": "garbage"} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// do carries out one action. Everything that waits runs beside the loop.
+// do carries out one action. Everything that waits runs in another goroutine.
 func (l *loop) do(ctx context.Context, a action.Action) {
 	switch a := a.(type) {
 	case action.Enter:
@@ -43,10 +43,10 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 		l.effect(ctx, func(ctx context.Context) event.Event { return l.register(ctx, a) })
 	case action.Take:
 		l.effect(ctx, func(ctx context.Context) event.Event {
-			w, err := l.take(ctx, a)
+			w, err := l.takeStep(ctx, a)
 			if _, ran := a.Step.(plan.Run); ran && err == nil {
-				l.effects.Go(func() { // no step waits for it; the next Run removes the rest
-					_ = history.Trim(ctx, l.Store, l.Job.Name) // the next Run trims what this one leaves
+				l.effects.Go(func() { // no step waits for this; the next Run removes the rest
+					_ = history.Trim(ctx, l.Store, l.Job.Name) // the next Run trims the rest
 					l.requests.RemoveLeftovers(ctx, &a.Seen)
 				})
 			}
@@ -63,12 +63,12 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 	case action.SayHello:
 		l.hello = a.Hello
 	case action.Leave:
-		l.sole(ctx, "leave", func(ctx context.Context) event.Event {
+		l.newestEffect(ctx, "leave", func(ctx context.Context) event.Event {
 			return event.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: l.sayGoodbye(ctx, a)}
 		})
 	case action.PublishTiming:
 		l.effect(ctx, func(ctx context.Context) event.Event {
-			_ = l.requests.PublishTiming(ctx, &a.World, a.Timing) // refused: a newer generation has its own
+			_ = l.requests.PublishTiming(ctx, &a.World, a.Timing) // refused if a newer generation is there
 			return nil
 		})
 	case action.Say:
@@ -78,11 +78,11 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 	}
 }
 
-// doWorkers carries out what concerns the workers of this node, their saves and their ends.
+// doWorkers carries out actions on the workers of this node, their saves and their exits.
 func (l *loop) doWorkers(ctx context.Context, a action.Action) {
 	switch a := a.(type) {
 	case action.GetReady:
-		l.sole(ctx, "ready", func(ctx context.Context) event.Event { return l.getReady(ctx, a) })
+		l.newestEffect(ctx, "ready", func(ctx context.Context) event.Event { return l.getReady(ctx, a) })
 	case action.StartWorkers:
 		l.group = &startedGroup{ready: make(chan struct{})}
 		group := l.group
@@ -98,7 +98,7 @@ func (l *loop) doWorkers(ctx context.Context, a action.Action) {
 	case action.HaltWorkers:
 		l.haltWorkers(ctx, a)
 	case action.CloseSaves:
-		l.sole(ctx, "close", func(ctx context.Context) event.Event {
+		l.newestEffect(ctx, "close", func(ctx context.Context) event.Event {
 			end := l.Saves.Close
 			if a.Last {
 				end = l.Saves.Finish
@@ -119,7 +119,7 @@ func (l *loop) doWorkers(ctx context.Context, a action.Action) {
 	}
 }
 
-// doPeers carries out what concerns the other nodes of the job.
+// doPeers carries out actions on other nodes of the job.
 func (l *loop) doPeers(ctx context.Context, a action.Action) {
 	switch a := a.(type) {
 	case action.Probe:
@@ -161,7 +161,7 @@ func (l *loop) doPeers(ctx context.Context, a action.Action) {
 	}
 }
 
-// forget stops renewing a lease and gives it back, if the store answers in a second.
+// forget stops renewing a lease, and revokes it if the store answers within a second.
 func (l *loop) forget(ctx context.Context, lease store.Lease) {
 	if lease == 0 {
 		return
@@ -176,7 +176,7 @@ func (l *loop) forget(ctx context.Context, lease store.Lease) {
 	})
 }
 
-// revoke gives a lease back. An error is no loss: the lease then ends by itself.
+// revoke revokes a lease. After an error the lease expires.
 func (l *loop) revoke(ctx context.Context, lease store.Lease) { _ = l.Store.Revoke(ctx, lease) }
 
 func (l *loop) register(ctx context.Context, a action.Register) event.Event {
@@ -194,19 +194,19 @@ func (l *loop) register(ctx context.Context, a action.Register) event.Event {
 	return event.Registered{As: as, Lease: lease, Rev: rev, TTL: ttl}
 }
 
-// take makes a step true.
-func (l *loop) take(ctx context.Context, a action.Take) (rendezvous.World, error) {
+// takeStep carries out a step of the plan.
+func (l *loop) takeStep(ctx context.Context, a action.Take) (rendezvous.World, error) {
 	switch step := a.Step.(type) {
 	case plan.Propose:
-		// The number is on this disk before the store has it: if both are lost at once, it is not
-		// given again.
+		// The generation is on this disk before it is in the store. So if this agent and the store
+		// are lost at once, the number is not used again.
 		if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {
 			return rendezvous.World{}, fmt.Errorf("note generation %d: %w", step.World.Generation, err)
 		}
 		l.commitOrphan(ctx, a, step)
 		w, err := l.requests.Propose(ctx, &a.Seen, a.Me, step)
 		if err == nil {
-			for _, x := range step.Evicted { // its renewals would go on succeeding
+			for _, x := range step.Evicted { // else renewals of its lease would still succeed
 				if n := a.Seen.Node(x.Node); n != nil {
 					l.revoke(ctx, n.Lease)
 				}
@@ -216,7 +216,7 @@ func (l *loop) take(ctx context.Context, a action.Take) (rendezvous.World, error
 	case plan.Hold:
 		return l.requests.Hold(ctx, &a.Seen, a.Me, step)
 	case plan.Run:
-		return l.requests.Run(ctx, &a.Seen, txn.Starting{Step: step, Idle: a.Idle, Timing: a.Fall})
+		return l.requests.Run(ctx, &a.Seen, txn.Starting{Step: step, Idle: a.Idle, Timing: a.Timing})
 	case plan.Finish:
 		return l.requests.Finish(ctx, &a.Seen, step)
 	case plan.ReportLost:
@@ -228,14 +228,14 @@ func (l *loop) take(ctx context.Context, a action.Take) (rendezvous.World, error
 	return rendezvous.World{}, fmt.Errorf("no request for step %T", a.Step)
 }
 
-// unfit is an error that keeps a node from being ready. It is none that the store does not answer,
-// or holds another world.
+// unfit is an error of this node that keeps it from being ready. A store that does not answer, or
+// that has another World, is no such error.
 type unfit struct{ error }
 
 func (e unfit) Unwrap() error { return e.error }
 
-// getReady has what the generation needs on this node, and only then says so. The generation is
-// on disk before: an older one is refused by this node from here on.
+// getReady brings what the generation needs to this node, and then reports Ready. It first writes
+// the generation to disk: from then on this node refuses older ones.
 func (l *loop) getReady(ctx context.Context, a action.GetReady) event.Event {
 	fail := func(err error) event.Event {
 		local := errors.As(err, new(unfit)) && !errors.Is(err, context.Canceled)
@@ -256,7 +256,7 @@ func (l *loop) getReady(ctx context.Context, a action.GetReady) event.Event {
 		if err = l.Saves.Stay(a.World); err != nil {
 			return fail(unfit{err})
 		}
-		if from := a.World.Resume; from != nil { // the workers hold theirs to it
+		if from := a.World.Resume; from != nil { // the workers compare their state with it
 			r.Resume = event.Resume{Step: from.Step, Samples: from.Samples}
 		}
 	}
@@ -279,7 +279,7 @@ func (l *loop) getReady(ctx context.Context, a action.GetReady) event.Event {
 	return r
 }
 
-// since is how long ago t was, by the clock of this process; nil for never.
+// since returns how long ago t was, by the clock of this process; nil for never.
 func since(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
@@ -295,7 +295,7 @@ func (l *loop) reportExit(ctx context.Context, a action.ReportExit) event.Event 
 	if !store.Moved(r.Err) {
 		return r
 	}
-	// An earlier life of this agent may have written one: the next try names its revision.
+	// An earlier run of this agent may have written one. The next try then compares its revision.
 	if read, err := l.Store.Get(ctx, l.Job.Name.Exit(a.World.Generation, a.Node), ""); err == nil &&
 		read.One() != nil {
 		r.Rev = read.One().Rev
@@ -303,8 +303,8 @@ func (l *loop) reportExit(ctx context.Context, a action.ReportExit) event.Event 
 	return r
 }
 
-// askWatchers asks all at once; what it returns waits for the answers, and names those that still
-// suspect the node.
+// askWatchers asks all watchers at once. The function that it returns waits for the answers, and
+// returns the names of those that still suspect the node.
 func (l *loop) askWatchers(
 	ctx context.Context, about membership.Ref, watchers []membership.Ref,
 ) func() []string {
@@ -324,7 +324,7 @@ func (l *loop) askWatchers(
 	}
 }
 
-// handOver is how long a node that goes may take to leave its checkpoint with another one.
+// handOver is how long a leaving node may take to copy its checkpoint to another node.
 const handOver = 30 * time.Second
 
 func (l *loop) sayGoodbye(ctx context.Context, a action.Leave) error {

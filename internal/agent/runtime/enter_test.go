@@ -14,7 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// What kept a node out is what it says: the server only if it was that.
+// The error of a refused node names the real reason, and the server only if that was the reason.
 func TestWhatKeptItOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(s *sim)
@@ -55,8 +55,8 @@ func TestWhatKeptItOut(t *testing.T) {
 	}
 }
 
-// An agent that was killed holds the lock of its node until the kernel has written its files. Its
-// successor waits for it, and refuses only where the agent lives.
+// A killed agent holds the lock of its node until the kernel has written its files. Its successor
+// waits for the lock, and is refused only if the agent lives.
 func TestTheLockOfADyingAgentIsWaitedFor(t *testing.T) {
 	for name, dies := range map[string]bool{"it dies": true, "it lives": false} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestTheLockOfADyingAgentIsWaitedFor(t *testing.T) {
 	}
 }
 
-// registered makes a registration of node a on another host, without an agent that answers.
+// registered registers node a on another host, without an agent that answers.
 func registered(s *sim) {
 	x := s.start("x")
 	s.until("x is here", 5*time.Second, s.running(1, 1))
@@ -103,7 +103,7 @@ func registered(s *sim) {
 	}
 }
 
-// A node that is kept out exits at the first signal.
+// A node that cannot join exits at the first signal.
 func TestRefusedNodeLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := threeRun(t, "2:3")
@@ -125,8 +125,8 @@ func TestRefusedNodeLeaves(t *testing.T) {
 	})
 }
 
-// The first nodes that it asks may all be dead, and registered until their leases end: another one
-// answers.
+// The first nodes that a returning node asks may all be dead, and registered until their leases
+// end. It then asks others.
 func TestReturningNodeAsksOthersThanTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2", 1)

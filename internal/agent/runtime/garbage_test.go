@@ -16,7 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// damages of a record, of which the fifth changes one of its values.
+// damages are ways to damage a record. The fifth changes one of its values.
 var damages = []func(was []byte, r *rand.Rand) []byte{
 	func([]byte, *rand.Rand) []byte { return []byte("\x00garbage") },
 	func(was []byte, r *rand.Rand) []byte { return was[:r.IntN(len(was)+1)] },
@@ -27,7 +27,7 @@ var damages = []func(was []byte, r *rand.Rand) []byte{
 	twist,
 }
 
-// twist gives one value of a record, at a random place, another type or an impossible size.
+// twist changes a random value of a record to another type or an impossible size.
 func twist(was []byte, r *rand.Rand) []byte {
 	var v any
 	if json.Unmarshal(was, &v) != nil {
@@ -62,14 +62,14 @@ func twist(was []byte, r *rand.Rand) []byte {
 }
 
 // Every key of a job is damaged in every way for some seconds, with its lease and without. No
-// worker of a running world notices, and afterwards the job can do everything that it could before.
+// worker of a running World ends, and afterwards the job can do everything that it could before.
 func TestGarbageForSeconds(t *testing.T) {
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSim(t, "2:3", seed)
 			s.form("a", "b", "c")
 			random, client := rand.New(rand.NewPCG(seed, seed)), s.etcd.Client("outside")
-			// on its lease or on none, unless the job wrote it since
+			// on its lease or on none, unless the job has written the key since
 			put := func(e store.Entry, value []byte) {
 				lease := []store.Lease{0, e.Lease}[random.IntN(2)]
 				_, err := client.Txn(t.Context(), store.Txn{If: []store.Guard{store.Unchanged(e.Key, e.Rev)},
@@ -109,8 +109,8 @@ func TestGarbageForSeconds(t *testing.T) {
 	}
 }
 
-// A registration that an operator mended without its lease would outlive its node: it is put on a
-// lease again, and the loss of the node is found as ever.
+// A registration that an operator repaired without its lease would outlive its node. The node puts
+// it on a lease again, so that its loss is found as usual.
 func TestRegistrationOnAnotherLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2:3", 1)
@@ -127,7 +127,8 @@ func TestRegistrationOnAnotherLease(t *testing.T) {
 	})
 }
 
-// killAll ends the agents. Their history is not judged: the worlds in it are not all theirs.
+// killAll ends all agents. It skips the checks of the history, because some Worlds in it are not
+// theirs.
 func (s *sim) killAll() {
 	for _, a := range s.agents {
 		a.kill()

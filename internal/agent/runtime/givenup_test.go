@@ -9,9 +9,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 )
 
-// An operator goes back to an older checkpoint, and the store is lost before a member hears of it. The
-// job that is made again begins from that checkpoint, and its world names no rollback: workers that wait
-// with the state that was given up end with the job that was lost.
+// An operator goes back to an older checkpoint, and the store is lost before a member hears of it.
+// The job that is made again begins from that checkpoint, and its World has no rollback. Workers
+// that wait with the abandoned state end with the lost job.
 func TestWipedBeforeAMemberHeardOfARollback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "3", 1)

@@ -13,9 +13,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// All nodes are lost, the store is set back, and new nodes go on from what it shows. A node that knows
-// newer checkpoints comes late: it takes part, offers the newest of them, and does not undo what the new
-// nodes did.
+// All nodes are lost, the store is set back, and new nodes go on from what it shows. A node that
+// has newer checkpoints comes late. It takes part, offers the newest of them, and does not undo the
+// work of the new nodes.
 func TestNodeThatComesLateOffersWhatItKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFaulty(t, seedOf(2), someFaults())
@@ -42,8 +42,8 @@ func TestNodeThatComesLateOffersWhatItKnows(t *testing.T) {
 	})
 }
 
-// All nodes are lost, the store is set back, and new nodes commit as often as the lost ones had, at earlier
-// steps. A node that comes back then offers what it knows all the same.
+// All nodes are lost, the store is set back, and new nodes make as many commits as the lost ones
+// had, at earlier steps. A node that returns then still offers its newest checkpoint.
 func TestNodeThatWasPassedOverOffersWhatItKnows(t *testing.T) {
 	for seed := uint64(0); ; seed++ {
 		if seed > 500 {
@@ -100,8 +100,9 @@ func (s *faulty) threeSaves() memory.Backup {
 	return old
 }
 
-// The store is set back while one node is down and the other one is cut from it. The node that comes
-// back remembers more than the store: that its partner answers is no sign that the job goes on from there.
+// The store is set back while one node is down and the other one is cut from it. The node that
+// returns remembers more than the store shows. The answer of its partner does not mean that the job
+// goes on from there.
 func TestMemberThatIsCutFromTheStoreDoesNotGoOn(t *testing.T) {
 	// the registration of a is there, or ended
 	for _, back := range []time.Duration{time.Second, 5 * time.Second} {
@@ -124,9 +125,9 @@ func TestMemberThatIsCutFromTheStoreDoesNotGoOn(t *testing.T) {
 	}
 }
 
-// New nodes are to go on from a checkpoint that is on no disk any more: the store is set back to before
-// its removal. The nodes that know newer ones are what the job lacks, and do not come late: it is made
-// again from the newest.
+// The store is set back to before the removal of a checkpoint, so new nodes would begin from one
+// that no disk has. The nodes with newer checkpoints do not come late then: the job is made again
+// from the newest.
 func TestNodeThatComesToAJobThatCannotGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFaulty(t, seedOf(2), someFaults())
@@ -163,8 +164,8 @@ func TestNodeThatComesToAJobThatCannotGoOn(t *testing.T) {
 	})
 }
 
-// The store is lost while a node that has taken its name is on its way to its registration. What it
-// keeps goes on with the job, and what it saves is committed.
+// The store is lost while a node that has taken its name is about to register. Its data goes on
+// with the job, and its saves are committed.
 func TestWipedWhileANodeRegisters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFaulty(t, seedOf(2), someFaults())
@@ -199,8 +200,8 @@ func TestWipedWhileANodeRegisters(t *testing.T) {
 	})
 }
 
-// A machine comes with an empty disk while the store, which was set back, shows the registration of the one
-// before it. When the job is made again, its agent gets the secret of that job.
+// A machine with an empty disk joins while the store, which was set back, shows the registration of
+// the machine before it. When the job is made again, its agent gets the secret of that job.
 func TestSetBackAndADiskIsEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFaulty(t, seedOf(2), someFaults())

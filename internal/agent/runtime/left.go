@@ -10,9 +10,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// commitOrphan commits the save that rank 0 of the world that step replaces had copied to this
-// node, and can commit no more. Propose then finds another head, and is planned anew. What cannot
-// be committed is lost with its generation.
+// commitOrphan commits the save that rank 0 of the replaced World had copied to this node and can
+// no longer commit. Propose then fails, because the head has changed, and is planned again. A save
+// that cannot be committed is lost with its generation.
 func (l *loop) commitOrphan(ctx context.Context, a action.Take, step plan.Propose) {
 	zero := a.Seen.Capturer()
 	me := a.Seen.Node(a.Me.Node)
@@ -24,13 +24,14 @@ func (l *loop) commitOrphan(ctx context.Context, a action.Take, step plan.Propos
 		registered = registered && !m.Same(zero)
 	}
 	if !registered {
-		// An error does not keep the step back: the other nodes wait for it, and a disk that fails
-		// would hold the job for ever.
+		// An error does not delay the step. The other nodes wait for it, and a failing disk would
+		// hold the job for ever.
 		_ = l.Saves.CommitLeft(ctx, *a.Seen.World, *me)
 	}
 }
 
-// forgetEnded: a job that is done is not claimed, and one that failed or was stopped as such.
+// forgetEnded makes the memory of this node fit the end of its attempt: a job that is done is not
+// claimed, and one that failed or was stopped is claimed as that.
 func (l *loop) forgetEnded(a action.Leave) {
 	c, err := l.Disk.Recall(a.Me.Node)
 	if err != nil || c == nil || !a.Ended.Ended() {
@@ -39,7 +40,7 @@ func (l *loop) forgetEnded(a action.Leave) {
 	if c.Phase = a.Ended; a.Ended == rendezvous.Done {
 		c = nil
 	}
-	// After an error the disk has the claim as it was. If the store loses the job later, that claim
-	// makes nodes wait longer than they have to; it does no other harm.
+	// After an error the disk has the old claim. If the store loses the job later, nodes wait
+	// longer because of that claim; it does no other harm.
 	_ = l.Disk.Remember(a.Me.Node, c)
 }

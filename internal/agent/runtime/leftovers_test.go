@@ -11,8 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// A node's record of its activity counts while the node renews it: one that was killed while it
-// saved holds up no other for ever.
+// A node's record of its activity counts while the node renews it. A node that was killed while
+// saving does not hold up others without end.
 func TestAStaleRecordOfSavingIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2", 1)

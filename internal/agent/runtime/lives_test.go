@@ -13,10 +13,10 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// An agent whose context ends hears how its workers end, and so ends itself.
+// An agent whose context ends still receives the exits of its workers, and so ends itself.
 func TestTheEndOfItsContextEndsAnAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for range 20 { // an answer that is dropped is dropped by chance
+		for range 20 { // a lost answer depends on chance
 			s := newSim(t, "1", 1)
 			a := s.form("a")[0]
 			a.stop()
@@ -34,16 +34,17 @@ func TestTheEndOfItsContextEndsAnAgent(t *testing.T) {
 	})
 }
 
-// What prepared a generation that was overtaken is not waited for: it may fetch for hours.
+// The preparation of a generation that was replaced is cancelled: it may fetch for hours.
 func TestANewerGenerationEndsWhatPreparedTheOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoop(Config{}, Deps{})
 		ctx, cancel := context.WithCancel(t.Context())
-		l.sole(ctx, "ready", func(ctx context.Context) event.Event {
+		l.newestEffect(ctx, "ready", func(ctx context.Context) event.Event {
 			<-ctx.Done()
 			return event.Readied{Generation: 1, Err: ctx.Err()}
 		})
-		l.sole(ctx, "ready", func(context.Context) event.Event { return event.Readied{Generation: 2} })
+		l.newestEffect(ctx, "ready",
+			func(context.Context) event.Event { return event.Readied{Generation: 2} })
 		synctest.Wait()
 		for range 2 {
 			select {
@@ -65,13 +66,12 @@ func threeRun(t *testing.T, np string) (s *sim, c *simAgent) {
 	return s, c
 }
 
-// A node that the store does not reach, but a peer does, ends the workers of a generation that was
-// replaced.
+// A node that does not reach the store, but a peer, ends the workers of a replaced generation.
 func TestNewerGenerationStopsTheOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := threeRun(t, "3")
 		c.client.Cut(true)
-		s.scale(2) // c goes, and cannot read so
+		s.scale(2) // c must leave, and cannot read that
 		s.until("the others have a generation without it", 30*time.Second,
 			func(x rendezvous.Snapshot) bool { return x.World.Generation == 2 })
 		time.Sleep(3 * time.Second)
@@ -86,8 +86,8 @@ func TestNewerGenerationStopsTheOlder(t *testing.T) {
 	})
 }
 
-// A machine that leaves its network and comes back with another address joins again with that one,
-// whether its loss was reported or not, and also where it was back before it missed the store.
+// A machine that returns to the network with another address joins again at that address, whether
+// its loss was reported or not, and even if it returned before it missed the store.
 func TestANodeThatMovedJoinsAtItsNewAddress(t *testing.T) {
 	for _, away := range []time.Duration{0, 2 * time.Second, 6 * time.Second, 40 * time.Second} {
 		t.Run(away.String(), func(t *testing.T) {
@@ -115,9 +115,9 @@ func TestANodeThatMovedJoinsAtItsNewAddress(t *testing.T) {
 	}
 }
 
-// The store loses all leases, and a node its way to the others. What its watchers wrote of it went
-// with their leases, or came too late: it is written again, also where the node itself finds the
-// store.
+// The store loses all leases, and a node loses its connections to the others. Suspicions of its
+// watchers expired with their leases, or were written too late. They are written again, also if the
+// node itself reaches the store.
 func TestSuspicionsOutliveLeases(t *testing.T) {
 	for name, before := range map[string]time.Duration{"written": 1300 * time.Millisecond,
 		"on its way": -time.Second} {
@@ -140,8 +140,8 @@ func TestSuspicionsOutliveLeases(t *testing.T) {
 	}
 }
 
-// A node that comes back as another incarnation still suspects the nodes that it found silent
-// before: the watchers do not find it out again, and do not report it again.
+// The next incarnation of a node still suspects the nodes that were silent before. The watchers
+// need not find that again, and do not report it again.
 func TestNextIncarnationKeepsSuspicions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2:3", 1)
@@ -153,7 +153,7 @@ func TestNextIncarnationKeepsSuspicions(t *testing.T) {
 		s.mu.Unlock()
 		time.Sleep(3 * time.Second)
 		s.mu.Lock()
-		s.empty[a.address] = true // a is somewhere else now, and joins anew
+		s.empty[a.address] = true // a has another address now, and joins again
 		a.address += "+"
 		s.mu.Unlock()
 		a.client.Cut(true)
@@ -164,9 +164,9 @@ func TestNextIncarnationKeepsSuspicions(t *testing.T) {
 	})
 }
 
-// A node that follows its own keys only, and suspected another for a moment, follows everything
-// until it sees its record gone: a suspicion that was withdrawn at once, or before its writer stood
-// still and forgot it, does not stay.
+// A node that follows only its own keys, and suspected another for a moment, follows everything
+// until its record is gone. So a suspicion does not remain in the store that was withdrawn at once,
+// or that its writer forgot when it stood still.
 func TestAShortSuspicionDoesNotStay(t *testing.T) {
 	for cut := 900 * time.Millisecond; cut <= 1400*time.Millisecond; cut += 50 * time.Millisecond {
 		for _, stands := range []bool{false, true} {

@@ -15,8 +15,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// twoTrain plays disturb while two nodes train, and expects that both still train in the same
-// generation half a minute later, with no suspicion left.
+// twoTrain calls disturb while two nodes train. It expects both to train in the same generation
+// half a minute later, without a suspicion.
 func twoTrain(t *testing.T, seed uint64, disturb func(s *sim, b *simAgent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func twoTrain(t *testing.T, seed uint64, disturb func(s *sim, b *simAgent)) {
 	})
 }
 
-// separate has two nodes not reach each other, or reach each other again.
+// separate cuts two nodes from each other, or connects them again.
 func (s *sim) separate(apart bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,8 +42,8 @@ func (s *sim) separate(apart bool) {
 	}
 }
 
-// An agent of two stands still until its silence is a sign, and goes on before the time for its
-// answer is over, at whatever moment that is.
+// One of two agents is stopped until its silence is a sign, and continues before the time for its
+// answer has passed.
 func TestAPauseOfOneOfTwoIsNoLoss(t *testing.T) {
 	for seed := range uint64(13) {
 		for _, pause := range []time.Duration{500 * time.Millisecond, 1100 * time.Millisecond,
@@ -59,8 +59,8 @@ func TestAPauseOfOneOfTwoIsNoLoss(t *testing.T) {
 	}
 }
 
-// Two nodes do not reach each other, and meanwhile the store stands still: for less than their
-// leases, at whatever moment. Neither takes the other for gone because its answer comes late.
+// Two nodes do not reach each other while the store is stopped for less than their leases. Neither
+// takes the other for gone because its answer comes late.
 func TestACutOfTwoAndASlowStoreAreNoLoss(t *testing.T) {
 	for _, span := range []time.Duration{300 * time.Millisecond, 900 * time.Millisecond,
 		1500 * time.Millisecond} {
@@ -80,8 +80,8 @@ func TestACutOfTwoAndASlowStoreAreNoLoss(t *testing.T) {
 	}
 }
 
-// Two nodes do not reach each other, and the watch of one is deaf: it does not see that it is
-// suspected, and does not answer. It renews its lease, and is not lost.
+// Two nodes do not reach each other, and one of them has a silent watch. So it does not see the
+// suspicion and does not answer. It renews its lease, and is not lost.
 func TestADeafWatchInACutOfTwoIsNoLoss(t *testing.T) {
 	for seed := range uint64(13) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestADeafWatchInACutOfTwoIsNoLoss(t *testing.T) {
 	}
 }
 
-// A read that the store answers late proves nothing: the silent node may have sent its answer, and
-// this store is slow to show it.
+// A read that the store answers late proves nothing: the silent node may have answered, and this
+// store shows it late.
 func TestAReadThatComesLateProvesNoSilence(t *testing.T) {
 	for late, proves := range map[time.Duration]bool{0: true, awaitEvery - time.Millisecond: true,
 		awaitEvery + time.Millisecond: false, time.Second: false} {
@@ -131,8 +131,8 @@ func TestAReadThatComesLateProvesNoSilence(t *testing.T) {
 	}
 }
 
-// A cut of two nodes lasts, and one of them stands still in it: it is lost when its lease is over,
-// because it answered the suspicion before.
+// Two nodes are cut from each other, and then one of them stops. It is lost when its lease ends,
+// because it had answered the suspicion before.
 func TestOneOfTwoThatStandsStillInACutIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "1:2", 1)

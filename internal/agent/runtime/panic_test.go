@@ -20,8 +20,8 @@ type mutePeers struct{ Peers }
 
 func (mutePeers) Signals() <-chan event.Signal { return nil }
 
-// A panic of the loop ends the process at once, with its stack, although effects are under way that
-// only the loop would end. The guardian of the workers ends them when the process is gone.
+// A panic of the loop ends the process at once, with its stack, even while effects run that only
+// the loop would end. The guardian ends the workers when the process is gone.
 func TestPanicEndsTheProcess(t *testing.T) {
 	if os.Getenv(panicking) != "" {
 		l := newLoop(Config{}, Deps{Peers: mutePeers{}, Saves: simSaves{}})
@@ -42,7 +42,7 @@ func TestPanicEndsTheProcess(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 2 {
 		t.Errorf("it ended with %v, want exit status 2\n%s", err, &said)
 	}
-	for _, want := range []string{"planted in the loop", "(*loop).turn"} {
+	for _, want := range []string{"planted in the loop", "(*loop).runLoop"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("it did not say %q\n%s", want, &said)
 		}

@@ -17,8 +17,7 @@ func (s *sim) makeAgentOf(name, program string) *simAgent {
 	return a
 }
 
-// A node that was given another program than the nodes that are here stays out, and changes
-// nothing.
+// A node with another program than the registered nodes is refused, and changes nothing.
 func TestOtherProgramIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(s *sim)

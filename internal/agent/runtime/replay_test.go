@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 )
 
-// A seed is one story, on any number of processors. COUNT sets how many seeds.
+// A seed gives the same story on any number of processors. COUNT sets the number of seeds.
 func TestReplay(t *testing.T) {
 	first, count := uint64(1), seeds(4)
 	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
@@ -28,7 +28,7 @@ func TestReplay(t *testing.T) {
 
 // replays plays the story of a seed on one processor, and on more.
 func replays(t *testing.T, seed uint64, play func(*testing.T, uint64) *sim) {
-	// two files that are made in one moment may get each other's number
+	// two files made at the same moment may swap numbers
 	temporary := regexp.MustCompile(`tmp/\d+`)
 	var first string
 	for _, procs := range []int{1, 2, 4} {

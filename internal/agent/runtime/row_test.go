@@ -9,9 +9,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Neighbours that end together are replaced in one generation, wherever their row lies: the nodes at
-// its ends find them in several steps, and those that decide wait for these. One proposal deletes as many
-// of the suspicions as fit; the nodes that wrote the others take them back at once.
+// Neighbours that end together are replaced in one generation, wherever their row is. The nodes at
+// its ends find them in several steps, and the planners wait for that. One proposal deletes as many
+// suspicions as fit; the nodes that wrote the others withdraw them at once.
 func TestARowOfNeighboursIsOneLoss(t *testing.T) {
 	for _, c := range []struct{ n, from, row int }{{4, 1, 2}, {30, 10, 3}, {40, 10, 16}, {40, 0, 12},
 		{40, 35, 10}, {150, 20, 100}} {

@@ -21,38 +21,39 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Run takes part in the job until it ends, this node leaves, or ctx ends. Signals are the user's:
-// the first asks the node to leave, a second one of its kind not to wait for anything.
+// Run takes part in the job until the job ends, this node leaves, or ctx ends. signals are those of
+// the user: the first one asks the node to leave, a second one of the same kind to leave without
+// waiting.
 func Run(ctx context.Context, c Config, d Deps, signals <-chan os.Signal) event.Result {
 	return newLoop(c, d).run(ctx, signals)
 }
 
-// loop owns the Machine: it alone calls Decide, and carries out what Decide says.
+// loop owns the Machine. Only loop calls Decide, and it carries out the actions.
 type loop struct {
 	Config
 	Deps
-	requests txn.Requests
-	registry membership.Registry
-	events   chan event.Event
-	updates  chan follow.Update // updates do not queue: a newer one replaces the last
-	wake     *time.Timer
-	hello    action.Hello
-	met      bool              // Peers knows the job
-	nodes    []membership.Node // as registered tells
+	requests  txn.Requests
+	registry  membership.Registry
+	events    chan event.Event
+	updates   chan follow.Update // updates do not queue: a newer one replaces the last
+	wake      *time.Timer
+	hello     action.Hello
+	peersOpen bool              // Peers.Open was called for the job
+	nodes     []membership.Node // the result of registered
 
 	effects sync.WaitGroup
 	follow  context.CancelFunc
 	group   *startedGroup
 	members follow.MemberCache
-	lease   store.Lease                   // that is renewed
-	renew   context.CancelFunc            // ends that
-	under   map[string]context.CancelFunc // the newest effect of each kind that a newer one overtakes
+	lease   store.Lease                   // the lease that is renewed
+	renew   context.CancelFunc            // ends the renewals
+	cancels map[string]context.CancelFunc // cancels the newest effect of each kind
 	joining *joining.Joiner
 
 	memory recovery.Memory
 
-	gate  func()        // a test stops the process here
-	phase time.Duration // a test lets agents tick at different times
+	gate  func()        // a test stops the process with it
+	phase time.Duration // a test makes agents tick at different times
 }
 
 func newLoop(c Config, d Deps) *loop {
@@ -61,37 +62,38 @@ func newLoop(c Config, d Deps) *loop {
 		registry: membership.Registry{Store: d.Store, Job: c.Job.Name},
 		events:   make(chan event.Event, 64),
 		updates:  make(chan follow.Update),
-		under:    map[string]context.CancelFunc{}}
+		cancels:  map[string]context.CancelFunc{}}
 	l.joining = joining.New(c.Config, joining.Deps{Store: d.Store, Workers: d.Workers, Peers: d.Peers,
 		Disk: d.Disk, Saves: d.Saves, Say: d.Say, Members: &l.members, Memory: &l.memory, Go: l.effects.Go,
 		Send: l.send})
 	return l
 }
 
-// run has the loop turn on a goroutine of its own. A panic there ends the process at once, with its
-// stack: on this one, what is deferred would wait for effects that only the loop ends, and the
-// workers would go on without an agent that answers signals.
+// run runs the loop in its own goroutine. A panic there ends the process at once, with its stack.
+// In this goroutine the deferred calls would wait for effects that only the loop ends, and the
+// workers would run on without an agent that answers signals.
 func (l *loop) run(ctx context.Context, signals <-chan os.Signal) event.Result {
 	done := ctx.Done()
-	// The end of ctx asks this agent to go. What it waits for then must be able to answer.
+	// The end of ctx asks this agent to leave. Requests that it then waits for must not be
+	// cancelled.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer l.joining.Close() // after the last effect: the name is held until nothing of this agent acts
+	defer l.joining.Close() // after the last effect, because the name must be locked until then
 	defer l.effects.Wait()
 	defer cancel()
 	turned := make(chan event.Result, 1)
 	go func() {
 		defer close(turned)
-		turned <- l.turn(ctx, signals, done)
+		turned <- l.runLoop(ctx, signals, done)
 	}()
 	r, ok := <-turned
 	if !ok {
-		runtime.Goexit() // as the loop did: a test killed it
+		runtime.Goexit() // as in the loop: a test killed it
 	}
 	return r
 }
 
-// turn is the loop: one event after the other, until the machine quits.
-func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan struct{}) event.Result {
+// runLoop is the loop: it handles one event after the other until the machine quits.
+func (l *loop) runLoop(ctx context.Context, signals <-chan os.Signal, done <-chan struct{}) event.Result {
 	l.wake = time.NewTimer(0)
 	defer l.wake.Stop()
 	m := machine.New(l.Config.machine(), time.Now())
@@ -112,14 +114,14 @@ func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan s
 	}
 }
 
-// decide has the machine decide about e, and carries out what it says; the result is that of a
-// machine that quits.
+// decide passes e to the machine and carries out its actions. It returns the result of a machine
+// that quits, else nil.
 func (l *loop) decide(ctx context.Context, m *machine.Machine, e event.Event) *event.Result {
 	switch e := e.(type) {
 	case event.Entered:
-		l.met, l.nodes = true, nil
+		l.peersOpen, l.nodes = true, nil
 	case event.StoreRead:
-		if e.Err == nil && l.met {
+		if e.Err == nil && l.peersOpen {
 			l.Saves.Nodes(l.registered(&e.Snapshot), e.Head)
 		}
 	}
@@ -129,14 +131,14 @@ func (l *loop) decide(ctx context.Context, m *machine.Machine, e event.Event) *e
 		}
 		l.do(ctx, a)
 	}
-	if l.met {
-		l.Peers.Tell(l.hello) // also the proof that this loop is alive
+	if l.peersOpen {
+		l.Peers.Tell(l.hello) // which also proves that this loop is alive
 	}
 	return nil
 }
 
-// registered are the nodes of the last read of all of them, this one as it was read last: a read of its
-// own registration alone says nothing of the others.
+// registered returns the nodes of the last read of all of them, with this node as it was read last.
+// A read of its own registration alone does not show the others.
 func (l *loop) registered(s *rendezvous.Snapshot) []membership.Node {
 	if s.Whole {
 		l.nodes = s.Nodes
@@ -148,7 +150,7 @@ func (l *loop) registered(s *rendezvous.Snapshot) []membership.Node {
 	return l.nodes
 }
 
-// send hands an event to the owner of the state, unless the agent ends.
+// send passes an event to the loop, unless the agent ends.
 func (l *loop) send(ctx context.Context, e event.Event) {
 	select {
 	case l.events <- e:
@@ -156,7 +158,7 @@ func (l *loop) send(ctx context.Context, e event.Event) {
 	}
 }
 
-// effect runs f beside the loop; what it returns comes back as an event.
+// effect runs f in another goroutine. Its result comes back as an event.
 func (l *loop) effect(ctx context.Context, f func(ctx context.Context) event.Event) {
 	l.effects.Go(func() {
 		if e := f(ctx); e != nil {
@@ -165,26 +167,26 @@ func (l *loop) effect(ctx context.Context, f func(ctx context.Context) event.Eve
 	})
 }
 
-// sole is effect for work of which only the newest counts: the older is cut short.
-func (l *loop) sole(ctx context.Context, kind string, f func(ctx context.Context) event.Event) {
-	if cancel := l.under[kind]; cancel != nil {
+// newestEffect is effect for work of which only the newest counts: it cancels the one before.
+func (l *loop) newestEffect(ctx context.Context, kind string, f func(ctx context.Context) event.Event) {
+	if cancel := l.cancels[kind]; cancel != nil {
 		cancel()
 	}
 	own, cancel := context.WithCancel(ctx)
-	l.under[kind] = cancel
+	l.cancels[kind] = cancel
 	l.effect(ctx, func(context.Context) event.Event {
 		defer cancel()
 		return f(own)
 	})
 }
 
-// keepLease renews a lease until Forget, or until the store says that it is gone.
+// keepLease renews a lease until Forget, or until the store says that the lease is gone.
 func (l *loop) keepLease(ctx context.Context, lease store.Lease, ttl time.Duration) {
 	if lease == 0 {
 		return
 	}
 	if l.renew != nil {
-		l.renew() // of a lease that was lost
+		l.renew() // renewals of a lost lease
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	l.lease, l.renew = lease, cancel
@@ -201,7 +203,7 @@ func (l *loop) reader(node string) follow.Reader {
 	return follow.Reader{Store: l.Store, Job: l.Job.Name, Node: node, Members: &l.members}
 }
 
-// followScope follows scope in place of the one before.
+// followScope follows scope, and ends the scope before.
 func (l *loop) followScope(ctx context.Context, node string, scope follow.Scope) {
 	if l.follow != nil {
 		l.follow()

@@ -24,9 +24,9 @@ import (
 func TestSchedules(t *testing.T) { schedules(t, 150, func(*simGroup) {}) }
 
 // TestSchedulesOfWorkersThatStay is TestSchedules with workers that can stay in their process for
-// the next world: some leave their generation when they are asked to, some do not answer, some end while
-// they wait, and some say that they hold a state that they have not. A worker that waits takes part
-// in no collective; everything else holds as ever.
+// the next World. Some leave their generation when asked to, some do not answer, some end while
+// they wait, and some report a state that they do not have. A worker that waits takes part in no
+// collective. All other checks are the same.
 func TestSchedulesOfWorkersThatStay(t *testing.T) {
 	kept, first := schedules(t, 60, func(g *simGroup) {
 		g.stay = []stayKind{stayNot, stayWell, stayWell, stayWell, stayWell, staySilent, stayLiar,
@@ -40,15 +40,16 @@ func TestSchedulesOfWorkersThatStay(t *testing.T) {
 	}
 }
 
-// schedules runs count stories, or those that the environment asks for, with workers as they are
-// made by worker. It returns how often workers went on in another generation, and in their first one.
+// schedules runs most stories, or those that the environment asks for; worker prepares each group
+// of workers. It returns how often workers went on in another generation, and how often in their
+// first one.
 func schedules(t *testing.T, most uint64, worker func(*simGroup)) (kept, first int) {
 	eachSeed(t, most, func(t *testing.T, seed uint64) *sim {
 		s := schedule(t, seed, worker)
 		kept, first = kept+s.kept, first+s.first
 		return s
 	})
-	one := len(os.Getenv("SEED")) // of one story nothing is expected
+	one := len(os.Getenv("SEED")) // one story proves nothing about these counts
 	return max(kept, one), max(first, one)
 }
 
@@ -132,7 +133,7 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 			a.client.Cut(false)
 		}
 	}
-	// Faults end; enough nodes come. Then a world runs, or the attempt has ended.
+	// Faults end, and enough nodes start. Then a World runs, or the attempt has ended.
 	s.mu.Lock()
 	s.tracef("faults end")
 	s.program = worker
@@ -169,10 +170,10 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 	return s
 }
 
-// quarantineLasts returns a function that reports whether the job lacks nodes because of quarantines
-// whose time is not over: too few others are there, and the planners keep a node out whose workers
-// failed. Each planner counts the time from when it first sees the record, which is when the returned
-// function sees it, or before.
+// quarantineLasts returns a function that reports whether the job lacks nodes because of
+// quarantines that are not over. A node whose workers failed is kept out, and too few others are
+// registered. Each planner counts the time from when it first sees the record. The function sees it
+// then or earlier.
 func quarantineLasts() func(rendezvous.Snapshot) bool {
 	type quarantine struct {
 		node  string

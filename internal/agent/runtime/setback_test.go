@@ -16,8 +16,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// setBack replaces the data of the store by an older copy, or, if not same, the store by another one
-// with them.
+// setBack replaces the data of the store with an older copy. If not same, a new store with that
+// copy replaces the store.
 func (s *wiped) setBack(b memory.Backup, same bool) {
 	if snap := s.snapshot(); snap.Job != nil {
 		s.fence[snap.Job.UID] = max(s.fence[snap.Job.UID], snap.Fence)
@@ -39,8 +39,8 @@ func (s *wiped) setBack(b memory.Backup, same bool) {
 	s.knew = s.knowMore(&snap)
 }
 
-// goesOn waits until the job runs on n nodes under a successor of the job that was, in a generation
-// above g, from the newest checkpoint that was acknowledged.
+// goesOn waits until the job runs on n nodes under a successor of the lost job, in a generation
+// above g, from the newest acknowledged checkpoint.
 func (s *wiped) goesOn(g schema.Generation, n int, limit time.Duration) {
 	s.t.Helper()
 	was := s.last
@@ -57,8 +57,8 @@ func (s *wiped) goesOn(g schema.Generation, n int, limit time.Duration) {
 	}
 }
 
-// Agents that are alive when the store is replaced by an older copy make the job again, above every
-// generation and checkpoint that they saw, and their workers go on until then.
+// Agents that live when the store is replaced with an older copy make the job again, above every
+// generation and checkpoint that they saw. Their workers run until then.
 func TestSetBackStore(t *testing.T) {
 	for name, since := range map[string]func(s *wiped, b *simAgent){
 		"commits":    func(s *wiped, _ *simAgent) { s.commit(); s.commit() },
@@ -98,8 +98,8 @@ func (s *wiped) replace(a *simAgent) {
 	s.until("the next generation runs", 30*time.Second, s.running(w.Generation+1, w.Count))
 }
 
-// A job is removed, and begun anew under its name. The store is set back to the job that was removed: it gives
-// way to the one that its nodes are in, and nothing of it comes back.
+// A job is removed and begun anew, and then the store is set back to the removed job. The nodes make
+// the newer job again, and nothing of the removed one comes back.
 func TestSetBackToAJobThatWasRemoved(t *testing.T) {
 	for _, alive := range []bool{true, false} {
 		t.Run(fmt.Sprintf("alive=%t", alive), func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestSetBackToAJobThatWasRemoved(t *testing.T) {
 	}
 }
 
-// All agents are ended while the store is set back, or replaced by one that has the older copy. What
-// they remember is above what the store shows.
+// All agents are down while the store is set back, or replaced with a store that has the older
+// copy. What they remember is newer than what the store shows.
 func TestSetBackWhileAllWereDead(t *testing.T) {
 	for name, same := range map[string]bool{"the same store": true, "another store": false} {
 		t.Run(name, func(t *testing.T) {
@@ -168,8 +168,8 @@ func TestSetBackWhileAllWereDead(t *testing.T) {
 	}
 }
 
-// A node that missed everything since the copy was made takes part when another one finds the store
-// behind.
+// A node that missed everything since the copy was made takes part when another node finds the
+// store behind.
 func TestSetBackAndOneSawNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "2", "a", "b")
@@ -191,8 +191,8 @@ func TestSetBackAndOneSawNothing(t *testing.T) {
 	})
 }
 
-// All nodes are ended, and the store is set back to a moment in which two of them claimed the job.
-// The third one comes first: those claims are no word of nodes that are here.
+// All nodes are down, and the store is set back to a time at which two of them claimed the job. The
+// third node comes first. Those claims do not show that their nodes are there.
 func TestSetBackToClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "3", "a", "b", "c")
@@ -226,7 +226,7 @@ func TestSetBackToClaims(t *testing.T) {
 	})
 }
 
-// A new node waits for a claimant, and the store is set back once more, to a moment without claims. The
+// A new node waits for a claimant, and the store is set back again, to a time without claims. The
 // new node does not take that for the end of the claim.
 func TestSetBackOnceMoreWhileItIsClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -251,14 +251,15 @@ func TestSetBackOnceMoreWhileItIsClaimed(t *testing.T) {
 	})
 }
 
-// A store is set back to the first of two writes of a claim, whose lease is there as well: the claim is
+// The store is set back to the first of two writes of a claim, on the same lease. The claim is
 // written again.
 func TestSetBackToAnOlderClaim(t *testing.T) { setBackToAnOlderClaim(t, false, "a", "b") }
 
-// The same, and no other node writes anything.
+// The same, and no other node writes.
 func TestSetBackToAnOlderClaimOfOneNode(t *testing.T) { setBackToAnOlderClaim(t, false, "a") }
 
-// The same, and the node hears of the store again when that has passed the revision of its claim.
+// The same, and the node reads the store again only after the store has passed the revision of its
+// claim.
 func TestSetBackToAnOlderClaimAndPassed(t *testing.T) { setBackToAnOlderClaim(t, true, "a", "b") }
 
 func setBackToAnOlderClaim(t *testing.T, passed bool, names ...string) {
@@ -304,8 +305,8 @@ func setBackToAnOlderClaim(t *testing.T, passed bool, names ...string) {
 	})
 }
 
-// A node joins a job that was made again, and hears nothing from the store after that. It knows of no
-// World; when all are lost with the store it waits for the nodes that made the job again.
+// A node joins a job that was made again, and then hears nothing more from the store, so it knows
+// no World. When all nodes are lost with the store, it waits for the nodes that made the job again.
 func TestWipedAndOneKnowsNoWorld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := withCheckpoint(t, "2:3", "a", "b")
@@ -341,9 +342,10 @@ func TestWipedAndOneKnowsNoWorld(t *testing.T) {
 	})
 }
 
-// A node is cut from the store while the job is claimed. The others make it again and go on, and the
-// store is set back to the moment that the cut node saw last: it must hear what became of the job before
-// it makes it again from what it read then, also where it reaches the store some seconds before them.
+// A node is cut from the store while the job is claimed. The others make the job again and go on,
+// and the store is set back to what the cut node saw last. That node must hear what became of the
+// job before it makes the job again from its old read, even if it reaches the store seconds before
+// the others.
 func TestSetBackToClaimsThatACutNodeSaw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "1:2", "a", "b")
@@ -370,9 +372,9 @@ func TestSetBackToClaimsThatACutNodeSaw(t *testing.T) {
 	})
 }
 
-// A node with a copy is away when the job is made again. Those that made it again lose their copies,
-// and the store is set back: the node that comes with the copy knows the job by its former uid, and
-// claims it all the same.
+// A node with a copy is away when the job is made again. The others lose their copies, and the
+// store is set back. The node with the copy knows the job by its former uid, and claims it all the
+// same.
 func TestSetBackAndTheCopyIsOfTheFormerJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "1:3", "a", "b", "c")
@@ -401,8 +403,9 @@ func TestSetBackAndTheCopyIsOfTheFormerJob(t *testing.T) {
 	})
 }
 
-// The store is lost together with rank 0's node and a spare, which have the copies of the newest
-// commit. The other member has none: it waits for one of them, and does not begin from scratch.
+// The store is lost together with the node of rank 0 and a spare, which have the copies of the
+// newest commit. The other member has none. It waits for one of them, and does not begin from
+// scratch.
 func TestWipedAndACopyIsOnASpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
@@ -436,8 +439,8 @@ func TestWipedAndACopyIsOnASpare(t *testing.T) {
 }
 
 // One of two nodes is lost. The other one goes on with a new node, and both of these are lost with
-// the store. The first one comes back alone: it never heard of the new node, and waits for its
-// partner for as long as it takes.
+// the store. The first node returns alone. It never heard of the new node, and waits for its
+// partner without a limit.
 func TestWipedAndOthersHadGoneOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "2", "a", "b")
@@ -462,9 +465,9 @@ func TestWipedAndOthersHadGoneOn(t *testing.T) {
 	})
 }
 
-// A node dies with the store in the moment in which it proposes a generation, before it hears that
-// it was proposed. The number of that generation is not given again: it was noted before it was
-// asked for.
+// A node dies with the store at the moment in which it proposes a generation, before it gets the
+// answer. The number of that generation is not used again, because the node wrote it down before it
+// sent the proposal.
 func TestANumberIsNotGivenTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "1", 1)

@@ -6,10 +6,10 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// back is the time in which a world runs after faults ended and every node is there (G6). If the store
-// lost the job, nodes wait a minute longer for a machine that is lost with its disk, where a job was made
-// again and lost before it had a world, as no claim says which nodes were in it, and for a node that was in
-// another job since.
+// back is the time within which a World runs after faults ended and every node is there (G6). If
+// the store lost the job, nodes wait a minute longer in three cases: for a machine that is lost
+// with its disk, for the nodes of a job that was made again and lost before it had a World (no
+// claim names them), and for a node that was in another job since.
 func (s *faulty) back() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -19,8 +19,8 @@ func (s *faulty) back() time.Duration {
 	return 25 * time.Second
 }
 
-// knowsLittle reports whether a node that is here cannot claim what others wait for: its host knows of a job
-// and of no world of it, or what it kept of one job was moved aside for another one. mu is held.
+// knowsLittle reports whether a running node cannot claim what others wait for: its host knows a
+// job and no World of it, or its data of one job was moved aside for another. mu is held.
 func (s *sim) knowsLittle() bool {
 	if s.movedAside {
 		return true
@@ -35,9 +35,9 @@ func (s *sim) knowsLittle() bool {
 	return false
 }
 
-// stayBehind reports whether the job was made from scratch, because the claims to it came late, and too
-// many nodes stay in the one that was lost, or wait for one that was in the other job since: that is for an
-// operator to end.
+// stayBehind reports whether the job was made from scratch because the claims came late, and too
+// many nodes remain in the lost job, or wait for a node that was in the other job since. An
+// operator must resolve that.
 func (s *wiped) stayBehind(x *rendezvous.Snapshot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,9 +53,9 @@ func (s *wiped) stayBehind(x *rendezvous.Snapshot) bool {
 	return there < x.Job.Limits.Min
 }
 
-// storeAlone has nothing but the store fail, or the ways to it. G5: no node is evicted by that, and no
-// worker ends. A world may still grow, because nodes came back; workers that tell lies about their
-// state may fail in a world that grew, and the next one is of those that were there before.
+// storeAlone lets only the store fail, or the connections to it. G5: no node is evicted because of
+// that, and no worker ends. A World may still grow, because nodes returned. Workers that report a
+// wrong state may fail in a grown World, and the next World then has the members of before.
 func (s *faulty) storeAlone() {
 	s.t.Helper()
 	was := s.calm()
@@ -75,7 +75,7 @@ func (s *faulty) storeAlone() {
 	}
 }
 
-// storeFails has the store fail for a while, now and then for minutes. It returns how.
+// storeFails makes the store fail for a while, now and then for minutes. It returns how.
 func (s *faulty) storeFails() string {
 	span, kinds := time.Duration(s.r.IntN(20))*time.Second, 2
 	if s.mix.rare {

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// begunAnew is of the job that is known, if that was made from scratch and never ran: the job before it,
-// and what was committed there.
+// begunAnew describes the known job if it was made from scratch and never ran: the job before it,
+// and the commits of that job.
 type begunAnew struct {
 	before schema.UID
 	head   checkpoint.Head
@@ -19,8 +19,8 @@ type begunAnew struct {
 // newcomer is a machine that was never in the job.
 const newcomer = "n"
 
-// beginsAnew ends all agents with the store. The first to come then is on a machine that knows nothing:
-// it makes the job from scratch, and waits for more nodes. The others come a moment later.
+// beginsAnew ends all agents with the store. Then a machine comes first that knows nothing. It
+// makes the job from scratch, and waits for more nodes. The others come a moment later.
 func (s *faulty) beginsAnew(*simAgent, time.Duration) {
 	if s.job.Limits.Min == 1 || slices.Contains(s.names, newcomer) {
 		return // it would train
@@ -43,7 +43,7 @@ func (s *faulty) beginsAnew(*simAgent, time.Duration) {
 	}
 }
 
-// ranAnew takes in that a job that was made from scratch runs. mu is held.
+// ranAnew records that a job that was made from scratch runs. mu is held.
 func (s *faulty) ranAnew(snap *rendezvous.Snapshot) {
 	if s.begun.before == "" || snap.Job.UID != s.known.UID || snap.Fence == 0 {
 		return

@@ -11,9 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// chance draws numbers from a seed, the time and a word, and from nothing else: goroutines that
-// draw in one moment get the same numbers in whatever order they run, so that a seed is one story
-// on any number of processors.
+// chance draws numbers from a seed, the time and a word only. Goroutines that draw at the same
+// moment get the same numbers in any order, so a seed is one story on any number of processors.
 type chance struct{ seed uint64 }
 
 func (c chance) of(words ...any) *rand.Rand {
@@ -41,13 +40,13 @@ func (c chance) bytes(b []byte) {
 	}
 }
 
-// latency is how long a message takes: some microseconds, and hardly ever as long as another one.
+// latency is how long a message takes: some microseconds, different for almost every message.
 func (c chance) latency(words ...any) time.Duration {
 	return 100*time.Microsecond + time.Duration(c.of(words...).Int64N(int64(400*time.Microsecond)))
 }
 
-// drawn is the least length of a name that agents draw: two that draw in one moment may get each
-// other's.
+// drawn is the minimum length of a name that agents draw. Two that draw at the same moment may swap
+// names.
 const drawn = 26
 
 // nameless is text with a star in place of each name that agents drew.
@@ -72,7 +71,7 @@ func nameless(text string) string {
 	return out.String()
 }
 
-// oneWay is a way between an agent and the store that is cut while the other one is not.
+// oneWay is one direction between an agent and the store that is cut.
 type oneWay int
 
 const (
@@ -81,7 +80,7 @@ const (
 	wayBack               // requests arrive; no answer and no change does
 )
 
-// fate is what becomes of a request of a.
+// fate decides what happens to a request of a.
 func (a *simAgent) fate(op memory.Op) memory.Fate {
 	words := []any{a.name, op.Kind, nameless(op.Key), len(op.Txn.If)}
 	for _, w := range op.Txn.Then {
@@ -114,7 +113,7 @@ func (a *simAgent) fate(op memory.Op) memory.Fate {
 // mostDelay is by how much a request may be late.
 const mostDelay = 3 * time.Second
 
-// harm has requests of a lost and late from now on.
+// harm makes requests of a get lost or late from now on.
 func (a *simAgent) harm(bad bool) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// noteCommit takes in the head of snap. One with one copy leaves the newest with two in the record: a
-// checkpoint that it names is readable after the loss of any one machine. mu is held.
+// noteCommit records the head of snap. If it has one copy, the newest commit with two copies must
+// stay in the record, and readable after the loss of any one machine. mu is held.
 func (s *faulty) noteCommit(snap *rendezvous.Snapshot) {
 	h := snap.Head
 	if n := len(s.commits); n > 0 && s.commits[n-1].head.Number == h.Number || h.Number == 0 {
@@ -53,9 +53,9 @@ func (s *faulty) elsewhere(h checkpoint.Head, than string) bool {
 	return false
 }
 
-// hasCopies checks a node that only the store did not reach for a while: it was given copies of what
-// was committed, if no other node was there to take them, and the one that commits knows its address. In
-// a store that was set back the registration of the node may never have been.
+// hasCopies checks a node that only the store did not reach for a while. It must have got copies of
+// the commits of that time, if no other node could take them and the committing node knows its
+// address. A store that was set back may never have had its registration.
 func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 		return
 	}
 	if s.known == nil || a.host.kept.uid != s.known.UID {
-		return // the job was made again meanwhile, and no node of it knows of a
+		return // the job was made again, and no node of it knows a
 	}
 	for _, b := range s.at {
 		if b != a && (b.isDead() || time.Since(b.upSince) < span || !b.kept.knew(a.hello.Incarnation)) {
@@ -97,7 +97,7 @@ func (s *faulty) goesOn() {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := 2; i < len(s.doubts); i++ { // another node, or generation, may say it as well
+	for i := 2; i < len(s.doubts); i++ { // another node or generation may report it as well
 		if s.doubts[i].Sub(s.doubts[i-2]) < 10*time.Second {
 			s.wrongf("a save that waits was reported three times in %v", s.doubts[i].Sub(s.doubts[i-2]))
 		}
@@ -114,8 +114,8 @@ func (s *faulty) longAgo() {
 	}
 }
 
-// bounded gives the job a history of events, and waits until one agent has committed so often that it
-// has trimmed them.
+// bounded gives the job a long history of events, and waits until one agent has made enough commits
+// to trim it.
 func (s *faulty) bounded() {
 	s.t.Helper()
 	s.longAgo()
@@ -137,8 +137,8 @@ func (s *faulty) bounded() {
 	}
 }
 
-// noteWorld checks that no number of a generation is given twice. Where nodes that knew of nothing newer
-// went on from an older store, all begins anew. mu is held.
+// noteWorld checks that no generation number is used twice. If nodes went on from an older store
+// and knew nothing newer, it starts over. mu is held.
 func (s *faulty) noteWorld(w *rendezvous.World) {
 	if w == nil {
 		return
@@ -149,9 +149,9 @@ func (s *faulty) noteWorld(w *rendezvous.World) {
 	s.proposals[w.Generation] = w.Proposal
 }
 
-// forgetWorlds forgets generations that no node claimed when a job was made again, where a node is away,
-// came a moment ago, or lost its disk: the numbers of those that only it knew may be given once more, to
-// worlds of another job. mu is held.
+// forgetWorlds drops generations that no node claimed when a job was made again, if a node is away,
+// has just come, or lost its disk. Numbers that only that node knew may be used again for Worlds of
+// another job. mu is held.
 func (s *faulty) forgetWorlds(snap *rendezvous.Snapshot) {
 	claimed := snap.Fence
 	if snap.World != nil {
@@ -175,6 +175,5 @@ func (s *faulty) forgetWorlds(snap *rendezvous.Snapshot) {
 	}
 }
 
-// untilClaimed is the time in which an agent that is alive claims a job that the store lost: a lease and a
-// second.
+// untilClaimed is the time within which a living agent claims a lost job: a lease and a second.
 const untilClaimed = 4 * time.Second

@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// In a simulation all agents share the decoded form of a record. None of them changes it: a process
-// of its own would not see that change.
+// In a simulation all agents share the decoded form of a record, so none of them may change it: in
+// a process of its own no other agent would see the change.
 func TestSharedRecordsStayAsTheyAre(t *testing.T) {
 	checked := 0
 	for seed := range uint64(6) {

@@ -9,10 +9,10 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// ends has all workers save for the last time and exit with 0, one after the other, while nodes fail.
-// The job is done when all are through, every agent of it exits with 0, and the last save is committed and
-// readable after the loss of any one machine. A node that was cut off while the store lost the job may
-// find another job of its name there.
+// ends makes all workers save for the last time and exit with 0, one after the other, while nodes
+// fail. The job is done when all have exited, every agent of it exits with 0, and the last save is
+// committed and readable after the loss of any one machine. A node that was cut off while the store
+// lost the job may find another job of its name.
 func (s *faulty) ends() {
 	s.t.Helper()
 	s.note("the workers have done their work")
@@ -45,7 +45,7 @@ func (s *faulty) ends() {
 	s.doneWell()
 }
 
-// ofAnotherJob reports whether what a node keeps is not of the job in the store.
+// ofAnotherJob reports whether the data of a node is of another job than the one in the store.
 func (s *faulty) ofAnotherJob(name string) bool {
 	job := s.snapshot().Job
 	s.mu.Lock()
@@ -71,7 +71,7 @@ func (s *faulty) doneWell() {
 		s.wrongf("the last save is of step %d, and the job is done with checkpoint %d of step %d",
 			last, snap.Head.Number, is)
 	}
-	here := s.commits[len(s.commits)-1].nodes // a node that was away took no copy
+	here := s.commits[len(s.commits)-1].nodes // a node that was away has no copy
 	if s.layout == layoutParts {
 		if here > 1 && !s.survivesAny() {
 			s.wrongf("the job is done, and its last checkpoint is lost with one of the %d machines", here)
@@ -90,8 +90,8 @@ func (s *faulty) doneWell() {
 	}
 }
 
-// through is how a worker ends that has done its work, after step: rank 0 saves, or each its part, and
-// each exits with 0 some time later.
+// through ends a worker that has done its work, after step: rank 0 saves, or each rank its part,
+// and each exits with 0 some time later.
 func (s *faulty) through(g *simGroup, dir *memfs.FS, step int64) {
 	if g.Start.Rank == 0 || s.layout == layoutParts {
 		s.save(g, dir, step+1)

@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// mix is what stories are made of.
+// mix is the set of layouts and faults of stories.
 type mix struct {
 	layouts []layout // each as often as it is chosen
 	faults  []fault
 	rare    bool // saves that are never whole, and long faults of one node of two, are more often
 }
 
-// fault is a kind of thing that goes wrong.
+// fault is a kind of fault.
 type fault struct {
 	weight int  // how often it is chosen, of the sum of all
-	lives  bool // it befalls an agent that lives: one that does not is started instead
+	lives  bool // it needs a living agent; a dead one is started instead
 	begin  func(s *faulty, a *simAgent, span time.Duration)
 }
 
-// someFaults are one at a time.
+// someFaults has faults that come one at a time.
 func someFaults() mix {
 	return mix{layouts: layouts, faults: slices.Concat(storeFaults(), nodeFaults(),
 		[]fault{{2, true, (*faulty).diesProposing}, {1, false, (*faulty).beginsAnew}}, workerFaults())}
 }
 
-// everyFault has also those that come in a row, and more layouts.
+// everyFault also has faults that come in a row, and more layouts.
 func everyFault() mix {
 	return mix{layouts: slices.Concat(layouts, []layout{layoutMarkedBeside, layoutMarkedBeside}), rare: true,
 		faults: slices.Concat(storeFaults(), nodeFaults(),
@@ -37,7 +37,7 @@ func everyFault() mix {
 			workerFaults())}
 }
 
-// fault has something go wrong, with a node or with the store.
+// fault makes one fault happen, to a node or to the store.
 func (s *faulty) fault(name string) {
 	a := s.at[name]
 	span := time.Duration(s.r.IntN(8000)) * time.Millisecond
@@ -179,8 +179,8 @@ func (s *faulty) setClock(a *simAgent) {
 	a.host.jumped.Add(int64(time.Duration(s.r.IntN(7200)-3600) * time.Second))
 }
 
-// takesNoCopies cuts a from the store for so long that the other one of two nodes commits often without
-// its registration. If its disk takes nothing either, those commits have one copy.
+// takesNoCopies cuts a from the store for so long that the other one of two nodes makes many
+// commits without its registration. If the disk of a fails too, those commits have one copy.
 func (s *faulty) takesNoCopies(a *simAgent, span time.Duration) {
 	if !s.mix.rare || s.r.IntN(2) == 0 {
 		s.cutFromStore(a, span)
@@ -192,7 +192,7 @@ func (s *faulty) takesNoCopies(a *simAgent, span time.Duration) {
 	s.keepStoreFrom(a, false)
 }
 
-// cutFromStore keeps the store from a, and nothing else.
+// cutFromStore cuts only the store from a.
 func (s *faulty) cutFromStore(a *simAgent, span time.Duration) {
 	s.note("%s is cut from the store", a.name)
 	s.keepStoreFrom(a, true)
@@ -216,7 +216,7 @@ func (s *faulty) cutOneWay(a *simAgent, way oneWay) {
 	a.client.Deaf(way == wayBack)
 }
 
-// cutPair has a dial another node in vain, or that one a, or both.
+// cutPair makes dials between a and another node fail, one way or both.
 func (s *faulty) cutPair(a *simAgent, span time.Duration) {
 	other := s.names[s.r.IntN(len(s.names))]
 	from, to := a.name, other
@@ -243,7 +243,7 @@ func (s *faulty) cutOff(a *simAgent, on bool) {
 
 var errDisk = errors.New("input/output error")
 
-// diskFails has every write to the disk of a fail for a while, or find no space.
+// diskFails makes every write to the disk of a fail for a while, or find no space.
 func (s *faulty) diskFails(a *simAgent, span time.Duration) {
 	s.note("the disk of %s takes nothing", a.name)
 	full := s.r.IntN(2) == 0
@@ -279,7 +279,7 @@ func (s *faulty) maybeKillAll() {
 	}
 }
 
-// poorest is a node that was in the job and has not the newest checkpoint, or any one.
+// poorest returns a node that was in the job and lacks the newest checkpoint, else any node.
 func (s *faulty) poorest() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,34 +13,34 @@ import (
 )
 
 // simGroup is the workers of a node. Those that stay leave a generation some time after they are
-// told to, if at all.
+// told to, or never.
 type simGroup struct {
 	a      *simAgent
-	Start  action.Start // of the generation that they are in
+	Start  action.Start // the start of their present generation
 	events chan event.Event
 	gone   chan struct{}
 	ended  bool
 	exited bool          // by itself, without a signal
-	asked  chan struct{} // closed when they are to save and end; nil: they end without
+	asked  chan struct{} // closed when they must save and end; nil: they end at once
 
 	stay   stayKind
-	can    bool  // it said that it can stay
+	can    bool  // it reported that it can stay
 	paused bool  // it takes part in no collective
-	hung   bool  // it saves nothing more, and ends when it is killed
-	step   int64 // that it has come to; -1: it has no state
+	hung   bool  // it saves no more, and ends when it is killed
+	step   int64 // the step that it has reached; -1: it has no state
 
 	left  chan struct{} // closed when it leaves its generation
 	still chan struct{} // closed when it saves nothing of it any more; nil: it never saves
 }
 
-// stayKind is how a worker behaves that is asked to leave its generation.
+// stayKind is what a worker does when it is asked to leave its generation.
 type stayKind int
 
 const (
 	stayNot    stayKind = iota // it has no helper
 	stayWell                   // it leaves, and says so
 	staySilent                 // it said that it can, and does not answer
-	stayLiar                   // it leaves, and says another step than that of its state, or that it has one
+	stayLiar                   // it leaves, and reports a wrong step, or a state that it does not have
 	stayBroken                 // it leaves, and ends before the next World comes
 )
 
@@ -67,8 +67,8 @@ func (a *simAgent) Start(_ context.Context, st action.Start) (Group, error) {
 	return g, nil
 }
 
-// checkStart: G4. No worker of another generation lives on this node, and workers of older
-// generations live on nodes only whose incarnation is not registered. mu is held.
+// checkStart checks G4: no worker of another generation runs on this node, and workers of older
+// generations run only on nodes whose incarnation is not registered. mu is held.
 func (s *sim) checkStart(a *simAgent, st action.Start) {
 	registered := map[membership.Incarnation]bool{}
 	for _, n := range s.entries(s.job.Name.Nodes()) {
@@ -82,7 +82,7 @@ func (s *sim) checkStart(a *simAgent, st action.Start) {
 			w.Generation)
 	}
 	if !registered[w.Members[st.Rank].Incarnation] {
-		return // a dead end: it was dropped and does not know yet
+		return // it was dropped, and does not know that yet
 	}
 	for _, b := range s.agents {
 		for _, g := range b.groups {

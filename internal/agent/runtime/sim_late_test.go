@@ -8,15 +8,15 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// lateCommits checks the history for G2: no commit is of a generation older than the newest that was
-// proposed before it. The store has forgotten nothing.
+// lateCommits checks G2 in the history: no commit is of an older generation than the newest
+// proposed before it. The store must not have lost data.
 func (s *sim) lateCommits() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var fence schema.Generation
 	var newest checkpoint.Number
 	for _, c := range s.etcd.History(0) {
-		// A proposal that goes back on purpose gives an older checkpoint a number.
+		// A proposal with a rollback gives an older checkpoint a new number.
 		proposed := slices.ContainsFunc(c.Events,
 			func(e store.Event) bool { return e.Key == s.job.Name.Fence() })
 		for _, e := range c.Events {

@@ -17,7 +17,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// layout is how the workers of a story save. Each file says of which step it is.
+// layout is how the workers of a story save. Each file has its step in it.
 type layout int
 
 const (
@@ -31,7 +31,8 @@ const (
 	layoutUnsure                     // one file, written over, that is never whole by its own format
 )
 
-// counts reports whether each save has a name of its own: of several in a directory the newest counts.
+// counts reports whether each save has its own name. Of several saves in a directory the newest
+// counts.
 func (l layout) counts() bool {
 	return l == layoutMarked || l == layoutNumbers || l == layoutRenamed || l == layoutMarkedBeside ||
 		l == layoutParts
@@ -41,7 +42,7 @@ func (l layout) counts() bool {
 var layouts = []layout{layoutMarked, layoutMarked, layoutMarked, layoutMarked, layoutInPlace, layoutInPlace,
 	layoutPair, layoutPair, layoutNumbers, layoutRenamed}
 
-// ownDir is a directory of the agent below the checkpoint directory: it is no part of a save.
+// ownDir is a directory of the agent below the checkpoint directory. It is no part of a save.
 const ownDir = "agent"
 
 // saver is a worker of rank 0 while it saves.
@@ -126,7 +127,7 @@ func (s *faulty) save(g *simGroup, to *memfs.FS, step int64) {
 	}
 }
 
-// saveMarked is interrupted at any file.
+// saveMarked may be interrupted at any file.
 func (s *faulty) saveMarked(w saver, step int64) bool {
 	dir := fmt.Sprintf("step-%d", step)
 	if w.to.Mkdir(dir, 0o700) != nil {
@@ -143,8 +144,8 @@ func (s *faulty) saveMarked(w saver, step int64) bool {
 	return w.alive()
 }
 
-// saveMarkedBeside writes a file under a temporary name, removes the one before, writes the mark of the new
-// one, and only then gives it its name: under that name it is at no moment without its mark.
+// saveMarkedBeside writes a file under a temporary name, removes the one before, writes the mark of
+// the new one, and then renames it. So the file under its name always has a mark.
 func (s *faulty) saveMarkedBeside(w saver, step int64) bool {
 	name := "model-" + inLetters(step) + ".raw"
 	if !w.write(name+".tmp", fmt.Sprint("\x00weights of ", step)) || !w.pause(100*time.Millisecond) {
@@ -166,7 +167,7 @@ func inLetters(n int64) string {
 	return strings.Map(func(r rune) rune { return r - '0' + 'a' }, fmt.Sprint(n))
 }
 
-// saved removes what is older than the save of a step: a trainer keeps the newest.
+// saved removes saves older than step, as a trainer does that keeps the newest.
 func (s *faulty) saved(w saver, step int64) {
 	s.mu.Lock()
 	s.whole = step
@@ -183,7 +184,7 @@ func (s *faulty) saved(w saver, step int64) {
 	}
 }
 
-// chatter writes the agent's own file, as its log is: all the time.
+// chatter writes the agent's own file all the time, like a log.
 func (s *faulty) chatter(a *simAgent) {
 	to := a.host.kept.dir
 	if to.Mkdir(ownDir, 0o700) != nil {
@@ -211,7 +212,7 @@ func (w saver) note(text string) {
 	}
 }
 
-// stepOfText is the step that a file of a save says.
+// stepOfText is the step in the text of a file.
 func stepOfText(text string) (n int64, ok bool) {
 	_, of, ok := strings.Cut(text, " of ")
 	if !ok {
@@ -221,7 +222,7 @@ func stepOfText(text string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// steps are those that the saves in a checkpoint directory are of, without what is under way.
+// steps returns the steps of the saves in a checkpoint directory, without unfinished ones.
 func steps(dir *memfs.FS) (all []int64) {
 	list, err := dir.ReadDir(".")
 	if err != nil {
@@ -249,8 +250,8 @@ func steps(dir *memfs.FS) (all []int64) {
 	return slices.Compact(all)
 }
 
-// stepOf is the step of a checkpoint: of its files, which are of one save. It is read when the
-// checkpoint is seen for the first time, and -1 if no disk has it. mu is held.
+// stepOf is the step of a checkpoint, all of whose files are of one save. It is read when the
+// checkpoint is first seen; -1: no disk has it. mu is held.
 func (s *faulty) stepOf(h checkpoint.Head) int64 {
 	if h.Number == 0 {
 		return 0

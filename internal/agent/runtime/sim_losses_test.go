@@ -12,12 +12,12 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// diesProposing has a node die with the store in the moment in which it proposes the next generation:
-// its workers fail, so that it has one to propose.
+// diesProposing makes a node die with the store at the moment in which it proposes the next
+// generation, after its workers failed.
 func (s *faulty) diesProposing(a *simAgent, _ time.Duration) { s.proposer(a) }
 
-// diesUnheard is diesProposing before another node hears of the proposal. The node that proposed is
-// started again at once: the job is made again with what its disk has.
+// diesUnheard is diesProposing before another node hears of the proposal. The node is started again
+// at once, and the job is made again from its disk.
 func (s *faulty) diesUnheard(a *simAgent, _ time.Duration) {
 	s.dieUnheard(true)
 	by, died := s.proposer(a)
@@ -34,7 +34,7 @@ func (s *faulty) dieUnheard(on bool) {
 	s.unheard = on
 }
 
-// proposer has the workers of a fail, and the node that proposes die with the store.
+// proposer makes the workers of a fail, and the node that then proposes die with the store.
 func (s *faulty) proposer(a *simAgent) (by string, died bool) {
 	s.note("the workers of %s end; the node that proposes dies with the store", a.name)
 	sent := make(chan struct{})
@@ -49,7 +49,7 @@ func (s *faulty) proposer(a *simAgent) (by string, died bool) {
 	case <-sent:
 	case <-time.After(3 * time.Second):
 	}
-	synctest.Wait() // it has arrived, and no time has passed in which others hear of it
+	synctest.Wait() // it has arrived, and no other node has heard of it
 	s.mu.Lock()
 	by = s.doomed
 	s.doomed = ""
@@ -68,8 +68,8 @@ func (s *faulty) proposer(a *simAgent) (by string, died bool) {
 	return by, true
 }
 
-// dooms has the first proposal of a story that asks for it applied and not answered. In one of a node
-// that dies unheard the other agents do not hear of it.
+// dooms makes the awaited proposal of a story be applied without an answer. If its node must die
+// unheard, the other agents do not see the proposal.
 func (s *faulty) dooms(a *simAgent, op memory.Op) bool {
 	s.mu.Lock()
 	if s.doomed != "*" || !slices.ContainsFunc(op.Txn.Then,
@@ -87,7 +87,7 @@ func (s *faulty) dooms(a *simAgent, op memory.Op) bool {
 	return true
 }
 
-// othersHear opens or closes the way of changes from the store to all agents but one.
+// othersHear opens or closes the watches of all agents but one.
 func (s *faulty) othersHear(but string, hear bool) {
 	for _, name := range s.names {
 		if a := s.at[name]; a != nil && name != but {
@@ -96,8 +96,8 @@ func (s *faulty) othersHear(but string, hear bool) {
 	}
 }
 
-// comesAlone ends a node, lets the others go on without it until they have committed more, and ends
-// them with the store. The first one then comes alone, and waits for longer than the limit.
+// comesAlone ends a node, lets the others go on until they have committed more, and ends them with
+// the store. The first node then returns alone, and waits for longer than the limit.
 func (s *faulty) comesAlone(a *simAgent, _ time.Duration) {
 	s.note("%s ends, and later all others with the store", a.name)
 	a.kill()
@@ -128,7 +128,7 @@ func (s *faulty) killNodes() {
 	}
 }
 
-// knowMore are the hosts whose disks have more of the job than snap shows. mu is held.
+// knowMore returns the hosts whose disks have more of the job than snap shows. mu is held.
 func (s *sim) knowMore(snap *rendezvous.Snapshot) map[string]bool {
 	more := map[string]bool{}
 	for name, h := range s.hosts {
@@ -148,8 +148,9 @@ func (s *sim) knowMore(snap *rendezvous.Snapshot) map[string]bool {
 	return more
 }
 
-// allKnewMore notes as wrong that workers begin in w, which was made from an older state of the store, and
-// every member knew more when that was put back. A proposal of before may arrive late. mu is held.
+// allKnewMore records an error if workers begin in w, which was made from an older state of the
+// store, although every member knew more when the store was set back. A proposal from before may
+// arrive late. mu is held.
 func (s *sim) allKnewMore(w *rendezvous.World) {
 	if w != nil && !slices.ContainsFunc(w.Members, func(m membership.Ref) bool { return !s.knew[m.Node] }) {
 		s.fromOlder = w.Proposal

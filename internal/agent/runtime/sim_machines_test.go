@@ -13,15 +13,15 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// lostMachine is a machine that never comes back, as the node that it was in a generation.
+// lostMachine is a machine that never returns, as a node of a generation.
 type lostMachine struct {
 	ref        membership.Ref
 	generation schema.Generation
 }
 
-// loseDisk ends a machine for good; one of that name comes with an empty disk. No second machine is
-// lost before the newest checkpoint has its copies again, and the world goes on without the first: if
-// the store were lost too, the others would wait for one of both, and rightly so.
+// loseDisk ends a machine for good; another one of that name has an empty disk. No second machine
+// is lost before the newest checkpoint has its copies again and the World goes on without the
+// first. If the store were lost too, the others would rightly wait for one of the two.
 func (s *faulty) loseDisk(a *simAgent) {
 	snap := s.snapshot()
 	s.mu.Lock()
@@ -42,8 +42,8 @@ func (s *faulty) loseDisk(a *simAgent) {
 	s.hosts[a.name] = newHost(a.name + "-new")
 }
 
-// insist is what an operator does with `elastic ckpt restore` when the nodes have waited for a machine
-// that is lost with its disk: the job is made again from the newest checkpoint that they have.
+// insist does what an operator does with `elastic ckpt restore` after the nodes have waited for a
+// machine that is lost with its disk: the job is made again from their newest checkpoint.
 func (s *faulty) insist(x *rendezvous.Snapshot, waited time.Duration) {
 	s.mu.Lock()
 	lost := len(s.machines) > 0
@@ -71,8 +71,8 @@ func (s *faulty) insist(x *rendezvous.Snapshot, waited time.Duration) {
 	}
 }
 
-// forgotten reports whether no node waits for m any more, should the store be lost: it is no member
-// of the world and no holder of the newest commit, and it was reported lost or the world is newer.
+// forgotten reports whether no node would wait for m if the store were lost: it is no member of the
+// World and no holder of the newest commit, and it was reported lost or the World is newer.
 func (m lostMachine) forgotten(s *rendezvous.Snapshot) bool {
 	n, held := s.Node(m.ref.Node), func(r membership.Ref) bool { return r.Node == m.ref.Node }
 	return s.World != nil && s.World.Rank(m.ref) < 0 && (n == nil || !n.Same(m.ref)) &&

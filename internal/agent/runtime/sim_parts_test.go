@@ -15,9 +15,9 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// TestSavesInPartsOutliveFaults is TestSavesOutliveFaults with workers of which each saves a part
-// (--save-from=all). A checkpoint is of the parts of all ranks of one generation at one step, and its
-// parts are readable after the loss of any one machine.
+// TestSavesInPartsOutliveFaults is TestSavesOutliveFaults with workers that each save a part
+// (--save-from=all). A checkpoint has the parts of all ranks of one generation at one step, and
+// remains readable after the loss of any one machine.
 func TestSavesInPartsOutliveFaults(t *testing.T) { inParts(t, 10, someFaults) }
 
 // TestSavesInPartsOutliveEveryFault is the same with the faults of TestSavesOutliveEveryFault.
@@ -34,10 +34,10 @@ func inParts(t *testing.T, most uint64, faults func() mix) {
 // partEvery is the time between two saves of all ranks.
 const partEvery = 2 * time.Second
 
-// lastOf is more steps than a generation makes: the last one of all ranks is a multiple of it.
+// lastOf is more than the steps of a generation. The last step of all ranks is a multiple of it.
 const lastOf = 10_000
 
-// workInParts trains, and saves a part at the steps at which the other ranks do.
+// workInParts trains, and saves a part at the same steps as the other ranks.
 func (s *faulty) workInParts(g *simGroup, dir *memfs.FS, step int64) {
 	base, began := step, s.beganAt(g.Start.World.Proposal)
 	for k := 1 + time.Since(began)/partEvery; ; k++ {
@@ -64,7 +64,7 @@ func (s *faulty) workInParts(g *simGroup, dir *memfs.FS, step int64) {
 	}
 }
 
-// beganAt is when the first rank of a world began: the others catch up with it.
+// beganAt is when the first rank of a World began. The others catch up with it.
 func (s *faulty) beganAt(proposal string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *faulty) beganAt(proposal string) time.Time {
 	return s.firstBegan[proposal]
 }
 
-// part is what a file of a save in parts says.
+// part is the content of a file of a save in parts.
 type part struct {
 	rank, of         int
 	generation, step int64
@@ -94,7 +94,8 @@ func (s *faulty) savePart(w saver, step int64) bool {
 		w.to.Rename(dir+".tmp", dir) == nil
 }
 
-// stepOfParts is the step of a checkpoint in parts, which are those of all ranks of one save. mu is held.
+// stepOfParts is the step of a checkpoint in parts. It checks that they are the parts of all ranks
+// of one save. mu is held.
 func (s *faulty) stepOfParts(h checkpoint.Head) (int64, error) {
 	files, err := s.filesOf(h.Manifest, func(*simHost) bool { return true })
 	if err != nil {
@@ -123,7 +124,7 @@ func (s *faulty) stepOfParts(h checkpoint.Head) (int64, error) {
 
 var errNoDisk = errors.New("no disk has it")
 
-// filesOf are the files of a checkpoint as they lie on these machines, together. mu is held.
+// filesOf returns the files of a checkpoint that these machines have together. mu is held.
 func (s *faulty) filesOf(h manifest.Hash, on func(*simHost) bool) (files []string, err error) {
 	var disks []*readonly.Store
 	var m *manifest.Manifest

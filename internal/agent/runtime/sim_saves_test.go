@@ -29,7 +29,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// keptDisk is what a node has on its disk of one job. It outlives agents, and is lost with its
+// keptDisk is a node's data of one job on its disk. It outlives agents, and is lost with its
 // machine.
 type keptDisk struct {
 	chunks, dir *memfs.FS
@@ -45,7 +45,7 @@ func newKeptDisk() *keptDisk {
 // saves is the checkpoint directory, in which the agent has a directory of its own.
 func (d *keptDisk) saves() capture.Dir { return capture.Dir{FS: d.dir, Exclude: []string{ownDir}} }
 
-// adopt is what internal/node does before a disk becomes that of job.
+// adopt does what internal/node does before a disk is used for job.
 func (d *keptDisk) adopt(job rendezvous.Job) error {
 	if d.uid == job.UID {
 		return nil
@@ -61,7 +61,7 @@ func (d *keptDisk) adopt(job rendezvous.Job) error {
 	return nil
 }
 
-// knows is what the disk of a host knows of a job: the generation, and the numbers of the commits.
+// knows is what the disk of a host has of a job: the generation, and the numbers of the commits.
 func (h *simHost) knows() string {
 	c, ok := h.memory[h.node]
 	if !ok {
@@ -210,7 +210,7 @@ func (x *keptSaves) knew(i membership.Incarnation) bool {
 	return x.met[i]
 }
 
-// protect gives the head the copies that it lacks, on the node that captures. mu is held.
+// protect copies the head until it has enough copies, on the node that captures. mu is held.
 func (x *keptSaves) protect() {
 	copies := 0
 	for _, h := range x.head.Holders {
@@ -273,7 +273,7 @@ func (x *keptSaves) Open(w rendezvous.World, rank int) {
 	x.wg.Go(func() { <-p.Done() })
 }
 
-// with are the nodes of w that each save a part; nil where rank 0 saves all.
+// with returns the nodes of w that each save a part; nil if rank 0 saves all.
 func (x *keptSaves) with(w rendezvous.World) *pipeline.Sharing {
 	if x.a.s.job.Rules.SaveFrom != checkpoint.SaveFromAll {
 		return nil
@@ -282,7 +282,7 @@ func (x *keptSaves) with(w rendezvous.World) *pipeline.Sharing {
 	return pipeline.NewSharing(w.Members, x.replicator.Self, checkpoint.SaveFromAll, apart)
 }
 
-// state is what became of the workers of generation g.
+// state is the state of the workers of generation g.
 func (x *keptSaves) state(g schema.Generation) capture.WorkerState {
 	x.a.s.mu.Lock()
 	defer x.a.s.mu.Unlock()
@@ -365,7 +365,8 @@ func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resu
 	return event.Resume{From: from, Step: w.Resume.Step, Samples: w.Resume.Samples}, err
 }
 
-// tellReadable has the others know whether this node can read what it begins from. mu is held.
+// tellReadable tells the others whether this node can read the checkpoint from which it begins. mu
+// is held.
 func (x *keptSaves) tellReadable(n checkpoint.Number, err error) {
 	switch {
 	case replicator.CannotBeHad(err):
@@ -428,8 +429,8 @@ func (x *keptSaves) HandOver(ctx context.Context) {
 	_ = x.replicator.Spread(ctx, head.Generation, head.Manifest, 1)
 }
 
-// storeOf is the store of a living, reachable node. A frozen one does not answer, and a frozen agent
-// does not ask.
+// storeOf returns the store of a live, reachable node. A frozen node does not answer, and a frozen
+// agent does not ask.
 func (a *simAgent) storeOf(ctx context.Context, op string, ref membership.Ref) (*chunkstore.Store, error) {
 	s := a.s
 	time.Sleep(s.rng.latency(a.name, op, ref.Node))

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 )
 
-// eachSeed plays the stories of the seeds 1 to most. COUNT sets another number of them, SEED
-// another first one; SEED alone plays one story and prints it.
+// eachSeed plays the stories of the seeds from 1 to most. COUNT sets another number of seeds, and
+// SEED another first one. SEED without COUNT plays one story and prints it.
 func eachSeed(t *testing.T, most uint64, play func(*testing.T, uint64) *sim) {
 	from, count := uint64(1), seeds(most)
 	one := false

@@ -16,22 +16,23 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// entries is what lies below prefix now, past every fault.
+// entries returns what is below prefix now, despite any fault.
 func (s *sim) entries(prefix string) []store.Entry { return s.etcd.Read(store.Below(prefix)).Entries }
 
-// lastRead is the snapshot that was read last. Until the store changes, it is the next one, too.
+// lastRead is the newest snapshot. It is used again until the store changes.
 type lastRead struct {
 	mu   sync.Mutex
 	snap *rendezvous.Snapshot
 }
 
-// decided are the records of a job that agents decide by: of its events those that report a lost node.
+// decided are the records of a job on which agents base decisions. Of the events these are the ones
+// about lost nodes.
 func decided(j schema.Job) []store.Range {
 	return []store.Range{{From: j.Prefix(), End: j.Events()}, store.Below(j.Event(rendezvous.MissedEvent)),
 		{From: store.End(j.Events()), End: store.End(j.Prefix())}}
 }
 
-// snapshot reads the job past every fault.
+// snapshot reads the job, despite any fault.
 func (s *sim) snapshot() rendezvous.Snapshot {
 	s.read.mu.Lock()
 	defer s.read.mu.Unlock()
@@ -46,8 +47,7 @@ func (s *sim) snapshot() rendezvous.Snapshot {
 	return snap
 }
 
-// follow has see look at the job whenever one of its records changes that matters says of, until ctx
-// ends.
+// follow calls see whenever a record of the job changes for which matters is true, until ctx ends.
 func (s *sim) follow(ctx context.Context, matters func(store.Event) bool, see func()) {
 	cl, prefix := s.etcd.Client("observer"), s.job.Name.Prefix()
 	for ctx.Err() == nil {
@@ -76,7 +76,8 @@ func (s *sim) matters(e store.Event) bool {
 	return e.Key == s.job.Name.Job() || e.Key == s.job.Name.Fence() || e.Key == s.job.Name.Head()
 }
 
-// restore replaces the store by an older copy: by one of its data, or by another store with them.
+// restore replaces the data of the store with an older copy, or the store with one that has the
+// copy.
 func (s *sim) restore(b memory.Backup, same bool) {
 	if same {
 		s.etcd.SetBack(b)
@@ -99,7 +100,7 @@ func (s *sim) until(what string, limit time.Duration, ok func(rendezvous.Snapsho
 	s.untilAfter(func(rendezvous.Snapshot) bool { return false }, what, limit, ok)
 }
 
-// untilAfter is until with a limit that begins when the job does not have to wait any more.
+// untilAfter is until with a limit that begins when waits is no longer true.
 func (s *sim) untilAfter(
 	waits func(rendezvous.Snapshot) bool, what string, limit time.Duration, ok func(rendezvous.Snapshot) bool,
 ) {
@@ -156,8 +157,8 @@ func (s *sim) story() string {
 	return text.String()
 }
 
-// finish kills what is left and checks the history: G1, that each node that is reported lost is
-// counted, and that no fault was noted.
+// finish kills the remaining agents and checks the history: G1, that each reported loss is counted,
+// and that no fault was recorded.
 func (s *sim) finish() {
 	s.t.Helper()
 	for _, a := range s.agents {

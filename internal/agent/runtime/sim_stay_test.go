@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// begin has a worker that can stay say so, after the time that its imports take. mu is held.
+// begin makes a worker that can stay report it, after the time for its imports. mu is held.
 func (g *simGroup) begin() {
 	if g.stay == stayNot {
 		return
@@ -48,7 +48,7 @@ func (g *simGroup) Pause(ctx context.Context) (*int64, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if g.still != nil { // a save is whole, or is not begun
+	if g.still != nil { // it finishes a save that it began
 		close(g.left)
 		<-g.still
 	}

@@ -29,8 +29,8 @@ import (
 )
 
 // sim is a cluster of agents in one process: the real agent code, the real requests and an etcd in
-// memory; workers, the network between agents and disks are played by it. It runs in a synctest
-// bubble, so its time is its own.
+// memory. It plays workers, the network between agents, and disks. It runs in a synctest bubble
+// with its own time.
 type sim struct {
 	t       *testing.T
 	etcd    *memory.Cluster
@@ -39,7 +39,7 @@ type sim struct {
 	ahead   map[string]time.Duration // by how much the wall clock of a host is ahead
 	settle  time.Duration
 	clocks  bool // wall clocks are set while agents run
-	// movedAside: what a host kept of one job was moved aside for another one
+	// movedAside: a host moved its data of one job aside for another job
 	movedAside bool
 	removed    map[schema.UID]bool             // jobs that an operator removed
 	real       bool                            // checkpoints are kept by the real replicator
@@ -62,7 +62,7 @@ type sim struct {
 	vain   func(from, to string) bool // which hosts dial in vain; nil: none
 	base   rendezvous.World           // what the store showed when it was set back last
 	knew   map[string]bool            // hosts that knew more then
-	// fromOlder is the proposal of a world that was made from that by hosts that all did
+	// fromOlder is the proposal of a World that was made from base by hosts that all knew more
 	fromOlder string
 	trace     []traceLine
 	wrong     []string
@@ -80,8 +80,8 @@ type traceLine struct {
 	text string
 }
 
-// simHost is what outlives an agent: locks, the generation on disk, what it remembers of the job,
-// and checkpoints.
+// simHost is the part of a machine that outlives an agent: locks, the generation on disk, the
+// memory of the job, and checkpoints.
 type simHost struct {
 	id       string
 	node     string // that an agent of it had last: it is started again as that
@@ -114,7 +114,7 @@ type simAgent struct {
 	// guarded by sim.mu
 	node  string
 	hello action.Hello
-	// speaksAs is the job whose secret it has: no node of another one answers it
+	// speaksAs is the job whose secret it has. Nodes of another job do not answer it.
 	speaksAs schema.UID
 	watch    []membership.Ref
 	crowd    map[membership.Incarnation]membership.Sign
@@ -266,11 +266,11 @@ func (a *simAgent) label() string {
 	return a.node
 }
 
-// gate is where a frozen process stands still, and a killed one ends.
+// gate blocks a frozen process, and ends a killed one.
 func (a *simAgent) gate() {
 	for {
-		// All that happens in this moment has happened: the order of its events does not depend on
-		// processors. What the agent does now ends in whole milliseconds; the next gate does not.
+		// Everything at this moment has happened, so the order of its events does not depend on the
+		// scheduler. The agent acts at whole milliseconds, and the next gate does not.
 		time.Sleep(time.Duration(1 + a.s.rng.of(a.name, "gate").IntN(1000)))
 		a.s.mu.Lock()
 		f := a.frozen
@@ -290,12 +290,12 @@ func (a *simAgent) gate() {
 	}
 }
 
-// moment is what the story lets pass before it interferes: agents that act at a time have acted.
+// moment is the pause before the story interferes: agents that act at this time have acted.
 const moment = 10 * time.Microsecond
 
 // kill ends the process as SIGKILL does; its guardian ends its workers.
 func (a *simAgent) kill() {
-	time.Sleep(moment) // what the agents do at this time they have done
+	time.Sleep(moment) // agents that act at this time have acted
 	a.s.mu.Lock()
 	if a.isDead() {
 		a.s.mu.Unlock()
@@ -309,7 +309,7 @@ func (a *simAgent) kill() {
 	a.release()
 	a.s.mu.Unlock()
 	a.client.Stop()
-	a.signals <- os.Interrupt // whatever comes: it makes the loop reach its gate
+	a.signals <- os.Interrupt // any signal makes the loop reach its gate
 	if a.kept != nil {
 		a.kept.stop()
 	}
@@ -422,7 +422,7 @@ func (p *simPeers) Watch(refs []membership.Ref) {
 	p.again = true
 }
 
-// answer is what a dial of ref brings now. mu is held.
+// answer is the result of a dial of ref now. mu is held.
 func (p *simPeers) answer(ref membership.Ref) membership.Answer {
 	if p.cut {
 		return membership.Answer{}
@@ -559,7 +559,7 @@ func (a *simAgent) detect(later time.Duration) {
 	}
 }
 
-// peerGeneration is the largest generation that its heartbeats hear of: from the nodes that it watches, and
+// peerGeneration is the largest generation in its heartbeats, from the nodes that it watches and
 // from its watchers. mu is held.
 func (a *simAgent) peerGeneration() (g schema.Generation) {
 	for _, b := range a.s.agents {

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// stayers are workers that stay, with the state that they hold and the saves of rank 0. They agree
-// on a state as the Python helper has them do.
+// stayers are workers that stay, with their states and the saves of rank 0. They agree on a state
+// as the Python helper does.
 type stayers struct {
 	*faulty
 	worlds map[string]*simVote // guarded by sim.mu, and what they hold
@@ -18,7 +18,7 @@ type stayers struct {
 	lied   int                 // lies that were told
 }
 
-// simVote is the ranks of one world that meet.
+// simVote is a meeting of the ranks of one World.
 type simVote struct {
 	here   map[int]*simGroup // by rank
 	said   map[int]int64     // the step that each says its state is of; -1: it has none
@@ -34,8 +34,7 @@ func newStayers(s *faulty) *stayers {
 	return v
 }
 
-// join has a worker come to its world, with a new process or with the state that it holds. mu is
-// held.
+// join makes a worker start in its World, with a new process or with its state. mu is held.
 func (v *stayers) join(g *simGroup) {
 	if g.stay == stayNot && g.asked == nil {
 		g.stay = []stayKind{stayNot, stayWell, stayWell, stayWell, staySilent, stayLiar,
@@ -46,7 +45,7 @@ func (v *stayers) join(g *simGroup) {
 	}
 	g.left, g.still = make(chan struct{}), make(chan struct{})
 	w := g.Start.World
-	// a store that was set back has one number twice
+	// after a set-back a number may be used twice
 	key := fmt.Sprint(w.UID, " ", w.Generation, " ", w.Members)
 	meets := v.worlds[key]
 	if meets == nil || meets.here[g.Start.Rank] != nil { // it begins again
@@ -73,8 +72,8 @@ func (v *stayers) lie() bool {
 	return true
 }
 
-// agree is what the ranks of a world decide when all are there: the newest state, or the checkpoint
-// where that is newer. mu is held.
+// agree decides from which state the ranks go on when all are there: the newest state, or the
+// checkpoint if that is newer. mu is held.
 func (v *stayers) agree(w *rendezvous.World, x *simVote) {
 	head := int64(0)
 	if w.Resume != nil && w.Resume.Step != nil {
@@ -145,7 +144,7 @@ func (v *stayers) work(g *simGroup, x *simVote) {
 	}
 }
 
-// forward has rank 0 finish steps, and returns the last one. Others may be in it still.
+// forward makes rank 0 finish steps, and returns the last one. Other ranks may still be in it.
 func (v *stayers) forward(g *simGroup, x *simVote, by int64) int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -154,8 +153,8 @@ func (v *stayers) forward(g *simGroup, x *simVote, by int64) int64 {
 	return x.step
 }
 
-// broken is the state of a worker that has left: of the step that rank 0 has finished, of the one
-// before, or of none where it was broken off before commit.
+// broken sets the state of a worker that has left: of the last step of rank 0, of the one before,
+// or none if it was interrupted before commit.
 func (v *stayers) broken(g *simGroup, x *simVote) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

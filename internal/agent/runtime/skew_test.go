@@ -15,10 +15,10 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// skewed is the store as an agent sees it whose wall clock is ahead of the others'. All agents of a
-// simulation have the same clock, so the times that it writes are moved ahead, and those that it
-// reads back: its own are right for it, those of the others an hour off. A clock that is set later
-// moves what was written before, too, but for what the agent compares: it knows the bytes that it wrote.
+// skewed is the store as an agent sees it whose wall clock is ahead. All agents of a simulation
+// share one clock, so the times that this agent writes are moved ahead, and those that it reads are
+// moved back: its own are right for it, and those of others an hour off. Setting the clock later
+// also moves earlier times, except in values that the agent compares with what it wrote.
 type skewed struct {
 	store.Store
 	ahead  time.Duration
@@ -32,8 +32,8 @@ type written struct{ value, moved string }
 // by is how far the clock is ahead now.
 func (s skewed) by() time.Duration { return s.ahead + time.Duration(s.jumped.Load()) }
 
-// skew returns st as an agent sees it whose wall clock is ahead of the others', and may be set.
-// jumped is nil for one that is not.
+// skew returns st as an agent sees it whose wall clock is ahead. jumped is how far it is set ahead
+// later; nil: never.
 func skew(st store.Store, ahead time.Duration, jumped *atomic.Int64) store.Store {
 	if ahead == 0 && jumped == nil {
 		return st

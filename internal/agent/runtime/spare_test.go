@@ -19,9 +19,9 @@ func spared(t *testing.T) (s *wiped, members []*simAgent, spare *simAgent) {
 	return s, members, spare
 }
 
-// A spare was lost with its machine and reported. Later a member is lost with its machine, together
-// with the store. No checkpoint can be on both of them, so the others do not wait for the spare: one
-// missing node is fewer than there are copies.
+// A spare was lost with its machine, and reported. Later a member is lost with its machine,
+// together with the store. No checkpoint can be only on these two, so the others do not wait for
+// the spare: one missing node is fewer than the copies.
 func TestWipedAfterASpareWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, members, spare := spared(t)
@@ -40,9 +40,9 @@ func TestWipedAfterASpareWasLost(t *testing.T) {
 	})
 }
 
-// The lease of a spare has ended, and its loss was not reported, when the store, the spare and a
-// member are lost together. The spare may have registered again, and a checkpoint may be on both: the
-// others wait for one of them.
+// The lease of a spare has ended, but its loss was not reported, when the store, the spare and a
+// member are lost together. The spare may have registered again, and a checkpoint may be on both.
+// The others wait for one of them.
 func TestWipedWhileASpareHasNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, members, spare := spared(t)

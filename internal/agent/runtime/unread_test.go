@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// trainsAlone is a job of one node with two checkpoints, of which the disk reads those that are not
-// failing. Its store is wiped.
+// trainsAlone is a job of one node with two checkpoints, of which the disk cannot read the failing
+// ones. Its store is wiped.
 func trainsAlone(t *testing.T, failing ...checkpoint.Number) *wiped {
 	s, nodes := withCheckpoint(t, "1", "a")
 	a := nodes[0]
@@ -27,7 +27,8 @@ func (s *wiped) fails(a *simAgent, failing ...checkpoint.Number) {
 	a.host.failing = failing
 }
 
-// A disk does not read the newest checkpoint, and reads it a moment later: the job goes on from that.
+// A disk fails to read the newest checkpoint, and succeeds a moment later. The job goes on from
+// that checkpoint.
 func TestWipedAndADiskFailsForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := trainsAlone(t, 2)
@@ -44,7 +45,8 @@ func TestWipedAndADiskFailsForAMoment(t *testing.T) {
 	})
 }
 
-// A disk never reads the newest checkpoint again: after the limit the job goes on from the one before.
+// A disk never reads the newest checkpoint again. After the limit the job goes on from the one
+// before.
 func TestWipedAndADiskFailsForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := trainsAlone(t, 2)
@@ -61,7 +63,7 @@ func TestWipedAndADiskFailsForEver(t *testing.T) {
 	})
 }
 
-// No checkpoint of a lost job can be read. It had some, so it is not made again from scratch.
+// No checkpoint of a lost job can be read. As it had some, it is not made again from scratch.
 func TestWipedAndNoCheckpointCanBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := trainsAlone(t, 1, 2)
@@ -81,8 +83,8 @@ func TestWipedAndNoCheckpointCanBeRead(t *testing.T) {
 	})
 }
 
-// The only holder of the newest checkpoint does not answer the node that fetches it, and answers all
-// others: nothing is given up for that.
+// The only holder of the newest checkpoint does not answer the node that fetches it, and answers
+// all others. The checkpoint is not given up.
 func TestAHolderThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFaulty(t, seedOf(2), someFaults())

@@ -8,8 +8,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// An agent that stood still reads its own registration first. That says nothing of the other nodes: a
-// save that it captured before is committed with its copies.
+// An agent that stood still first reads its own registration, which does not show the other nodes.
+// A save that it captured before is still committed with its copies.
 func TestAgentThatStoodStillKeepsTheOthersInView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFaulty(t, seedOf(3), someFaults())

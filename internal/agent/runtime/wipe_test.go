@@ -84,8 +84,8 @@ func (d *simDisk) Salvage(
 	return found, nil
 }
 
-// adopt is what Open and AdoptJob do with what the disk has of another job: it is kept if the job
-// goes on. mu is held.
+// adopt does what Open and AdoptJob do with data of another job: it is kept if the job goes on. mu
+// is held.
 func (a *simAgent) adopt(job rendezvous.Job) {
 	if was := a.host.salvaged[a.node]; was != job.UID && !job.Follows(was) {
 		a.s.movedAside = a.s.movedAside || was != ""
@@ -157,8 +157,8 @@ func withCheckpoint(t *testing.T, np string, names ...string) (*wiped, []*simAge
 	return s, nodes
 }
 
-// commit saves on the node of rank 0 and on one more, as far as nodes are there. An agent commits for the
-// job that it is in, whatever an older store shows.
+// commit saves on the node of rank 0 and on one more, if there are such nodes. An agent commits for
+// its own job, whatever an older store shows.
 func (s *wiped) commit() {
 	snap := s.snapshot()
 	w := snap.World
@@ -192,7 +192,7 @@ func (s *wiped) commit() {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
 	defer cancel()
 	head, err := r.Commit(ctx, h, snap.Head, holders)
-	if err != nil && !store.Moved(err) { // it may be applied, now or later: then the disks have it as well
+	if err != nil && !store.Moved(err) { // it may be applied, now or later, so the disks get it too
 		time.Sleep(mostDelay + 100*time.Millisecond)
 		head, err = s.snapshot().Head, nil
 	}
@@ -210,7 +210,7 @@ func (s *wiped) commit() {
 	}
 }
 
-// agent is the living one of that incarnation.
+// agent returns the living agent of that incarnation.
 func (s *wiped) agent(r membership.Ref) *simAgent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,8 +222,8 @@ func (s *wiped) agent(r membership.Ref) *simAgent {
 	return nil
 }
 
-// wipe takes everything from the store. It comes between two commits: none is acknowledged that no
-// disk has.
+// wipe deletes everything in the store, between two commits, so that no commit is acknowledged that
+// no disk has.
 func (s *wiped) wipe() {
 	if snap := s.snapshot(); snap.Job != nil {
 		s.fence[snap.Job.UID] = snap.Fence
@@ -235,7 +235,7 @@ func (s *wiped) wipe() {
 	s.base = rendezvous.World{}
 }
 
-// remove is what `elastic rm` does, as soon as no node is registered any more.
+// remove does what `elastic rm` does, once no node is registered.
 func (s *wiped) remove() {
 	s.t.Helper()
 	s.until("the leases are gone", 30*time.Second,
@@ -247,13 +247,13 @@ func (s *wiped) remove() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = "" // what was removed is not lost
+	s.last = "" // a removed job is not lost
 	s.removed[snap.Job.UID] = true
 }
 
-// made checks a job that was made. It is not from scratch while an agent that could claim the lost
-// job has a checkpoint. It succeeds the job before it, with a fence that is not below, and its head
-// is the newest checkpoint that was acknowledged.
+// made checks a new job. It is not made from scratch while an agent that could claim the lost job
+// has a checkpoint. It succeeds the job before it, its fence is not lower, and its head is the
+// newest acknowledged checkpoint.
 func (s *wiped) made() {
 	snap := s.snapshot()
 	s.mu.Lock()
@@ -261,7 +261,7 @@ func (s *wiped) made() {
 	if snap.Job == nil {
 		return
 	}
-	if s.known[snap.Job.UID] != nil { // a store that is set back shows what was made before
+	if s.known[snap.Job.UID] != nil { // a store that was set back shows an earlier job
 		s.goesOnOlder(&snap)
 		return
 	}
@@ -290,22 +290,22 @@ func (s *wiped) made() {
 		func(a *simAgent) bool { return a.host.memory[a.node].World > 0 && a.reachable() }) {
 		return // the claimants had never heard of a World, and no other agent was there
 	}
-	// both may be made from one job, and have one head
+	// both may be made from one job, and have the same head
 	if acked := s.acked[was]; acked.Number > 0 && !s.two &&
 		(snap.Head.Manifest != acked.Manifest || j.Follows(was) && snap.Head.Number <= acked.Number) {
 		s.wrongf("checkpoint %d was acknowledged, and the job goes on from what had the number %d (head %d)",
 			acked.Number, j.Adopted, snap.Head.Number)
 	}
-	// Of two histories the claimants may never have heard of one. Its nodes, when they come back, have
-	// the next generation made above what they saw.
+	// With two histories, the claimants may never have heard of one. When its nodes return, the
+	// next generation is made above what they saw.
 	knows := func(a *simAgent) bool { return a.reachable() && a.host.seen[a.node] >= s.fence[was] }
 	if snap.Fence < s.fence[was] && (!s.two || slices.ContainsFunc(s.agents, knows)) {
 		s.wrongf("the fence was %d, and is %d now", s.fence[was], snap.Fence)
 	}
 }
 
-// goesOnOlder takes in that a store that was set back is believed: nodes that know of nothing newer
-// came before all others. The others come late. mu is held.
+// goesOnOlder records that nodes went on from a store that was set back: nodes that know nothing
+// newer came first. The others come late. mu is held.
 func (s *wiped) goesOnOlder(snap *rendezvous.Snapshot) {
 	uid := snap.Job.UID
 	if s.older == nil || uid != s.last || snap.Fence <= *s.older {
@@ -328,13 +328,13 @@ func (s *wiped) goesOnOlder(snap *rendezvous.Snapshot) {
 	s.fence[uid], s.older, s.two = snap.Fence, nil, true
 }
 
-// reachable reports whether the agent, and all that it asks of the store, went undisturbed for some
-// time. sim.mu is held.
+// reachable reports whether the agent and its requests to the store were undisturbed for some time.
+// sim.mu is held.
 func (a *simAgent) reachable() bool {
 	return !a.isDead() && a.frozen == nil && !a.bad && time.Since(a.upSince) > 5*time.Second
 }
 
-// back is that of faulty. No machine is lost here.
+// back is faulty.back for a story in which no machine is lost.
 func (s *wiped) back() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -351,8 +351,8 @@ func (s *wiped) end() {
 	s.finish()
 }
 
-// A store loses everything while two nodes train: their workers go on, both claim, and one of them
-// makes the job again, from the newest commit and above the generation that it had.
+// A store loses everything while two nodes train. Their workers run on, both claim the job, and one
+// of them makes it again, from the newest commit and above its generation.
 func TestWipedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := withCheckpoint(t, "2", "a", "b")
@@ -367,7 +367,7 @@ func TestWipedStore(t *testing.T) {
 	})
 }
 
-// All agents died with the store. A node that comes back claims what its disk remembers. A new node
+// All agents died with the store. A node that returns claims what its disk remembers. A new node
 // that comes before the second one waits.
 func TestWipedWhileAllWereDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -389,7 +389,7 @@ func TestWipedWhileAllWereDead(t *testing.T) {
 	})
 }
 
-// A node waits for a job that the store has lost. The server answers it, so the connect timeout does
+// A node waits for a job that the store has lost. The server answers, so the connect timeout does
 // not limit that wait.
 func TestWipedForLongerThanTheConnectTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -415,7 +415,7 @@ func TestWipedForLongerThanTheConnectTimeout(t *testing.T) {
 	})
 }
 
-// The revisions of a new store begin anew: what is told by them is told there as well.
+// A new store counts revisions anew. Lines that depend on revisions are printed there as well.
 func TestWipedAndLostIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
@@ -442,8 +442,8 @@ func TestWipedAndLostIsReported(t *testing.T) {
 	})
 }
 
-// One of three never comes back: fewer than there are copies. The others wait for the limit, and go
-// on.
+// One of three nodes never returns, which is fewer than the copies. The others wait for the limit,
+// and go on.
 func TestWipedAndOneIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "2:3", "a", "b", "c")
@@ -481,8 +481,8 @@ func TestWipedAndTheHolderIsMissing(t *testing.T) {
 	})
 }
 
-// A spare whose disk does not take what it would claim says so once, tries more and more rarely,
-// and says when it could.
+// A spare cannot write its claim to its disk. It reports that once, tries less and less often, and
+// reports when it succeeds.
 func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "1", 1)
@@ -514,8 +514,8 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 		if c, _ := (*simDisk)(b).Recall("b"); c == nil || c.World != 1 {
 			t.Errorf("it remembers %+v", c)
 		}
-		for _, line := range []string{"cannot note what it knows of the job (no space left on device)",
-			"has noted what it knows of the job"} {
+		for _, line := range []string{"cannot write down the state of the job (no space left on device)",
+			"has written down the state of the job"} {
 			if n := strings.Count(s.story(), line); n != 1 {
 				t.Errorf("%q was said %d times\n%s", line, n, s.story())
 			}
@@ -524,7 +524,7 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 	})
 }
 
-// A member whose disk is full keeps the others waiting, so it says why: once, however often it
+// A member with a full disk keeps the others waiting. It reports the reason once, however often it
 // tries.
 func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -579,7 +579,7 @@ func TestWipedWhileADiskIsFull(t *testing.T) {
 		}
 		full(false)
 		s.until("it runs again", 30*time.Second, s.running(0, 2))
-		if n := strings.Count(s.story(), "b says: job x was made again, and this node cannot note that"); n != 1 {
+		if n := strings.Count(s.story(), "b says: job x was made again, and this node cannot write that"); n != 1 {
 			t.Errorf("it was said %d times\n%s", n, s.story())
 		}
 		s.end()

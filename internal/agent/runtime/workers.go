@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// startedGroup is the workers that were started last. group is set before ready is closed.
+// startedGroup is the newest group of workers. group is set before ready is closed.
 type startedGroup struct {
 	ready chan struct{}
 	group Group
@@ -60,8 +60,8 @@ func (l *loop) startWorkers(ctx context.Context, s action.Start, started *starte
 	return event.Started{Generation: g}
 }
 
-// endpoints are those of the workers of w; nil where they cannot be had. Most programs need none,
-// and those that do say so.
+// endpoints returns the endpoints of the workers of w; nil if they cannot be read. Most programs
+// need none, and the others report the lack.
 func (l *loop) endpoints(ctx context.Context, w *rendezvous.World) []string {
 	if known, ok := l.members.Endpoints(w.Proposal); ok {
 		return known
@@ -87,28 +87,28 @@ func (l *loop) forwardHangs(ctx context.Context, group Group, g schema.Generatio
 // prepareLimit is how long a checkpoint may take to be brought here after Ready.
 const prepareLimit = 30 * time.Second
 
-// prepareLate brings the checkpoint for new processes in place of some that held the state, and
-// have ended since Ready was reported.
+// prepareLate brings the checkpoint here for new processes. They replace workers that held the
+// state, and that ended after Ready was reported.
 func (l *loop) prepareLate(ctx context.Context, w rendezvous.World) (event.Resume, error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareLimit)
 	defer cancel()
 	return l.Saves.Prepare(ctx, w)
 }
 
-// continueWorkers hands the World to workers that wait for it. Where one of them has ended all are
-// ended, and new ones are started: nothing of the old group is left then.
+// continueWorkers gives the World to workers that wait for it. If one of them has ended, it ends
+// all and starts new ones. No process of the old group is left then.
 func (l *loop) continueWorkers(ctx context.Context, s action.Start, from, to *startedGroup) event.Event {
 	g := s.World.Generation
-	<-from.ready // it is: only workers that were started are paused
+	<-from.ready // closed already: only started workers are paused
 	s.Endpoints = l.endpoints(ctx, &s.World)
 	l.Saves.Open(s.World, s.Rank)
 	if err := from.group.Continue(ctx, s); err != nil {
 		err := from.group.Stop(ctx, action.ShortGrace)
 		if err == nil {
-			err = l.Saves.Close(ctx, g) // what Prepare puts back now is no save of g
+			err = l.Saves.Close(ctx, g) // Prepare then writes files that are no save of g
 		}
 		if err != nil {
-			return event.Started{Generation: g, Err: err, Code: 125} // the agent ends
+			return event.Started{Generation: g, Err: err, Code: 125} // the agent is ending
 		}
 		return l.startWorkers(ctx, s, to)
 	}
@@ -118,28 +118,28 @@ func (l *loop) continueWorkers(ctx context.Context, s action.Start, from, to *st
 	return event.Started{Generation: g}
 }
 
-// pauseWorkers has a group leave its generation. To end the group overtakes it.
+// pauseWorkers makes a group leave its generation. Ending the group replaces it.
 func (l *loop) pauseWorkers(ctx context.Context, g schema.Generation) {
 	started := l.group
-	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) event.Event {
-		<-started.ready // it is: the machine pauses workers only after Started
+	l.newestEffect(context.WithoutCancel(ctx), "halt", func(ctx context.Context) event.Event {
+		<-started.ready // closed already: the machine pauses workers only after Started
 		held, err := started.group.Pause(ctx)
 		return event.Paused{Generation: g, Held: held, Err: err}
 	})
 }
 
-// haltWorkers ends a group; a harder way overtakes a softer one that is under way. That nothing is
-// left is reported by the group itself.
+// haltWorkers ends a group. A harder way replaces a softer one that is under way. The group itself
+// reports when no process is left.
 func (l *loop) haltWorkers(ctx context.Context, a action.HaltWorkers) {
 	started := l.group
-	// Not bound to the agent's end: nothing of the job outlives it.
-	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) event.Event {
-		<-started.ready // it is: the machine ends workers only after Started
+	// This goes on after the end of the agent: no worker may outlive it.
+	l.newestEffect(context.WithoutCancel(ctx), "halt", func(ctx context.Context) event.Event {
+		<-started.ready // closed already: the machine ends workers only after Started
 		if a.How == action.HaltAsked {
-			// Stop gives all of them the same time and does not ask again.
-			_ = started.group.Ask(a.Reason, a.Grace) // Stop ends those that could not be asked
+			// Stop gives all of them the same time, and does not ask again.
+			_ = started.group.Ask(a.Reason, a.Grace) // Stop ends workers that could not be asked
 		}
-		_ = started.group.Stop(ctx, a.Grace) // returns early only when overtaken
+		_ = started.group.Stop(ctx, a.Grace) // returns early only if replaced
 		return nil
 	})
 }

@@ -11,27 +11,27 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Apply takes in what an event says of the workers.
+// Apply updates the state of the workers with an event.
 func (w *Workers) Apply(e event.Event, f *Facts, out *outbox.Outbox) {
 	switch e := e.(type) {
 	case event.Started:
 		out.AnsweredFor(outbox.Start, e.Generation, nil)
 		w.applyStarted(e, f, out)
 	case event.Hung:
-		if g := w.of(e.Generation); g != nil && g.Halt == action.NoHalt {
+		if g := w.groupOf(e.Generation); g != nil && g.Halt == action.NoHalt {
 			e.Failure.Time = f.Now
 			g.Failures = append(g.Failures, e.Failure)
 		}
 	case event.Exited:
 		w.applyExit(e, f)
 	case event.Staying:
-		if g := w.of(e.Generation); g != nil {
+		if g := w.groupOf(e.Generation); g != nil {
 			g.canStay = e.Can
 		}
 	case event.Paused:
 		w.applyPaused(e, f)
 	case event.Halted:
-		if g := w.of(e.Generation); g != nil {
+		if g := w.groupOf(e.Generation); g != nil {
 			g.Dead, g.canStay = true, false
 			if !g.First {
 				w.noteIdle(f)
@@ -55,24 +55,24 @@ func (w *Workers) Apply(e event.Event, f *Facts, out *outbox.Outbox) {
 	}
 }
 
-// of is the group of that generation, or nil.
-func (w *Workers) of(generation schema.Generation) *Group {
+// groupOf returns the group of that generation, or nil.
+func (w *Workers) groupOf(generation schema.Generation) *Group {
 	if g := w.Group; g != nil && g.World.Generation == generation {
 		return g
 	}
 	return nil
 }
 
-// ApplyReady takes in what came of the preparation of a generation.
+// ApplyReady handles the outcome of the preparation of a generation.
 func (w *Workers) ApplyReady(e event.Readied) {
 	if e.Err == nil && e.Generation >= w.ready {
 		w.ready, w.ports, w.resume, w.inMemory = e.Generation, e.Ports, e.Resume, e.InMemory
 	}
-	w.floor = max(w.floor, e.Generation-1) // never one again that it reported beyond
+	w.floor = max(w.floor, e.Generation-1) // never start a generation below one that was reported Ready
 }
 
 func (w *Workers) applyStarted(e event.Started, f *Facts, out *outbox.Outbox) {
-	g := w.of(e.Generation)
+	g := w.groupOf(e.Generation)
 	if g == nil {
 		return
 	}
@@ -84,7 +84,7 @@ func (w *Workers) applyStarted(e event.Started, f *Facts, out *outbox.Outbox) {
 		return
 	}
 	if g.Dead = true; g.First {
-		return // no world has them: that is no failure
+		return // no World has them, so this is no failure
 	}
 	for i := range g.codes {
 		code := e.Code
@@ -94,29 +94,29 @@ func (w *Workers) applyStarted(e event.Started, f *Facts, out *outbox.Outbox) {
 }
 
 func (w *Workers) applyExit(e event.Exited, f *Facts) {
-	g := w.of(e.Generation)
+	g := w.groupOf(e.Generation)
 	if g == nil || e.Process.Name == "" && e.LocalRank >= len(g.codes) {
 		return
 	}
 	g.unfit = true
 	g.canStay = false
 	if e.Ours {
-		return // it was asked or signalled: no code of its own, and never a failure
+		return // it was asked or signalled, so its code does not count, and it did not fail
 	}
 	if e.Code != 0 && g.Halt == action.NoHalt {
 		g.Failures = append(g.Failures, g.failure(e.WorkerExit, f))
 	}
 	if e.Process.Name != "" {
-		return // the trainers alone say when the job is through
+		return // only trainers decide when the job is done
 	}
 	code := e.Code
 	g.codes[e.LocalRank] = &code
 	if !slices.ContainsFunc(g.codes, func(code *int) bool { return code == nil || *code != 0 }) {
-		g.through = f.Now
+		g.endedAt = f.Now
 	}
 }
 
-// failure is the end of a worker here as it is reported to the others.
+// failure returns the end of a worker here as it is reported to the others.
 func (g *Group) failure(x event.WorkerExit, f *Facts) rendezvous.Failure {
 	rank := 0
 	if x.Process.Name == "" {

@@ -8,14 +8,14 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// order is what the workers here must do, by what is known, and how long they may take.
+// order is how far the workers must be driven to their end, and how long they may take.
 type order struct {
 	halt   action.Halt
 	reason string
 	grace  time.Duration
 }
 
-// endNow is the order to workers of which nothing is saved any more.
+// endNow is the order for workers whose state is not saved any more.
 func endNow() order { return order{halt: action.HaltEnded, grace: action.ShortGrace} }
 
 func (g *Group) order(f *Facts, out *outbox.Outbox) order {
@@ -24,11 +24,11 @@ func (g *Group) order(f *Facts, out *outbox.Outbox) order {
 	case f.Over || f.hurried():
 		return order{halt: action.HaltKilled}
 	case !f.Joined:
-		return endNow() // another incarnation runs, or none: nothing of these counts
+		return endNow() // this incarnation is over: nothing of them counts
 	case g.First:
 		return g.firstOrder(f, out)
 	case f.Overtaken > g.World.Generation:
-		return endNow() // a newer generation is there, and the store cannot be asked whether with this node
+		return endNow() // a peer announced a newer generation, which the store cannot be asked about
 	case w == nil || w.Generation < g.World.Generation:
 		return order{}
 	case g.stays(f, out):
@@ -42,7 +42,7 @@ func (g *Group) order(f *Facts, out *outbox.Outbox) order {
 			return order{action.HaltAsked, w.Hold.Reason, w.Hold.Limit(f.Job)}
 		}
 	case rendezvous.Running, rendezvous.Finishing:
-		if f.Leaving != nil && !f.AwaySince.IsZero() { // the Hold cannot be written: save all the same
+		if f.Leaving != nil && !f.AwaySince.IsZero() { // the Hold cannot be written, but the workers can save
 			return order{action.HaltAsked, "leave", time.Duration(f.Job.Rules.Grace)}
 		}
 		return order{}
@@ -50,8 +50,8 @@ func (g *Group) order(f *Facts, out *outbox.Outbox) order {
 	return endNow()
 }
 
-// Drive keeps or stops the workers. Nothing here needs the store: a node that is cut off from it
-// and hears of a newer generation stops all the same.
+// Drive keeps or stops the workers. It does not need the store: a node that is cut off from the
+// store, and hears of a newer generation, stops its workers.
 func (w *Workers) Drive(f *Facts, out *outbox.Outbox) {
 	g := w.Group
 	if g == nil {
@@ -80,32 +80,33 @@ func (w *Workers) Drive(f *Facts, out *outbox.Outbox) {
 	}
 }
 
-// closeCaptures ends the captures of a group. What was left complete still counts, unless the
-// workers were cut short. In a world that is done none was, even if the end came before this agent
-// knew that nothing is left of them.
+// closeCaptures ends the captures of a group. What the workers left complete is saved first, unless
+// they were ended early. In a World that is done none was, even if that World ended before this
+// agent knew that no process of them is left.
 func (g *Group) closeCaptures(f *Facts, out *outbox.Outbox) {
 	done := f.generation() == g.World.Generation && f.World.Phase == rendezvous.Done
 	complete := g.Halt <= action.HaltAsked || done
-	saves := action.CloseSaves{Generation: g.World.Generation, Last: complete && !f.hurried() && !g.futile(f)}
+	saves := action.CloseSaves{Generation: g.World.Generation,
+		Last: complete && !f.hurried() && !g.cannotCommit(f)}
 	if out.RequestFor(outbox.Close, g.World.Generation, saves) {
 		g.closingSince, g.lastSave = f.Now, saves.Last
-	} else if g.lastSave && (g.futile(f) || g.pressed(f)) {
+	} else if g.lastSave && (g.cannotCommit(f) || g.skipsLastSave(f)) {
 		g.lastSave, saves.Last = false, false
 		out.Do(saves)
 	}
 }
 
-// futile reports whether nothing of g can be committed any more: a newer generation was proposed,
-// or its incarnation was dropped and copies of a node that is not registered do not count. A save
-// that is still under way would wait for its copies in vain, and this node neither joins nor is
-// ready before it ends.
-func (g *Group) futile(f *Facts) bool {
+// cannotCommit reports whether nothing of g can be committed any more: a newer generation was
+// proposed, or this incarnation was dropped, and copies on a node that is not registered do not
+// count. A last save would wait for its copies in vain, and this node neither joins nor is ready
+// before it ends.
+func (g *Group) cannotCommit(f *Facts) bool {
 	return !f.Joined || f.generation() > g.World.Generation
 }
 
-// pressed reports whether this node does not wait for the last save: it was asked twice to go, or
-// the store, without which nothing can be saved, is away for longer than its patience.
-func (g *Group) pressed(f *Facts) bool {
+// skipsLastSave reports whether this leaving node does not wait for the last save: it got a second
+// signal, or the store, without which nothing can be saved, was away for too long.
+func (g *Group) skipsLastSave(f *Facts) bool {
 	if f.Leaving == nil || f.Leaving.Now {
 		return f.Leaving != nil
 	}
@@ -113,19 +114,20 @@ func (g *Group) pressed(f *Facts) bool {
 	return away && f.Now.Sub(g.closingSince) > action.Patience
 }
 
-// linger is how long processes that the workers of rank 0 left running may go on before what they
-// saved is taken as it is.
+// linger is how long processes that the workers of rank 0 started may run on. After it, the last
+// save is taken as it is.
 const linger = 5 * time.Second
 
-// lingers reports whether the workers of rank 0, here, are all through while a process that they
-// started is not: it may run for ever, and the job is not done before the last save is.
+// lingers reports whether the workers of rank 0, on this node, have all ended, while a process that
+// they started has not. That process may run for ever, and the job is not done before the last
+// save.
 func (g *Group) lingers(f *Facts, out *outbox.Outbox) bool {
-	if g.through.IsZero() || g.World.Rank(f.Self.Ref) != 0 {
+	if g.endedAt.IsZero() || g.World.Rank(f.Self.Ref) != 0 {
 		return false
 	}
-	at := g.through.Add(linger)
+	at := g.endedAt.Add(linger)
 	if f.Job.Roles != nil {
-		at = g.through // servers run on: each trainer ended when its saves were whole
+		at = g.endedAt // servers run on; trainers end when their saves are whole
 	}
 	if f.Now.Before(at) {
 		out.Wake(at)

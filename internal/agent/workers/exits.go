@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// ReportEnd reports how workers here ended. A failure is reported under the world and not under the
-// fence: once the world waits, a worker that ends is a victim of the stop.
+// ReportEnd reports how workers here ended. The guard of a failure is the World and not the fence:
+// once the World waits, a worker that ends is a victim of the stop.
 func (w *Workers) ReportEnd(f *Facts, out *outbox.Outbox) {
 	if !f.member() || f.Stale {
 		return
@@ -38,14 +38,14 @@ func (w *Workers) ReportEnd(f *Facts, out *outbox.Outbox) {
 	}
 }
 
-// together is how much later than its worker a node may get the SIGTERM that a scheduler sends to
+// signalSkew is how long after a worker its agent may get the SIGTERM that a scheduler sends to
 // both.
-const together = time.Second
+const signalSkew = time.Second
 
-// failuresToReport are the failures of g to be reported to the others. A node that leaves reports
-// none: its planned Hold has all save, and a failure would begin a new generation that fences these
-// saves off. Where a SIGTERM ended every worker it waits for a moment: the agents may be signalled
-// as well.
+// failuresToReport returns the failures of g to be reported to the others. A leaving node reports
+// none: its planned Hold lets all save, and a failure would begin a new generation, which fences
+// these saves off. If a SIGTERM ended every worker, it waits a moment, because the agents may get
+// the signal as well.
 func (g *Group) failuresToReport(f *Facts, out *outbox.Outbox) []rendezvous.Failure {
 	if f.Leaving != nil || len(g.Failures) == 0 {
 		return nil
@@ -53,20 +53,20 @@ func (g *Group) failuresToReport(f *Facts, out *outbox.Outbox) []rendezvous.Fail
 	if slices.ContainsFunc(g.Failures, func(x rendezvous.Failure) bool { return !event.StatusOfAsked(x.Code) }) {
 		return g.Failures
 	}
-	if at := g.Failures[0].Time.Add(together); f.Now.Before(at) {
+	if at := g.Failures[0].Time.Add(signalSkew); f.Now.Before(at) {
 		out.Wake(at)
 		return nil
 	}
 	return g.Failures
 }
 
-// exitRecord is what the record of this node should say, or nil if there is nothing to say yet.
+// exitRecord returns the exit record that this node should have in the store; nil: none yet.
 func (w *Workers) exitRecord(f *Facts, out *outbox.Outbox) *rendezvous.Exit {
 	world, g := f.World, w.Group
 	saved := world.Phase == rendezvous.Waiting && world.Hold.Planned
 	x := &rendezvous.Exit{Incarnation: f.Self.Incarnation, Codes: make([]*int, world.Workers(f.Rank))}
 	switch {
-	// it never started: nothing to save
+	// It never started, so it has nothing to save.
 	case (g == nil || w.waiting(f)) && saved && !out.UnderWay(outbox.Start):
 		x.Planned = true
 		return x
@@ -85,12 +85,12 @@ func (w *Workers) exitRecord(f *Facts, out *outbox.Outbox) *rendezvous.Exit {
 		return nil
 	}
 	if all && f.Rank == 0 && !g.closed {
-		return nil // this record ends the job, or the wait for the last save: that save comes first
+		return nil // this record ends the job, or the wait for the last save: the captures end first
 	}
 	return x
 }
 
-// LastExit is the record that the store has of this node in that generation, or nil.
+// LastExit returns the exit record of this node in the store for that generation, or nil.
 func (w *Workers) LastExit(generation schema.Generation) *rendezvous.Exit {
 	if w.exit.generation != generation {
 		return nil
@@ -98,7 +98,7 @@ func (w *Workers) LastExit(generation schema.Generation) *rendezvous.Exit {
 	return w.exit.record
 }
 
-// exitRev is its revision; 0 for none.
+// exitRev returns the revision of that record; 0 for none.
 func (w *Workers) exitRev(generation schema.Generation) int64 {
 	if w.exit.generation != generation {
 		return 0

@@ -16,12 +16,12 @@ import (
 // WarmLimit is how long workers may take until they wait for their first World.
 const WarmLimit = 5 * time.Minute
 
-// askAgain is how long after the workers of the others could not stay they are asked again: they
-// may have been at their imports.
+// askAgain is the pause after the workers of the others could not stay, before they are asked
+// again. They may have been at their imports.
 const askAgain = 10 * time.Second
 
-// StartFirst starts workers that wait for their first World, once in a generation. Until then they
-// are given like as their world, which is the newest world with this node as one more.
+// StartFirst starts workers that wait for their first World, once in a generation. They get the
+// World like in the meantime: the newest World with this node as one more member.
 func (w *Workers) StartFirst(like rendezvous.World, f *Facts, out *outbox.Outbox) {
 	if g := w.Group; g != nil && (!g.Dead || g.Started || f.Now.Before(g.haltedAt.Add(askAgain))) {
 		return
@@ -32,12 +32,12 @@ func (w *Workers) StartFirst(like rendezvous.World, f *Facts, out *outbox.Outbox
 		Rank: like.Count - 1, Node: f.Self.Node, Waits: true}})
 }
 
-// FirstSettled reports whether workers wait for their first World, or are not started before it.
+// FirstSettled reports whether workers wait for their first World, or will not start before it.
 func (w *Workers) FirstSettled() bool { return w.Group != nil && (w.Group.Paused || w.Group.Dead) }
 
-// firstOrder is the order to workers that wait for their first World, or are on their way there.
-// They are ended where one of them fails, where they are late, and where this node goes or has no
-// place for them. A member that is waited for starts others in place of those that do not wait yet.
+// firstOrder is the order for workers that wait for their first World, or will. They are ended if
+// one of them fails or they are late, and if this node leaves or the job has no use for them. A
+// member starts other workers in place of those that do not wait yet.
 func (g *Group) firstOrder(f *Facts, out *outbox.Outbox) order {
 	limit := g.haltedAt.Add(WarmLimit)
 	late := f.member() || !f.Now.Before(limit)
@@ -52,8 +52,8 @@ func (g *Group) firstOrder(f *Facts, out *outbox.Outbox) order {
 	return order{}
 }
 
-// needsNoCheckpoint reports whether the workers here wait for the newest world and hold the state,
-// or get it from another member. A member of the world that they were started for has the state, or
+// needsNoCheckpoint reports whether the workers here wait for the newest World, and hold the state
+// or get it from another member. A member of the World for which they were started has the state or
 // the checkpoint.
 func (w *Workers) needsNoCheckpoint(f *Facts) bool {
 	g := w.Group

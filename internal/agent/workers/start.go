@@ -8,11 +8,11 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// fresh is how old the read may be that a start rests on.
-const fresh = time.Second
+// maxReadAge is the largest age of the read on which a start depends.
+const maxReadAge = time.Second
 
-// GetReady prepares a forming world and reports Ready, once nothing older is left here. It reports
-// whether it asked for that; claim is what this node then writes down of the job.
+// GetReady prepares a forming World and reports Ready, once nothing older is left here. It reports
+// whether it made that request. claim is what this node then writes down about the job.
 func (w *Workers) GetReady(claim rendezvous.Claim, f *Facts, out *outbox.Outbox) bool {
 	world := f.World
 	if w.ready >= world.Generation || !w.Quiet() || f.Leaving != nil {
@@ -26,7 +26,7 @@ func (w *Workers) GetReady(claim rendezvous.Claim, f *Facts, out *outbox.Outbox)
 	return out.RequestFor(outbox.Ready, world.Generation, ready)
 }
 
-// ports is how many the workers of a member need.
+// ports is the number of ports that the workers of a member need.
 func (f *Facts) ports() int {
 	if !f.member() || f.Job.Roles == nil {
 		return f.World.Slots
@@ -34,8 +34,8 @@ func (f *Facts) ports() int {
 	return f.Job.Ports(f.World.Count, f.Rank)
 }
 
-// Start starts the workers of a running world, once, on a read of it that is at most a second old.
-// Workers that wait for it are handed it instead.
+// Start starts the workers of a running World, once, after a read of that World that is at most
+// maxReadAge old. If workers wait for the World, they get it instead.
 func (w *Workers) Start(f *Facts, out *outbox.Outbox) {
 	world, waiting := f.World, w.waiting(f)
 	if !f.member() || w.Group != nil && !waiting || f.Leaving != nil || w.ready != world.Generation ||
@@ -43,7 +43,7 @@ func (w *Workers) Start(f *Facts, out *outbox.Outbox) {
 		world.Phase != rendezvous.Running && world.Phase != rendezvous.Finishing {
 		return
 	}
-	if f.Now.Sub(f.AsOf) > fresh {
+	if f.Now.Sub(f.AsOf) > maxReadAge {
 		out.Request(outbox.Read, action.Read{})
 		return
 	}

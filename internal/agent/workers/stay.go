@@ -7,14 +7,14 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Workers that said that they can stay are asked to leave their generation instead of being ended.
-// They wait in their processes, with the state of training in memory, until they are handed the
-// World of the next one.
+// Workers that reported that they can stay are not ended with their generation. They are asked to
+// leave it. They then wait in their processes, with the state of training in memory, for the next
+// World.
 
-// stays reports whether the workers of g are to leave their generation and wait for the next one.
-// They are ended instead where this node goes or has no part in the newest world, where the job
-// stops or another member leaves and all are asked to save, where the next world begins from an
-// older checkpoint, and where they take longer than PauseLimit.
+// stays reports whether the workers of g leave their generation and wait for the next World. They
+// are ended instead if this node leaves or is not in the newest World, if the job stops, if another
+// member leaves so that all must save, if the next World begins from an older checkpoint, or if
+// they take longer than PauseLimit.
 func (g *Group) stays(f *Facts, out *outbox.Outbox) bool {
 	w := f.World
 	if !f.member() || !g.canStay || f.Leaving != nil || g.Halt > action.HaltPaused ||
@@ -28,17 +28,16 @@ func (g *Group) stays(f *Facts, out *outbox.Outbox) bool {
 		return false
 	}
 	if !w.Hold.Planned {
-		return f.Job.Roles == nil // a server may be lost: its tables are in the checkpoint alone
+		return f.Job.Roles == nil // a server may be lost, and its tables are only in the checkpoint
 	}
 	return keepsState(w.Hold)
 }
 
 // keepsState reports whether members that hold the state of training remain after a planned Hold.
-// Where the job stops, or nodes leave, it may be that none remains, and all save.
+// If the job stops, or nodes leave, none may remain, and all save.
 func keepsState(h *rendezvous.Hold) bool { return h.Reason == "scale" || h.Reason == "join" }
 
-// pauseIsOver reports whether the workers of g had as long as they may take to leave their
-// generation.
+// pauseIsOver reports whether the workers of g have not left their generation within PauseLimit.
 func (g *Group) pauseIsOver(f *Facts, out *outbox.Outbox) bool {
 	if g.Halt != action.HaltPaused || g.Paused {
 		return false
@@ -51,15 +50,15 @@ func (g *Group) pauseIsOver(f *Facts, out *outbox.Outbox) bool {
 	return true
 }
 
-// waiting reports whether workers of an older generation wait here for the World of the next one.
+// waiting reports whether workers of an older generation wait here for the next World.
 func (w *Workers) waiting(f *Facts) bool {
 	g := w.Group
 	return g != nil && g.Paused && g.closed && g.canStay && g.World.Generation < f.generation()
 }
 
-// holdsState reports whether each worker that waits here holds a state that is as new as the
-// checkpoint of the world. A worker with an older state was broken off in its last step: another
-// rank, which is lost, had finished and saved that step.
+// holdsState reports whether each worker that waits here has a state that is as new as the
+// checkpoint of the World. A worker has an older state if it was interrupted in its last step, and
+// another rank, which is lost, had finished and saved that step.
 func (w *Workers) holdsState(f *Facts) bool {
 	if !w.waiting(f) || w.Group.held == nil {
 		return false
@@ -69,7 +68,7 @@ func (w *Workers) holdsState(f *Facts) bool {
 }
 
 func (w *Workers) applyPaused(e event.Paused, f *Facts) {
-	g := w.of(e.Generation)
+	g := w.groupOf(e.Generation)
 	if g == nil || g.Halt != action.HaltPaused {
 		return
 	}
@@ -79,13 +78,13 @@ func (w *Workers) applyPaused(e event.Paused, f *Facts) {
 	}
 	g.Paused, g.held = true, e.Held
 	if g.First {
-		g.canStay = true // else they would not wait
+		g.canStay = true // workers that wait can stay
 		return
 	}
 	w.noteIdle(f)
 }
 
-// noteIdle notes that no worker of the group trains any more.
+// noteIdle records since when no worker of the group trains.
 func (w *Workers) noteIdle(f *Facts) {
 	g := w.Group
 	w.idleSince, w.idleAt, w.stopMS, w.stopped = f.Now, f.Now, 0, g.World.Generation

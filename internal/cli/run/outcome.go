@@ -85,7 +85,8 @@ func (p part) never(ctx context.Context) error {
 	}
 	return problem.New(problem.CkptLost, "job %s has no checkpoint that can be read", o.Job.Name).
 		Because("%s", snap.World.Outcome.Message).
-		Cure("bring back a node that has one, with its --state-dir, and run again; or from scratch: elastic rm %s", o.Job.Name)
+		Cure("bring back a node that has one, with its --state-dir, and run again; or from scratch: elastic rm %s",
+			o.Job.Name)
 }
 
 // place tells a directory that cannot be used by the path in the error.

@@ -28,12 +28,12 @@ func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	case v.Remake != nil:
 		return e.Because("it is made again now").Cure("the same command again")
 	case v.Holds != nil:
-		e.Because("waiting for %s: checkpoint %d is there and nowhere else",
+		e.Because("waiting for %s: no other node has checkpoint %d",
 			phrase.List(v.Missing), v.Holds.Number)
 	case len(v.Missing) > 0:
 		e.Because("waiting for %s, to make it again", phrase.List(v.Missing))
 	default:
-		e.Because("waiting for nodes that know more of it")
+		e.Because("waiting for other nodes that were in it")
 	}
 	cure := "start them again where they ran, with the same line"
 	if all := NumbersOf(claims); len(all) > 0 {

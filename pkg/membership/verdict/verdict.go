@@ -12,9 +12,9 @@ type State int
 
 const (
 	Alive   State = iota
-	Suspect       // a node suspects it; no other confirmed it
-	Absent        // its key is gone; it may register again
-	Gone          // it is dead, replaced or left: a cause, and never part of a plan
+	Suspect       // a node suspects it, and no second one has confirmed it
+	Absent        // not registered; it may register again
+	Gone          // dead, replaced or left: a cause, and never part of a plan
 )
 
 func (s State) String() string { return [...]string{"alive", "suspect", "absent", "gone"}[s] }
@@ -24,9 +24,9 @@ type Member struct {
 	membership.Ref
 	State      State
 	Rev        int64  // ModRevision of the key of its name, 0 if there is none
-	Registered bool   // that key is of this very incarnation
+	Registered bool   // that key is of this incarnation
 	Why        string // "agent gone", "silent", "lease expired", "left", "replaced"
-	// the same for scripts: agent-gone, silent, lease-expired, left, replaced
+	// Why for scripts: agent-gone, silent, lease-expired, left, replaced
 	Reason       string
 	By           []string  // the nodes that confirmed it
 	Since        time.Time // first sign, by the judge's clock
@@ -34,25 +34,25 @@ type Member struct {
 	PastCutLimit bool      // Absent: past the store-cut limit
 	WorkerFailed bool      // Absent, and it answers that its worker failed
 	WorkersEnded bool      // Absent, and it answers that its workers ended
-	// Alive, but one of its watchers is not, and it has not answered the judge lately
+	// Alive, but one of its watchers is not alive, and it has not answered the judge lately
 	Unasked bool
 	After   time.Duration // from the first sign to the verdict
-	// ModRevision of the judge's suspicion that has to stand unanswered; 0: none
+	// ModRevision of the judge's suspicion, which must stay unanswered; 0: none
 	Record  int64
-	unheard bool                     // a watcher that accuses it was not asked yet whether it still does
-	accused []membership.Incarnation // by these watchers, which are registered
-	Removed bool                     // by its own will (left) or replaced by its own next life
+	unheard bool                     // a watcher that suspects it was not asked yet whether it still does
+	accused []membership.Incarnation // the registered watchers that suspect it
+	Removed bool                     // it left, or its next incarnation replaced it
 }
 
-// View is the members of a world, each judged, and the other live nodes, at one revision. Judge
-// makes it.
+// View has the verdicts on the members of a World, and the other registered nodes, at one revision.
+// Judge makes it.
 type View struct {
 	Rev     int64
-	Members []Member          // in the order that was given: rank order, then leavers
-	Others  []membership.Node // registered, and not one of these incarnations
+	Members []Member          // in the order of Records.Members
+	Others  []membership.Node // registered incarnations that are not among Members
 	Ask     []membership.Ref  // the nodes that the judge must dial before it can decide
 
-	at map[membership.Incarnation]int // place among the members
+	at map[membership.Incarnation]int // index in Members
 }
 
 // Find returns the member r, or nil.
@@ -75,26 +75,27 @@ type Unanswered struct {
 	At  time.Time
 }
 
-// Evidence is what one agent saw with its own eyes and clock. Its times are monotonic and
-// local; they delay verdicts, they never make one true.
+// Evidence is what one agent saw itself, by its own clock. Its times are monotonic and local. They
+// delay verdicts, and never cause one alone.
 type Evidence struct {
 	Self    membership.Incarnation               // the judge
-	Answers map[membership.Incarnation]Answered  // own dials
-	Holds   map[string]map[string]time.Time      // suspect → watchers that confirmed it just now
+	Answers map[membership.Incarnation]Answered  // answers to the judge's dials
+	Holds   map[string]map[string]time.Time      // suspected node → watchers that lately confirmed it
 	Absent  map[membership.Incarnation]time.Time // since when a key is known to be absent
-	// own suspicions that had no answer in a store that answered this node all along
+	// suspicions of the judge that had no answer in the store, while the store answered the judge
+	// promptly
 	Unanswered map[membership.Incarnation]Unanswered
-	// since when every renewal of the own lease was on time; zero: they are not
+	// since when every renewal of the judge's lease was on time; zero: the last one was not
 	OnTime   time.Time
-	Void     time.Time // silence and absent keys count for nothing before that moment
-	Isolated bool      // no peer answers: the judge itself may be cut off
+	Void     time.Time // before this time silence and absent keys do not count
+	Isolated bool      // no peer answers, so the judge may be cut off itself
 }
 
 // Timeouts are the times of the verdicts (docs/PROTOCOL.md, section 4).
 type Timeouts struct {
 	Window   time.Duration // in which an absent node may register again
 	Fresh    time.Duration // for how long an answer counts
-	TTL      time.Duration // of a lease
+	TTL      time.Duration // duration of a lease
 	CutLimit time.Duration // after which a member that is cut from the store alone is dropped
 }
 
@@ -106,15 +107,15 @@ func DefaultTimeouts(ttl, cut time.Duration) Timeouts {
 // Records are what the store says of the members of a world and of the registered nodes.
 type Records struct {
 	Members  []membership.Ref
-	Ring     int // so many of Members, the first ones, watch each other
+	Ring     int // the first so many of Members watch each other
 	Nodes    []membership.Node
 	Left     []membership.Left
 	Suspects []membership.Suspicion
 }
 
-// Judge says of each member whether it is alive. It is the one rule of which node is gone: the same
-// verdict makes a cause and keeps a node out of a plan. One that differed between the two would
-// propose the same world for ever.
+// Judge returns the verdict on each member. It is the only rule of which node is gone. Plans and
+// causes must use the same one: with two different verdicts the same World would be proposed again
+// and again.
 func Judge(r Records, ev Evidence, l Timeouts, now time.Time) View {
 	v := View{Members: make([]Member, 0, len(r.Members)),
 		at: make(map[membership.Incarnation]int, len(r.Members))}
@@ -146,7 +147,7 @@ func Judge(r Records, ev Evidence, l Timeouts, now time.Time) View {
 	return v
 }
 
-// facts are what the store says, by the node that it is about, and what this node saw itself.
+// facts are the records of the store, by node, and the evidence of the judge.
 type facts struct {
 	ev      Evidence
 	l       Timeouts
@@ -156,7 +157,7 @@ type facts struct {
 	accused map[string][]*membership.Suspicion
 }
 
-// fresh reports whether the newest answer of m counts.
+// fresh reports whether the newest answer of m is recent enough to count.
 func (f *facts) fresh(m membership.Ref) bool {
 	a, ok := f.ev.Answers[m.Incarnation]
 	return ok && f.now.Sub(a.At) < f.l.Fresh
@@ -169,15 +170,15 @@ func (f *facts) judge(m membership.Ref) Member {
 	if present {
 		s.Rev, s.Registered = n.Rev, n.Incarnation == m.Incarnation
 	}
-	// Also when its key is there again: a registration that was sent before it left may arrive
-	// late.
+	// This holds even if it is registered again: a registration that was sent before it left may
+	// arrive late.
 	if x := f.left[m.Node]; x != nil && x.Incarnation == m.Incarnation {
 		s.Removed = true
 		return s.gone("left", "left")
 	}
 	if present && !s.Registered {
 		s.Removed = true
-		return s.gone("agent-gone", "agent gone") // its own next life replaced it
+		return s.gone("agent-gone", "agent gone") // its next incarnation replaced it
 	}
 
 	var a membership.Answer
@@ -193,7 +194,7 @@ func (f *facts) judge(m membership.Ref) Member {
 	case present && len(c.watchers) == 0:
 		return s // alive: no node suspects it
 	case answered && a.Kind == membership.Same && present:
-		return s // the accusation is void: it answers
+		return s // it answers, so the suspicions do not count
 	case answered && (a.Kind == membership.Other || a.Kind == membership.Stranger):
 		return s.gone("agent-gone", "agent gone")
 	case answered && a.Kind == membership.Refused:
@@ -219,26 +220,25 @@ func (f *facts) judge(m membership.Ref) Member {
 	return f.judgeSilence(s, c)
 }
 
-// judgeSilence decides about a member that does not answer this node. Another witness is needed. If
-// no member answers this node, members whose leases the store still renews are better judges than
-// this node: both the store and this node may have lost a healthy member by two cuts, and one of
-// them is this node's.
+// judgeSilence decides about a member that does not answer the judge, which needs a second witness.
+// If no member answers the judge, the judge leaves the verdict to members that are still
+// registered: a healthy member may be cut from the store while the judge is cut from all peers.
 func (f *facts) judgeSilence(s Member, c accusation) Member {
 	ev, l, now := &f.ev, &f.l, f.now
-	absent := s.State == Absent && !s.Since.IsZero() // for as long as this node knows
+	absent := s.State == Absent && !s.Since.IsZero() // for all that the judge knows
 	if ev.Isolated && absent && len(f.nodes) > 1 {
 		return s
 	}
 	onTime := absent && !ev.OnTime.IsZero() && s.Since.Sub(ev.OnTime) >= l.TTL
 	switch {
 	case onTime:
-		// The store is the second witness: the renewals of this node were on time all along, the
-		// member's were not.
+		// The store is the second witness: it renewed the judge's lease on time all along, and not
+		// the member's.
 		return s.gone("lease-expired", "silent, lease expired", "etcd")
 	case absent && !ev.OnTime.IsZero() && now.Sub(s.Since) >= l.Window && now.Sub(ev.OnTime) >= l.Window:
-		// This node was late when the member's key went, and may be the one that is cut off; but
-		// the store has renewed this node's lease for a whole window since, and never saw the
-		// member.
+		// The judge's renewals were late when the member's key expired, so the judge may be cut off
+		// itself. But since then the store has renewed the judge's lease for a whole window, and
+		// has not seen the member.
 		return s.gone("lease-expired", "silent, lease expired", "etcd")
 	case len(c.silentBy) >= 2 && !ev.Isolated:
 		return s.gone("silent", c.why, c.silentBy...)
@@ -251,9 +251,10 @@ func (f *facts) judgeSilence(s Member, c accusation) Member {
 	return s
 }
 
-// unanswered reports whether the store is the second witness before the lease of s ends. Where only
-// two nodes are registered no second watcher can accuse s. It does not answer this node, and it did
-// not answer the suspicion that it reads in the store, while the store answered this node promptly.
+// unanswered reports whether the store is the second witness before the lease of s ends. This is
+// for two registered nodes, where no second watcher can suspect s. The member did not answer the
+// judge, nor the suspicion that it can read in the store, while the store answered the judge
+// promptly.
 func (f *facts) unanswered(s Member, c accusation) bool {
 	x, known := f.ev.Unanswered[s.Incarnation]
 	return s.Registered && len(f.nodes) == 2 && !f.ev.Isolated && !f.ev.OnTime.IsZero() &&
@@ -262,10 +263,10 @@ func (f *facts) unanswered(s Member, c accusation) bool {
 
 // accusation is what the suspicions in the store say about one member.
 type accusation struct {
-	watchers []membership.Incarnation // that suspect it, and are registered
-	silentBy []string                 // those that were asked, and say that they still do
-	unheard  bool                     // one was not asked yet
-	// revision of the judge's, if it is of silence and has no answer; 0: none
+	watchers []membership.Incarnation // registered watchers that suspect it
+	silentBy []string                 // watchers that confirmed it when asked
+	unheard  bool                     // a watcher was not asked yet
+	// revision of the judge's suspicion, if it is one of silence and unanswered; 0: none
 	own int64
 	why string
 }
@@ -278,7 +279,7 @@ func (f *facts) accuse(m membership.Ref) accusation {
 			continue
 		}
 		if w, ok := f.nodes[x.By]; !ok || w.Incarnation != x.Watcher {
-			continue // its watcher is gone: no node can confirm that it still holds
+			continue // its watcher is gone, so no node can confirm it
 		}
 		never = never && x.Never
 		c.watchers = append(c.watchers, x.Watcher)
@@ -297,20 +298,20 @@ func (f *facts) accuse(m membership.Ref) accusation {
 	return c
 }
 
-// gone is the member as one that is not alive.
+// gone returns s with the verdict Gone.
 func (s Member) gone(reason, why string, by ...string) Member {
 	s.State, s.Reason, s.Why, s.By = Gone, reason, why, by
 	return s
 }
 
-// Doubt is one sign against a member: By suspects About, or the key of About is absent (By is About
-// then).
+// Doubt is one sign against a member: By suspects About. If About is not registered, By is About.
 type Doubt struct{ By, About membership.Incarnation }
 
-// Doubts are the signs for which s is not alive, also where it is gone by now.
+// Doubts returns the signs because of which s is not alive. It does so for members that are gone,
+// too.
 func (s Member) Doubts() (all []Doubt) {
 	if s.State == Alive {
-		return nil // it answers: they are void
+		return nil // it answers, so the signs do not count
 	}
 	if !s.Registered {
 		all = append(all, Doubt{s.Incarnation, s.Incarnation})
@@ -322,9 +323,9 @@ func (s Member) Doubts() (all []Doubt) {
 }
 
 // ManyInDoubt reports whether so many of n members are in doubt at once that etcd, the network or
-// the judge itself is the likelier cause. A single node that explains all of it is no crowd: a node
-// that is cut off suspects the nodes that it watches, while its own watchers suspect it. Silence
-// endangers no other node then: none has two accusers.
+// the judge is the likelier cause. It does not count signs that a single node explains: a node that
+// is cut off suspects the nodes that it watches, while its own watchers suspect it. No other node
+// has two watchers against it then, so silence endangers none.
 func ManyInDoubt(v View, n int) bool {
 	var doubts []Doubt
 	count := 0
@@ -337,7 +338,7 @@ func ManyInDoubt(v View, n int) bool {
 	return count >= max(2, (3*n+9)/10) && !oneNode(doubts)
 }
 
-// oneNode reports whether a single node has a part in each doubt.
+// oneNode reports whether a single node is the watcher or the suspect in each doubt.
 func oneNode(doubts []Doubt) bool {
 	for _, x := range []membership.Incarnation{doubts[0].By, doubts[0].About} {
 		if !slices.ContainsFunc(doubts, func(d Doubt) bool { return d.By != x && d.About != x }) {

@@ -13,11 +13,11 @@ import (
 
 const sec = time.Second
 
-// judgeNow is the moment of every verdict below.
+// judgeNow is the time of every verdict below.
 var judgeNow = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// trial is what is known of the members a, b, c, d of a world when c is judged: all of them are
-// registered and there is no suspicion, until a row says otherwise.
+// trial is the input of a verdict on c in a World of a, b, c and d. All are registered and no
+// suspicion exists, unless a row says otherwise.
 type trial struct {
 	members  []membership.Ref
 	nodes    []membership.Node
@@ -50,7 +50,7 @@ func (x *trial) verdict() View {
 		x.ev, DefaultTimeouts(3*sec, time.Minute), judgeNow)
 }
 
-// accuses: a watcher's record about c, that it said ago that it still holds.
+// accuses adds a suspicion of c by a watcher, which confirmed it ago.
 func accuses(by string, ago time.Duration) func(*trial) {
 	return func(x *trial) {
 		x.suspects = append(x.suspects, membership.Suspicion{Node: "c", By: by, Incarnation: "c1",
@@ -62,12 +62,12 @@ func accuses(by string, ago time.Duration) func(*trial) {
 	}
 }
 
-// wrote: the record is there, and its watcher was not asked yet.
+// wrote adds a suspicion of c by a watcher that was not asked yet.
 func wrote(by string) func(*trial) {
 	return func(x *trial) { accuses(by, 0)(x); delete(x.ev.Holds["c"], by) }
 }
 
-// noKey: the key of c is gone since.
+// noKey deletes the registration of c, ago.
 func noKey(ago time.Duration) func(*trial) {
 	return func(x *trial) {
 		x.nodes = slices.DeleteFunc(x.nodes, func(n membership.Node) bool { return n.Node == "c" })
@@ -75,12 +75,12 @@ func noKey(ago time.Duration) func(*trial) {
 	}
 }
 
-// dialled: what a dial of c brought, ago.
+// dialled sets the result of a dial of c, ago.
 func dialled(kind membership.AnswerKind, ago time.Duration) func(*trial) {
 	return func(x *trial) { x.ev.Answers["c1"] = Answered{membership.Answer{Kind: kind}, judgeNow.Add(-ago)} }
 }
 
-// says: c answers, and that of its workers.
+// says makes c answer with the state of its workers.
 func says(failed, ended bool) func(*trial) {
 	return func(x *trial) {
 		x.ev.Answers["c1"] = Answered{membership.Answer{Kind: membership.Same, Incarnation: "c1",
@@ -88,7 +88,7 @@ func says(failed, ended bool) func(*trial) {
 	}
 }
 
-// nextLife: the key of node names another incarnation now.
+// nextLife registers another incarnation of node.
 func nextLife(node string) func(*trial) {
 	return func(x *trial) {
 		for i := range x.nodes {
@@ -99,7 +99,7 @@ func nextLife(node string) func(*trial) {
 	}
 }
 
-// dropped: node is no member, and not registered.
+// dropped makes node no member and not registered.
 func dropped(node string) func(*trial) {
 	return func(x *trial) {
 		x.members = slices.DeleteFunc(x.members, func(r membership.Ref) bool { return r.Node == node })
@@ -113,12 +113,13 @@ func hasLeft(inc membership.Incarnation) func(*trial) {
 	}
 }
 
-// renewing: my renewals were on time since.
+// renewing makes the judge's renewals on time since ago.
 func renewing(ago time.Duration) func(*trial) {
 	return func(x *trial) { x.ev.OnTime = judgeNow.Add(-ago) }
 }
 
-// asked: a is the judge, its record has revision 5, and up to then no answer of c was in the store.
+// asked makes a the judge. Its suspicion has revision 5, and until ago c had not answered it in the
+// store.
 func asked(ago time.Duration) func(*trial) {
 	return func(x *trial) {
 		x.ev.Self = "a1"
@@ -136,7 +137,7 @@ func answered(x *trial) {
 	}
 }
 
-// pair: only a and c are registered.
+// pair leaves only a and c registered.
 func pair(x *trial) { dropped("b")(x); dropped("d")(x) }
 
 func late(x *trial)     { x.ev.OnTime = time.Time{} }
@@ -417,7 +418,7 @@ func TestCrowd(t *testing.T) {
 		{"one is lost", 2, []string{"b>a"}, false},
 		{"one is lost, of three", 3, []string{"b>a", "c>a"}, false},
 		{"its lease ran out, too", 3, []string{"b>a", "c>a", "a"}, false},
-		// or c is cut off: nothing but c says so
+		// c may be cut off instead: only c suspects them
 		{"two are lost, of three", 3, []string{"c>a", "c>b"}, false},
 		{"two are lost, of three, and a spare says so", 3, []string{"c>a", "c>b", "spare>b"}, true},
 		{"two are lost, of five", 5, []string{"d>b", "c>b", "e>c", "d>c"}, true},
@@ -473,8 +474,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// Where many are in doubt and it is no crowd, silence can drop one of them at most: no other has
-// two accusers.
+// If many are in doubt without a crowd, silence can drop at most one of them: no other has two
+// watchers against it.
 func TestWhatIsNoCrowdDropsOneAtMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 6).Draw(t, "n") // where two are many
@@ -497,7 +498,7 @@ func TestWhatIsNoCrowdDropsOneAtMost(t *testing.T) {
 	})
 }
 
-// What may never be, whatever is known.
+// An answering node is never dropped, whatever else is known.
 func TestJudgeNeverDropsAnsweringNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := given()
@@ -548,8 +549,8 @@ func TestJudgeNeverDropsAnsweringNode(t *testing.T) {
 	})
 }
 
-// A node that never answered any of its accusers is reported with its address; once it answered one
-// of them it is reported silent.
+// A node that never answered any of its watchers is reported with its address. If it answered one
+// of them before, it is reported silent.
 func TestNeverReached(t *testing.T) {
 	for want, never := range map[string][]bool{"never reached at " + member("c").Address: {true, true},
 		"silent": {true, false}} {

@@ -5,10 +5,10 @@ import "github.com/elasticd/elastic/pkg/membership"
 // Watchers is how many nodes watch each member: those that follow it on the ring.
 const Watchers = 2
 
-// askWatched has the judge dial the members that lost a watcher. Machines that end together are
-// often neighbours: a lost watcher says nothing of those it watched, and the others may not have
-// said it yet. A world that is planned before they answer would have the next lost node in it, and
-// so on.
+// askWatched adds to v.Ask the members that lost a watcher. Machines that end together are often
+// neighbours. A lost watcher reports nothing about the nodes that it watched, and the others may
+// not have reported them yet. A World that is planned before those nodes answer would contain the
+// next lost node, and so on.
 func (f *facts) askWatched(v *View, ring int) {
 	for i := range min(ring, len(v.Members)) {
 		if v.Members[i].State == Alive {

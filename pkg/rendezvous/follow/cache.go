@@ -10,20 +10,20 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// MemberCache remembers the members and leavers of one large world for an agent. They never change
-// within a proposal: each node reads them once, not with every phase. A nil MemberCache remembers
+// MemberCache keeps the members and leavers of one large World for an agent. They never change
+// within a proposal, so each node reads them once and not with every phase. A nil MemberCache keeps
 // nothing.
 type MemberCache struct {
-	mu       sync.Mutex // the follower and reads share it
+	mu       sync.Mutex // the follower and single reads share it
 	proposal string
 	members  []membership.Ref
 	leavers  []membership.Ref
 
-	started   string   // a proposal that was read when it ran
+	started   string   // the proposal of a World that was running when it was read
 	endpoints []string // of its workers; nil: there is no list
 }
 
-// fill puts the members into w, whose record leaves them out.
+// fill sets the members of w, whose record leaves them out.
 func (m *MemberCache) fill(ctx context.Context, st store.Store, job schema.Job, w *rendezvous.World) error {
 	if m == nil || w.Chunks == 0 {
 		return rendezvous.ReadMembers(ctx, st, job, w)
@@ -45,7 +45,7 @@ func (m *MemberCache) fill(ctx context.Context, st store.Store, job schema.Job, 
 	return nil
 }
 
-// asked is the proposal of the large world that was read last; "": there was none.
+// asked returns the proposal of the large World that was read last; "": none.
 func (m *MemberCache) asked() string {
 	if m == nil {
 		return ""
@@ -55,15 +55,15 @@ func (m *MemberCache) asked() string {
 	return m.proposal
 }
 
-// keepEndpoints keeps the endpoints of a world that runs: they were written with its phase, so that a
-// read which shows that it runs shows them as well.
+// keepEndpoints stores the endpoints of a running World. They are written in the transaction that
+// sets the phase, so a read that shows the phase shows them too.
 func (m *MemberCache) keepEndpoints(proposal string, endpoints []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.started, m.endpoints = proposal, endpoints
 }
 
-// Endpoints are those of the workers of a world, if it was read when it ran.
+// Endpoints returns the endpoints of the workers of a World, if it was running when it was read.
 func (m *MemberCache) Endpoints(proposal string) (endpoints []string, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,7 +25,7 @@ func (f *follower) list(ctx context.Context) error {
 		if e.Memo == nil {
 			e.Memo = f.memo(e.Key)
 		}
-		// The values are compared as well: revisions of another cluster mean nothing here.
+		// Values are compared too, because the revisions of another cluster mean nothing here.
 		at, known := find(before, e.Key)
 		if known && before[at].Rev == e.Rev && bytes.Equal(before[at].Value, e.Value) {
 			e.Memo = before[at].Memo
@@ -37,22 +37,22 @@ func (f *follower) list(ctx context.Context) error {
 	return nil
 }
 
-// find is where an entry is, or belongs.
+// find returns the index of the entry of key, or where it belongs.
 func find(sorted []store.Entry, key string) (int, bool) {
 	return slices.BinarySearchFunc(sorted, key,
 		func(e store.Entry, key string) int { return strings.Compare(e.Key, key) })
 }
 
-// skip reports whether the record of key is not needed. Events are many, and decisions rest on none
-// of them, except on those that report a lost node: a loss is not reported twice.
+// skip reports whether the record of key is not needed. A job has many events, and no decision
+// needs them, except those that report lost nodes: a loss must not be reported twice.
 func (f *follower) skip(key string) bool {
 	return f.scope != ScopeEvents && strings.HasPrefix(key, f.Job.Events()) &&
 		!strings.HasPrefix(key, f.Job.Event(rendezvous.MissedEvent))
 }
 
-// memo keeps the decoded form of a record that exists once for each node or checkpoint, and the list
-// of members: when one of them changes, the next snapshot has all of them again. The owner of a
-// snapshot changes nothing of these.
+// memo returns a place for the decoded form of a record that exists for each node or checkpoint, or
+// of a list of members. When one of them changes, the next snapshot has all of them again. A reader
+// of a snapshot must not change them.
 func (f *follower) memo(key string) *store.Memo {
 	if f.many == nil {
 		f.many = []string{f.Job.Nodes(), f.Job.AllLeft(), f.Job.AllReady(), f.Job.AllExits(), f.Job.AllHeld(),

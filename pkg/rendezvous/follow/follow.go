@@ -1,4 +1,4 @@
-// Package follow tells of every change of a job, as snapshots.
+// Package follow delivers every change of a job as a snapshot.
 package follow
 
 import (
@@ -12,22 +12,22 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Scope is what an agent follows of its job. ScopeAll is for the few agents that plan. The others
-// use ScopeOwn, the world and their own registration, which says all that a member must ever do.
+// Scope says which records an agent follows. ScopeAll is for the few agents that plan. The others
+// use ScopeOwn: the World and their own registration, which say all that a member must do.
 type Scope int
 
 const (
 	ScopeOwn Scope = iota
 	ScopeAll
-	ScopeClaims // while the store does not hold the job: whether it does again, and the claims to it
-	ScopeJob    // likewise without the claims, for nodes that leave these to others
-	ScopeEvents // all, with the events: for people
+	ScopeClaims // the job record and the claims, while the store does not have the job
+	ScopeJob    // the job record alone, for nodes that do not read the claims
+	ScopeEvents // everything, with all events, for `elastic status` and the like
 )
 
-// Update is what a Reader found: a Snapshot, or why there is none at the moment.
+// Update is a Snapshot, or the reason why there is none now.
 type Update struct {
 	rendezvous.Snapshot
-	Begun time.Time // when a read of the store began that this is the result of; zero: it came by a watch
+	Begun time.Time // when the read began that gave the snapshot; zero: a watch gave it
 	Err   error
 }
 
@@ -39,17 +39,17 @@ type Reader struct {
 	Members *MemberCache // nil: the members of a large world are read with each of its phases
 }
 
-// Follow tells of every change in scope until ctx ends. The latest snapshot wins: a slow reader
-// misses states in between, never the last one. Follow lists, watches from there, and lists again
-// on any error and every 10 to 30 seconds, because a watch may go deaf without an error.
+// Follow delivers every change in scope until ctx ends. A slow reader misses intermediate states,
+// but never the newest one. Follow lists, watches from there, and lists again after any error and
+// every 10 to 30 seconds, because a watch may fall silent without an error.
 func (r Reader) Follow(ctx context.Context, scope Scope) <-chan Update {
 	f := follower{Reader: r, scope: scope, out: make(chan Update, 1), ranges: r.ranges(scope)}
 	go f.run(ctx)
 	return f.out
 }
 
-// ReadOwn reads what ScopeOwn follows and, of a large world, the endpoints of its workers: a node reads
-// before it starts them.
+// ReadOwn reads what ScopeOwn follows and, of a large World, the endpoints of its workers. A node
+// reads before it starts its workers.
 func (r Reader) ReadOwn(ctx context.Context) Update {
 	f := follower{Reader: r, scope: ScopeOwn, ranges: r.ranges(ScopeOwn)}
 	begun, of := time.Now(), r.Members.asked()
@@ -71,8 +71,8 @@ func (r Reader) ReadOwn(ctx context.Context) Update {
 	return u
 }
 
-// ReadJob reads what the job has one of, and the claims to it: what a node must know that joins. Of
-// what there is of each node it reads the members of the world alone.
+// ReadJob reads what a node needs to join: the records that exist once, and the claims. Of the
+// records that exist for each node it reads only the members of the World.
 func (r Reader) ReadJob(ctx context.Context) (rendezvous.Snapshot, error) {
 	read, err := r.Store.GetRanges(ctx, store.One(r.Job.Job()), store.One(r.Job.Wish()),
 		store.One(r.Job.Fence()), store.One(r.Job.World()), store.One(r.Job.Head()),
@@ -87,7 +87,7 @@ func (r Reader) ReadJob(ctx context.Context) (rendezvous.Snapshot, error) {
 	return s, err
 }
 
-// ranges are the keys that scope needs.
+// ranges returns the keys that scope needs.
 func (r Reader) ranges(scope Scope) []store.Range {
 	job := []store.Range{store.One(r.Job.Job()), store.One(r.Job.Fence())}
 	switch scope {
@@ -101,7 +101,7 @@ func (r Reader) ranges(scope Scope) []store.Range {
 	return []store.Range{store.Below(r.Job.Prefix())}
 }
 
-// follower is one Follow under way.
+// follower is one running Follow.
 type follower struct {
 	Reader
 	scope  Scope
@@ -112,7 +112,7 @@ type follower struct {
 	entries []store.Entry // in the order of their keys
 	rev     int64
 	cluster uint64
-	due     time.Time // the next snapshot, not before
+	due     time.Time // no snapshot before this time
 }
 
 func (f *follower) run(ctx context.Context) {
@@ -145,8 +145,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// update is what the entries show now. begun is when the read began that brought them; zero: a
-// watch did.
+// update returns the snapshot of the entries. begun is when the read of the entries began; zero:
+// they came by a watch.
 func (f *follower) update(ctx context.Context, begun time.Time) Update {
 	r := store.Read{Entries: f.entries, Rev: f.rev, Cluster: f.cluster}
 	if f.scope == ScopeOwn {
@@ -186,8 +186,8 @@ func (f *follower) decodeOwn(ctx context.Context, r store.Read) (rendezvous.Snap
 	return partial, err
 }
 
-// publish replaces what the reader has not taken yet. The follower is the only sender. An error
-// never replaces a snapshot.
+// publish replaces an update that the reader has not taken yet. The follower is the only sender. An
+// error never replaces a snapshot.
 func (f *follower) publish(s Update) {
 	select {
 	case old := <-f.out:

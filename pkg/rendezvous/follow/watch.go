@@ -7,9 +7,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// A snapshot of a thousand nodes takes as long as many changes take to come in, and its reader
-// needs as long again. After each snapshot, changes are gathered for a multiple of the time that it
-// took, and not for longer than a user would notice.
+// Decoding a snapshot of a thousand nodes takes as long as many changes take to arrive, and its
+// reader needs as long again. After each snapshot, changes are gathered for restFactor times the
+// time that it took, within a limit that users do not notice.
 const (
 	restFactor = 3
 	maxRest    = 50 * time.Millisecond
@@ -32,13 +32,14 @@ func (f *follower) watch(ctx context.Context) {
 			s := f.update(ctx, time.Time{})
 			f.publish(s)
 			if s.Err != nil {
-				return // no further change would report this world: it is listed
+				return // no later change would report this World: list again
 			}
 		}
 	}
 }
 
-// gather applies a change and all that come before the next snapshot is due: they are one snapshot.
+// gather applies a change, and all that arrive before the next snapshot is due, so that they make
+// one snapshot.
 func (f *follower) gather(c store.Change, changes <-chan store.Change) (moved bool, err error) {
 	var due <-chan time.Time // nil: now
 	if wait := time.Until(f.due); wait > 0 {

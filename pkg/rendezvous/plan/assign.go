@@ -9,16 +9,15 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// arrange picks n of the candidates, which are sorted by name, and ranks them: survivors keep their
-// rank where it still exists, a node that comes back or a spare takes the place of one that is
-// lost, and rank 0 goes to a node that holds the newest checkpoint. A node with a fixed rank gets
-// that rank even if another node had it before, and then rank 0 fetches the checkpoint if it has
-// none.
-func arrange(
+// rankNodes picks n of the candidates, which are sorted by name, and ranks them. Survivors keep
+// their rank if it still exists. A node that returns, or a spare, gets the rank of a lost node.
+// Rank 0 goes to a holder of the newest checkpoint. A node with a fixed rank gets that rank even if
+// another node had it before; in that case rank 0 may have to fetch the checkpoint.
+func rankNodes(
 	old []membership.Ref, from []membership.Node, n int, holds func(node string) bool,
 ) []membership.Ref {
 	ranks := make([]*membership.Ref, n)
-	pool := make(map[string]*membership.Ref, len(from)) // those without a rank
+	pool := make(map[string]*membership.Ref, len(from)) // candidates without a rank
 	for i := range from {
 		pool[from[i].Node] = &from[i].Ref
 	}
@@ -33,7 +32,7 @@ func arrange(
 			take(&from[i].Ref, rank)
 		}
 	}
-	for rank, o := range old[:min(n, len(old))] { // the same life, else a new life of the same node
+	for rank, o := range old[:min(n, len(old))] { // the same incarnation, else a new one of the same node
 		if ranks[rank] != nil {
 			continue
 		}
@@ -41,7 +40,7 @@ func arrange(
 			take(r, rank)
 		}
 	}
-	var others []*membership.Ref // survivors of ranks that are gone, in order, then the rest
+	var others []*membership.Ref // survivors whose rank no longer exists, in order; then the rest
 	survivors := map[membership.Incarnation]bool{}
 	for _, o := range old[min(n, len(old)):] {
 		if r := pool[o.Node]; r != nil && r.Same(o) {
@@ -60,7 +59,7 @@ func arrange(
 		}
 	}
 	if !placed {
-		first(ranks, rendezvous.NewRefSet(old), others, holds)
+		swapHolderFirst(ranks, rendezvous.NewRefSet(old), others, holds)
 	}
 	out := make([]membership.Ref, n)
 	for i, r := range ranks {
@@ -69,11 +68,11 @@ func arrange(
 	return out
 }
 
-// first puts a holder at rank 0, if there is one: the ranked holder of the lowest rank, else one
-// that was left over, a survivor before the others. A left-over holder takes the place of a
-// newcomer, at rank 0 or else the highest: a survivor stays in the world as long as another node
-// can make room.
-func first(
+// swapHolderFirst swaps a holder to rank 0, if there is one. It prefers the holder of the lowest
+// rank. If no ranked node holds the checkpoint, it takes a holder from others, where survivors come
+// first. That holder gets rank 0 if a newcomer has it, else the highest rank of a newcomer. Only if
+// there is no newcomer does it replace a survivor.
+func swapHolderFirst(
 	ranks []*membership.Ref, old rendezvous.RefSet, others []*membership.Ref, holds func(string) bool,
 ) {
 	holder := func(r *membership.Ref) bool { return holds(r.Node) }
@@ -97,8 +96,8 @@ func first(
 	ranks[0], ranks[at] = ranks[at], ranks[0]
 }
 
-// candidates are the nodes that a next World may have: registered in this attempt, not gone, not
-// asked to go, not in quarantine. In the order of their names.
+// candidates returns the nodes that the next World may have, by name. They are registered in this
+// attempt, not gone, not drained, and not in quarantine.
 func candidates(s *rendezvous.Snapshot, v verdict.View) []membership.Node {
 	c := make([]membership.Node, 0, len(s.Nodes))
 	may := mayTake(s, v)
@@ -114,11 +113,11 @@ func candidates(s *rendezvous.Snapshot, v verdict.View) []membership.Node {
 func mayTake(s *rendezvous.Snapshot, v verdict.View) func(*membership.Node) bool {
 	fits, out := fit(s, v), keptOut(s, dispensable)
 	may := func(n *membership.Node) bool { return fits(n) && !warming(s, n) && !out(n) }
-	// a candidate whose workers are not there yet is better than no World
+	// a candidate whose workers still start is better than no World
 	if count(s.Nodes, may) < s.Least() {
 		may = func(n *membership.Node) bool { return fits(n) && !out(n) }
 	}
-	if count(s.Nodes, may) < s.Least() { // better one that was late or lost before than no World
+	if count(s.Nodes, may) < s.Least() { // a node that was late or lost before is better than no World
 		out := keptOut(s, needed)
 		may = func(n *membership.Node) bool { return fits(n) && !out(n) }
 	}
@@ -135,13 +134,13 @@ func count(nodes []membership.Node, is func(*membership.Node) bool) (k int) {
 }
 
 // warming reports whether a world with n would wait for workers that n still starts. It is false
-// for a member: a world never goes on without a member because its workers start.
+// for a member, because a world never goes on without a member for that reason.
 func warming(s *rendezvous.Snapshot, n *membership.Node) bool {
 	return n.Warming && s.World != nil && s.World.Rank(n.Ref) < 0
 }
 
-// fit returns a function that reports whether a node is here, is of this attempt, and is not asked
-// to go.
+// fit returns a function that reports whether a node is not gone, is of this attempt, and is not
+// drained.
 func fit(s *rendezvous.Snapshot, v verdict.View) func(*membership.Node) bool {
 	drained := rendezvous.SetOf(s.Wish.Drain)
 	var reported map[membership.Incarnation]bool
@@ -153,29 +152,29 @@ func fit(s *rendezvous.Snapshot, v verdict.View) func(*membership.Node) bool {
 			return false
 		}
 		seen := v.Find(n.Ref)
-		// a node that was reported lost is not here before it answers again
+		// A node that was reported lost counts again after it answered.
 		return seen == nil ||
 			seen.State != verdict.Gone && (seen.State != verdict.Suspect || !reported[n.Incarnation])
 	}
 }
 
-// Shortage says how many nodes are here that a World may have, how many are wished, and how many
-// are missing for there to be one.
+// Shortage returns how many nodes may be in a World now, how many the operator asked for, and how
+// many more a World needs.
 func Shortage(s *rendezvous.Snapshot, v verdict.View) (present, wished, missing int) {
 	n := Present(s, v)
 	return n, s.Wish.NP, max(0, s.Least()-n)
 }
 
-// Size is the number of nodes that a World would have now.
+// Size is the number of nodes that a World proposed now would have.
 func Size(s *rendezvous.Snapshot, v verdict.View) int {
 	n := Present(s, v)
 	return min(n, s.Target(n))
 }
 
-// Present is the number of nodes here that a World may have.
+// Present is the number of nodes that may be in a World now.
 func Present(s *rendezvous.Snapshot, v verdict.View) int { return count(s.Nodes, mayTake(s, v)) }
 
-// Batch is the batch and rate plan for n nodes.
+// Batch returns the batch and rate plan for n nodes.
 func Batch(s *rendezvous.Snapshot, n int) (*scaling.Plan, error) {
 	return scaling.For(s.Job.Base, s.Job.Workers(n))
 }

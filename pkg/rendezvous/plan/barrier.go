@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// forming: the barrier. Nothing but a full barrier turns it to running; anything that comes before
+// forming is the step at the barrier. A full barrier turns the World to running. Any other change
 // is a cause for the next generation.
 func (p *planner) forming() Step {
 	lost := p.lost()
@@ -31,12 +31,12 @@ func (p *planner) forming() Step {
 	}
 	if bad, settled := p.unreadable(missing); bad {
 		if !settled {
-			// A node that holds it may come back: no node falls back before.
+			// A node that holds the checkpoint may come back, so the job does not fall back yet.
 			return Nothing{p.now.Add(p.t.Barrier / 10)}
 		}
 		return p.fallBack()
 	}
-	if Grows(p.s, p.v) { // better now than in a planned change a moment later: nothing has started
+	if Grows(p.s, p.v) { // nothing has started yet, so growing now costs less than a planned change later
 		return p.atTarget(func() Step {
 			cause, text := p.growthCause()
 			return p.change(cause, text)
@@ -50,7 +50,7 @@ func (p *planner) forming() Step {
 				return Nothing{p.now.Add(p.t.Barrier / 10)}
 			}
 		}
-		return p.without(missing)
+		return p.withoutUnready(missing)
 	})
 }
 
@@ -73,7 +73,7 @@ func Unready(s *rendezvous.Snapshot) []string {
 	return names
 }
 
-// leaverGone reports whether a leaver is gone but still registered: it can never be ready.
+// leaverGone reports whether a leaver is gone but still registered, so that it can never be ready.
 func (p *planner) leaverGone() bool {
 	for _, l := range p.w.Leavers {
 		if seen := p.v.Find(l); seen != nil && seen.State == verdict.Gone && seen.Registered {
@@ -83,8 +83,8 @@ func (p *planner) leaverGone() bool {
 	return false
 }
 
-// without plans around the nodes that hold the barrier up.
-func (p *planner) without(missing []string) Step {
+// withoutUnready proposes a World without the nodes that hold the barrier up.
+func (p *planner) withoutUnready(missing []string) Step {
 	w := *p.w
 	late, times := rendezvous.SetOf(missing), map[string]int{}
 	w.Quarantine = slices.DeleteFunc(slices.Clone(w.Quarantine), func(q rendezvous.Quarantine) bool {
@@ -93,7 +93,7 @@ func (p *planner) without(missing []string) Step {
 		}
 		return late[q.Node]
 	})
-	for _, node := range missing { // not a candidate now, nor for as many generations as it held up barriers
+	for _, node := range missing { // not a candidate now, nor for n generations
 		n := max(1, times[node])
 		w.Quarantine = append(w.Quarantine,
 			rendezvous.Quarantine{Node: node, Times: n, Until: w.Generation + 1 + schema.Generation(n)})
@@ -102,8 +102,8 @@ func (p *planner) without(missing []string) Step {
 	s.World = &w
 	q := *p
 	q.s, q.w = &s, &w
-	// Their keys go with the same Propose. As a leaver, which must report Ready, a node that cannot
-	// would hold up the next barrier just as it did this one.
+	// Propose deletes the keys of these nodes. As leavers they would have to report Ready, and
+	// would hold up the next barrier too.
 	q.evict = missing
 	return q.change(rendezvous.CauseNodeLost, "the barrier waited too long for "+phrase.List(missing))
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/trust"
 )
 
-// books settles the ledger of the present generation, once: a Hold that settled it carries the
-// result. A Hold that a leaving member wrote, or one that asks to stop, did not settle it.
-func (p *planner) books() ledger.Settled {
+// settleLedger settles the ledger of the present generation, once. If a Hold settled it, its ledger
+// is the result. A Hold that a leaving member wrote, or one that asks to stop, did not settle it.
+func (p *planner) settleLedger() ledger.Settled {
 	if p.w.Ledger.Closed == p.w.Generation {
 		b := ledger.Settled{Ledger: p.w.Ledger}
 		b.Pardoned = len(p.lossesThatExplain()) > 0 && ledger.Pardon(&b.Ledger, p.w)
@@ -39,14 +39,15 @@ func (p *planner) books() ledger.Settled {
 	return b
 }
 
-// change is an unplanned cause: the next World at once where a plan is at hand, else a Hold.
+// change answers an unplanned cause: with the next World if one can be planned now, else with a
+// Hold.
 func (p *planner) change(c rendezvous.Cause, text string) Step {
-	return p.changeWith(c, text, p.books(), nil)
+	return p.changeWith(c, text, p.settleLedger(), nil)
 }
 
-// changeFailed is change because a worker failed.
+// changeFailed is change after a worker failed.
 func (p *planner) changeFailed() Step {
-	b, c, text := p.books(), rendezvous.CauseWorkerFailed, p.s.Failure.String()
+	b, c, text := p.settleLedger(), rendezvous.CauseWorkerFailed, p.s.Failure.String()
 	failure := &ReportedFailure{Failure: *p.s.Failure, Collateral: b.Collateral, Spent: b.Spent}
 	if p.s.Failure.AsksForRestart() {
 		c = rendezvous.CauseAsked
@@ -61,8 +62,7 @@ func (p *planner) changeFailed() Step {
 	return p.changeWith(c, text, b, failure)
 }
 
-// changeWith is change after the books were closed; failure is the one that its step reports, or
-// nil.
+// changeWith is change with a settled ledger. failure is the failure that its step reports, or nil.
 func (p *planner) changeWith(
 	c rendezvous.Cause, text string, b ledger.Settled, failure *ReportedFailure,
 ) Step {
@@ -92,14 +92,14 @@ func (p *planner) changeWith(
 		if p.blocked() != "" {
 			return step
 		}
-		e := p.enter(c, text, b)
+		e := p.holdUnplanned(c, text, b)
 		e.Failure = failure
 		return e
 	}
 	return step
 }
 
-// withLedger is p as it would be with another ledger: nodes that it puts into quarantine are no
+// withLedger returns p with another ledger. Nodes that this ledger puts into quarantine are no
 // candidates.
 func (p *planner) withLedger(l rendezvous.Ledger) *planner {
 	w, s, q := *p.w, *p.s, *p
@@ -109,10 +109,13 @@ func (p *planner) withLedger(l rendezvous.Ledger) *planner {
 	return &q
 }
 
-// blocked names an old member that is neither gone nor present nor cut by the wish: it may be about
-// to register again, and a World without it would stop a healthy node. A suspect blocks too, for as
-// long as a verdict takes: others may have it already, and would undo a World with it. So does a
-// neighbour of a lost node that has not answered yet, for twice as long.
+// blocked returns the name of an old member for which the next World waits; "": none. The member is
+// neither gone nor known to be present, and the wish does not cut it.
+//
+// An absent member may be about to register again, and a World without it would stop a healthy
+// node. A suspect blocks for as long as a verdict takes, because other nodes may have the verdict
+// already and would undo a World with the suspect. A neighbour of a lost node that has not answered
+// yet blocks for twice as long.
 func (p *planner) blocked() string {
 	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || !p.doubts() && !p.unasked() {
 		return ""
@@ -123,10 +126,10 @@ func (p *planner) blocked() string {
 	}
 	out, late := rendezvous.SetOf(p.s.Wish.Drain), lateNodes(p.w)
 	target := p.s.Target(len(here))
-	places := target // left for this rank and those behind: the wish cuts a member without a place
+	ranksLeft := target // ranks left from this one on; the wish cuts a member that gets none
 	for rank, m := range p.w.Members {
 		seen := p.v.Find(m)
-		if seen == nil || places == 0 {
+		if seen == nil || ranksLeft == 0 {
 			break
 		}
 		goesOn := here[m.Node] == m.Incarnation
@@ -138,7 +141,7 @@ func (p *planner) blocked() string {
 		case doubted || away || silent:
 			return m.Node
 		case goesOn, here[m.Node] != "" && rank < target:
-			places-- // it goes on, or its next life has its rank
+			ranksLeft-- // the member, or its next incarnation, has this rank
 		}
 	}
 	return ""
@@ -149,7 +152,7 @@ func (p *planner) unasked() bool {
 	return slices.ContainsFunc(p.v.Members, func(m verdict.Member) bool { return m.Unasked })
 }
 
-// doubts reports whether a node is neither alive for certain nor gone.
+// doubts reports whether a node is suspect or absent.
 func (p *planner) doubts() bool {
 	return slices.ContainsFunc(p.v.Members, func(m verdict.Member) bool {
 		return m.State == verdict.Suspect || m.State == verdict.Absent

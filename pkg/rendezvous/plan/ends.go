@@ -8,7 +8,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 )
 
-// stop: a stop of this attempt goes before everything but done.
+// stop ends the attempt because the operator asked for it. Only a job that is done is not stopped.
 func (p *planner) stop() Step {
 	outcome := rendezvous.Outcome{Code: ledger.ExitNever, Source: "operator",
 		Message: "the operator asked for it"}
@@ -36,12 +36,12 @@ func (p *planner) stop() Step {
 	return Nothing{p.m.PhaseSince.Add(p.w.Hold.Limit(p.s.Job) + p.t.Slack)}
 }
 
-// allZero reports whether every worker of every member ended of itself with 0.
+// allZero reports whether every worker of every member ended by itself with 0.
 func (p *planner) allZero() bool {
 	for rank, m := range p.w.Members {
 		workers := p.w.Workers(rank)
 		if workers == 0 {
-			continue // servers alone run there
+			continue // only servers run there
 		}
 		if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != workers ||
 			!x.Zero() {
@@ -55,12 +55,12 @@ func (p *planner) done() Step {
 	lost := p.unreported()
 	return End{Phase: rendezvous.Done,
 		Outcome: rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"},
-		Ledger:  ledger.CountLost(p.books().Ledger, p.w, lost, p.now), Lost: lost}
+		Ledger:  ledger.CountLost(p.settleLedger().Ledger, p.w, lost, p.now), Lost: lost}
 }
 
-// StopWithoutNodes is the end of an attempt that was asked to stop while no node is registered: no
-// agent is there to save or to write the end, so the command that asked for the stop writes it. A
-// job whose ranks all finished is done.
+// StopWithoutNodes ends an attempt that was asked to stop while no node is registered. As there is
+// no agent to write the end, the command that asked for the stop writes it. If all ranks finished,
+// the job is done instead.
 func StopWithoutNodes(s *rendezvous.Snapshot, now time.Time) End {
 	p := planner{s: s, v: StoreView(s, now), t: DefaultTimeouts, now: now}
 	if w := s.World; w != nil && w.Attempt == s.Job.Attempt {

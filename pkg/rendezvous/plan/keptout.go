@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// demand says whether there can be a world without the nodes in quarantine.
+// demand says whether the next world needs the nodes in quarantine.
 type demand int
 
 const (
@@ -18,10 +18,11 @@ const (
 	needed
 )
 
-// keptOut says which nodes no plan has now. Where they are dispensable, a node whose workers failed
-// stays out until it runs another program or is admitted. Where they are needed, such a node is
-// tried again after its time, and one that only disturbs the others at once: that is better than no
-// world.
+// keptOut returns a function that reports whether no plan may have a node now.
+//
+// If the nodes in quarantine are dispensable, a node whose workers failed stays out until it runs
+// another program or is admitted. If they are needed, such a node is tried again after its time,
+// and a node that was only lost often is tried at once.
 func keptOut(s *rendezvous.Snapshot, d demand) func(*membership.Node) bool {
 	if w := s.World; w == nil || len(w.Ledger.Nodes)+len(w.Quarantine) == 0 {
 		return func(*membership.Node) bool { return false }
@@ -43,12 +44,12 @@ func keptOut(s *rendezvous.Snapshot, d demand) func(*membership.Node) bool {
 	}
 	return func(n *membership.Node) bool {
 		r, kept := out[n.Node]
-		// another program is another try
+		// a node with another program is tried again
 		return late[n.Node] || kept && (r.Program == "" || r.Program == n.Program)
 	}
 }
 
-// lateNodes are the nodes that held up a barrier, and are in no plan before another generation.
+// lateNodes returns the nodes that held up a barrier and are in no plan before a later generation.
 func lateNodes(w *rendezvous.World) map[string]bool {
 	late := map[string]bool{}
 	for _, q := range w.Quarantine {
@@ -59,7 +60,7 @@ func lateNodes(w *rendezvous.World) map[string]bool {
 	return late
 }
 
-// quarantineText says in words that a node was put into quarantine.
+// quarantineText says that a node was put into quarantine, and why.
 func quarantineText(l rendezvous.Ledger, node string) string {
 	for _, r := range l.Nodes {
 		if r.Node == node && r.Quarantine > 0 {
@@ -69,7 +70,7 @@ func quarantineText(l rendezvous.Ledger, node string) string {
 	return node + " is in quarantine"
 }
 
-// admitted reports whether the operator lifted the quarantine that node has since generation g.
+// admitted reports whether the operator lifted the quarantine that node got in generation g.
 func admitted(s *rendezvous.Snapshot, node string, g schema.Generation) bool {
 	return slices.ContainsFunc(s.Wish.Admit,
 		func(a rendezvous.Admit) bool { return a.Node == node && a.Generation >= g })
@@ -79,11 +80,11 @@ func admitted(s *rendezvous.Snapshot, node string, g schema.Generation) bool {
 type KeptOut struct {
 	Node string
 	Text string
-	// UntilAdmitted: only another program, or the operator, lets it into a world that can do
-	// without it.
+	// UntilAdmitted: a world that does not need the node takes it only with another program, or
+	// after the operator admitted it.
 	UntilAdmitted bool
-	For           time.Duration // otherwise; 0: until another generation
-	Time          time.Time     // when it began, for people; zero: not known
+	For           time.Duration // if not UntilAdmitted; 0: until a later generation
+	Time          time.Time     // when it began, for status; zero: not known
 }
 
 // Quarantined lists the registered nodes that are in quarantine, by name.
@@ -109,8 +110,8 @@ func Quarantined(s *rendezvous.Snapshot) (list []KeptOut) {
 	return list
 }
 
-// QuarantineOf is the record that keeps n out of worlds after w, or nil. It does not know what the
-// operator admitted since.
+// QuarantineOf returns the record that keeps n out of worlds after w, or nil. It does not consider
+// later admissions.
 func QuarantineOf(w *rendezvous.World, n membership.Node) *rendezvous.NodeRecord {
 	if w.Attempt != n.Attempt {
 		return nil
@@ -132,9 +133,9 @@ type observedQuarantine struct {
 	at    time.Time
 }
 
-// noteQuarantines notes the quarantines that s shows. Each agent counts their time by its own
-// clock, from when it first sees them: they may last longer for a planner that came late, never
-// shorter.
+// noteQuarantines records the quarantines that s shows. Each agent counts their time by its own
+// clock, from when it first saw them. So for an agent that started later they may last longer, but
+// never shorter.
 func (m *Observed) noteQuarantines(s *rendezvous.Snapshot, now time.Time) {
 	var list []observedQuarantine
 	if s.World != nil {
@@ -154,8 +155,9 @@ func (m *Observed) noteQuarantines(s *rendezvous.Snapshot, now time.Time) {
 	m.quarantines = list
 }
 
-// released returns s without the quarantines whose time is over; those that an admission must end
-// are noted as over. It also returns when the next one is over: zero for none.
+// released returns s without the quarantines whose time has passed. Those that only an admission
+// ends are marked as over instead. It also returns when the next quarantine ends; zero: there is
+// none.
 func (m *Observed) released(s *rendezvous.Snapshot, now time.Time) (*rendezvous.Snapshot, time.Time) {
 	var next time.Time
 	var over []string

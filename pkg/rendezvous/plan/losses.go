@@ -11,7 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// lost are the members that are gone, and those that are cut off for longer than is waited.
+// lost returns the members that are gone, and those that are absent for longer than their World
+// waits.
 func (p *planner) lost() []verdict.Member {
 	var lost []verdict.Member
 	for _, m := range p.v.Members[:min(len(p.v.Members), len(p.w.Members))] {
@@ -35,8 +36,8 @@ func (p *planner) lost() []verdict.Member {
 	return lost
 }
 
-// unreported are the lost members and leavers that no event reports yet. They are at most as many
-// as one step can guard; a later step reports the others.
+// unreported returns the lost members and leavers that no event reports yet. One step can guard at
+// most maxDropped of them; a later step reports the others.
 func (p *planner) unreported() []verdict.Member {
 	var out []verdict.Member
 	for _, m := range p.v.Members {
@@ -47,10 +48,10 @@ func (p *planner) unreported() []verdict.Member {
 	return out
 }
 
-// isNewLoss reports whether the loss of m is news: it happened in this attempt, is not reported yet,
-// and m did not announce its departure. An announcement of a leaver is found by its node name only,
-// because a later life of the node may have written over it: it counts as made if the node left
-// since, or is back.
+// isNewLoss reports whether the loss of m must be reported: it happened in this attempt, is not
+// reported yet, and m did not announce its departure. A later incarnation of a leaver may have
+// replaced its announcement. So a leaver counts as announced if its node has left since, or is
+// registered again.
 func (p *planner) isNewLoss(m verdict.Member) bool {
 	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || p.w.Phase.Ended() || m.Reason == "left" ||
 		slices.Contains(p.w.ReportedLost, m.Incarnation) {
@@ -63,7 +64,7 @@ func (p *planner) isNewLoss(m verdict.Member) bool {
 	return p.s.Node(m.Node) == nil && !slices.ContainsFunc(p.s.Left, leftNode)
 }
 
-// withDelay is m as it is reported.
+// withDelay returns m with the time since the first sign.
 func (p *planner) withDelay(m verdict.Member) verdict.Member {
 	if !p.m.FirstSign.IsZero() {
 		m.After = p.now.Sub(p.m.FirstSign)
@@ -71,7 +72,7 @@ func (p *planner) withDelay(m verdict.Member) verdict.Member {
 	return m
 }
 
-// LossText says in words which members are lost.
+// LossText says which members are lost.
 func LossText(lost []verdict.Member) string {
 	var parts []string
 	for _, m := range lost {
@@ -84,18 +85,18 @@ func LossText(lost []verdict.Member) string {
 	return phrase.List(parts)
 }
 
-// lossesThatExplain are the members that explain the failure of another node's worker: they are
-// lost, or left without waiting for the others to save.
+// lossesThatExplain returns the members that explain the failure of another node's worker. They
+// were lost, or left without waiting for the others to save.
 func (p *planner) lossesThatExplain() []verdict.Member {
 	var broke []verdict.Member
 	for _, m := range p.lost() {
 		switch f, x := p.s.Failure, p.s.Exits[m.Node]; {
 		case slices.Contains(p.w.ReportedLost, m.Incarnation):
-			// It had its effect on the books already.
+			// The ledger has counted it already.
 		case m.Reason != "left":
 			broke = append(broke, m)
 		case p.w.Rank(m.Ref) < 0, x.Incarnation == m.Incarnation && x.Zero():
-			// It was no member, or through.
+			// It was no member, or its workers had ended with 0.
 		case f != nil && f.Node == m.Node && f.Incarnation == m.Incarnation:
 			// Its own worker failed before it left.
 		case p.w.Phase == rendezvous.Waiting && !p.now.Before(p.m.FailedAt.Add(p.t.Verdict)):

@@ -10,41 +10,41 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Observed are the moments at which one agent first saw things, by its own monotonic clock. They
-// only delay decisions: every one may be too early or too late without harm.
+// Observed has the times at which one agent first saw things, by its own monotonic clock. They only
+// delay decisions: any of them may be too early or too late without harm.
 type Observed struct {
 	generation schema.Generation
 	phase      rendezvous.Phase
 	rev        int64
 	nodes      int
 
-	observed time.Time         // the last time
-	others   []membership.Node // registered then and no members, in the order of names
-	missing  []missingNode     // registered before, and not any more
+	observed time.Time         // time of the newest observation
+	others   []membership.Node // registered at that time, and no members; by name
+	missing  []missingNode     // registered before, and no longer
 
 	quarantines []observedQuarantine
 
 	PhaseSince    time.Time // the world entered its phase
 	RunningSince  time.Time // its generation began to run; zero: it never did
-	StoppedAt     time.Time // and left running
+	StoppedAt     time.Time // its generation left running
 	FailedAt      time.Time // its failure was recorded
-	LastCallSince time.Time // the last call began: enough nodes, fewer than wished, no node restarts it
-	SuspectSince  time.Time // a member was suspected, and some member has been ever since
-	FirstSign     time.Time // a member was not known to be alive, and some member has not been ever since
+	LastCallSince time.Time // the last call began: more nodes may still come, and no node restarts it
+	SuspectSince  time.Time // since then some member has been suspect
+	FirstSign     time.Time // since then some member has not been known to be alive
 	ChangedAt     time.Time // the world record, or the number of nodes, changed last
 }
 
-// missingNode is a node that was no member, and whose registration ended unannounced.
+// missingNode is a node that was no member, and whose registration ended without an announcement.
 type missingNode struct {
 	membership.Ref
 	since time.Time
 }
 
-// gap is the longest pause between two observations. After a longer one, a node that is away may
-// have announced its departure in the meantime.
+// gap is the longest pause between two observations. After a longer pause, the announcement of a
+// node that left may have been written and deleted again.
 const gap = 3 * time.Second
 
-// Update notes what s shows for the first time.
+// Update records what s shows for the first time.
 func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time) {
 	var g schema.Generation
 	var phase rendezvous.Phase
@@ -86,7 +86,7 @@ func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time)
 	case m.SuspectSince.IsZero():
 		m.SuspectSince = now
 	}
-	m.miss(s, v, now)
+	m.noteMissing(s, v, now)
 	m.noteQuarantines(s, now)
 	if s.Job == nil {
 		return
@@ -104,10 +104,10 @@ func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time)
 	}
 }
 
-// miss notes the nodes that are no members and are not registered any more. A node that left, that
-// is back as another life or that was reported lost is not missed; one that became a member is
-// judged.
-func (m *Observed) miss(s *rendezvous.Snapshot, v verdict.View, now time.Time) {
+// noteMissing records the nodes that were no members and whose registration ended. It skips a node
+// that left, that is registered again, or whose loss was reported. It also skips a node that became
+// a member, because members are judged.
+func (m *Observed) noteMissing(s *rendezvous.Snapshot, v verdict.View, now time.Time) {
 	if now.Sub(m.observed) > gap {
 		m.others, m.missing = nil, nil
 	}

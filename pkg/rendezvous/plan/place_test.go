@@ -8,8 +8,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// A node with a fixed rank has it in every world: whatever its name, also if another node had the
-// rank before, and wherever the checkpoint is.
+// A node with a fixed rank has it in every World, whatever its name, whichever node had the rank
+// before, and wherever the checkpoint is.
 func TestPlaces(t *testing.T) {
 	node := func(name string, place int) membership.Node {
 		return membership.Node{Ref: membership.Ref{Node: name,
@@ -38,7 +38,7 @@ func TestPlaces(t *testing.T) {
 				return n == c.want[1] || c.from[0].Place+c.from[1].Place == 0 || c.from[0].Place == 9
 			}
 			var got []string
-			for _, r := range arrange(c.old, c.from, c.n, holds) {
+			for _, r := range rankNodes(c.old, c.from, c.n, holds) {
 				got = append(got, r.Node)
 			}
 			if d := cmp.Diff(c.want, got); d != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 )
 
-// Facts are what a step rests on.
+// Facts are the inputs of Next.
 type Facts struct {
 	Snapshot *rendezvous.Snapshot
 	View     verdict.View
@@ -18,7 +18,7 @@ type Facts struct {
 	Now      time.Time
 }
 
-// Next is the next step of a job. It is pure: same facts, same step.
+// Next returns the next step of a job. It is pure: the same facts give the same step.
 func Next(f Facts) Step {
 	s := f.Snapshot
 	if s.Job == nil || s.Wish.Rev == 0 {
@@ -46,7 +46,7 @@ func (p *planner) next() Step {
 	case s.Wish.Stop == s.Job.Attempt:
 		return p.stop()
 	case w == nil || w.Attempt != s.Job.Attempt:
-		return p.first()
+		return p.proposeFirst()
 	}
 	switch w.Phase {
 	case rendezvous.Forming:
@@ -69,12 +69,12 @@ type planner struct {
 	now time.Time
 
 	newHead, older *checkpoint.Head
-	distrust       string   // why, where newHead can be read and older is better
-	evict          []string // nodes that are dropped although they were not found gone
+	distrust       string   // why older replaces a newest checkpoint that can be read
+	evict          []string // nodes to drop although they are not known to be gone
 }
 
-// reportLost reports nodes that are lost while there is no other step: no step waits for a node
-// that is no member, but an operator should learn of a lost spare before it is needed.
+// reportLost reports lost nodes that were no members, when there is no other step. No step waits
+// for such a node, but the operator should learn of a lost spare before it is needed.
 func (p *planner) reportLost(wait Nothing) Step {
 	var t ReportLost
 	for _, x := range p.m.missing {
@@ -93,7 +93,7 @@ func (p *planner) reportLost(wait Nothing) Step {
 	return wait
 }
 
-// after is Nothing before d has passed since from, and then next.
+// after returns Nothing until d has passed since from, and then the result of next.
 func (p *planner) after(from time.Time, d time.Duration, next func() Step) Step {
 	if until := from.Add(d); p.now.Before(until) {
 		return Nothing{until}
@@ -101,8 +101,8 @@ func (p *planner) after(from time.Time, d time.Duration, next func() Step) Step 
 	return next()
 }
 
-// first is the first World of an attempt.
-func (p *planner) first() Step {
+// proposeFirst proposes the first World of an attempt.
+func (p *planner) proposeFirst() Step {
 	cause := rendezvous.CauseFirst
 	if p.w != nil {
 		cause = rendezvous.CauseAttempt
@@ -110,8 +110,8 @@ func (p *planner) first() Step {
 	return p.lastCall(func() Step { return p.propose(cause, "", ledger.Settled{}) })
 }
 
-// lastCall waits for enough nodes; between enough and the target a short time for those on their
-// way.
+// lastCall waits until there are enough nodes. If there are fewer than the target, it then waits
+// for the last call.
 func (p *planner) lastCall(next func() Step) Step {
 	if Present(p.s, p.v) < p.s.Least() {
 		return Nothing{}
@@ -119,7 +119,7 @@ func (p *planner) lastCall(next func() Step) Step {
 	return p.atTarget(next)
 }
 
-// atTarget is next at once when the target is met, else after the last call.
+// atTarget returns the result of next: at once if the target is met, else after the last call.
 func (p *planner) atTarget(next func() Step) Step {
 	if n := Present(p.s, p.v); n >= p.s.Target(n) || p.m.LastCallSince.IsZero() {
 		return next()

@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// propose is the next World, or Nothing when there can be none now.
+// propose returns the next World, or Nothing if there can be none now.
 func (p *planner) propose(c rendezvous.Cause, text string, b ledger.Settled) Step {
 	n := Size(p.s, p.v)
 	if n < max(1, p.s.Least()) || p.blocked() != "" {
@@ -22,18 +22,18 @@ func (p *planner) propose(c rendezvous.Cause, text string, b ledger.Settled) Ste
 		if p.w == nil || p.w.Phase == rendezvous.Waiting && p.w.Hold.Why == rendezvous.PlanImpossible {
 			return Nothing{}
 		}
-		return p.enter(c, text, b)
+		return p.holdUnplanned(c, text, b)
 	}
-	p.back(&b.Ledger)
+	p.useOlderCheckpoint(&b.Ledger)
 	w := p.successor(n, batch)
 	w.Cause, w.CauseText, w.Ledger = c, text, b.Ledger
 	if w.Generation > schema.MaxGeneration {
-		return Nothing{} // a record of it could not be read; status says so
+		return Nothing{} // a record of the job could not be read; status says so
 	}
 	p.arrangeMembers(&w)
 	p.resumeFrom(&w)
 	step := Propose{NewHead: p.newHead, Older: p.older, Distrust: p.distrust}
-	p.partWith(&w, &step)
+	p.sortDeparted(&w, &step)
 	w.Ledger = ledger.CountLost(w.Ledger, p.w, step.Lost, p.now)
 	w.Ledger.Nodes = ledger.AdmitMembers(w.Ledger.Nodes, w.Members)
 	if p.w != nil && p.w.Attempt == w.Attempt && len(p.w.Members) > 0 {
@@ -48,8 +48,8 @@ func (p *planner) propose(c rendezvous.Cause, text string, b ledger.Settled) Ste
 	return step
 }
 
-// successor is the world of n nodes after p.w, above every generation that a node or the fence
-// knows, still without members.
+// successor returns the world of n nodes after p.w, still without members. Its generation is above
+// every one that a node or the fence knows.
 func (p *planner) successor(n int, batch *scaling.Plan) rendezvous.World {
 	w := rendezvous.World{UID: p.s.Job.UID, Attempt: p.s.Job.Attempt, Phase: rendezvous.Forming,
 		Count: n, Slots: p.s.Job.Slots, Request: p.s.Wish.Request, WishRev: p.s.Wish.Rev,
@@ -68,21 +68,21 @@ func (p *planner) successor(n int, batch *scaling.Plan) rendezvous.World {
 		w.Previous = p.w.Size()
 	}
 	w.Quarantine = slices.DeleteFunc(slices.Clone(p.w.Quarantine), func(q rendezvous.Quarantine) bool {
-		return q.Until+schema.Generation(4*q.Times) <= w.Generation // forgotten after behaving for a while
+		return q.Until+schema.Generation(4*q.Times) <= w.Generation // deleted some generations after its end
 	})
 	return w
 }
 
-// arrangeMembers gives each member its rank: those of p.w keep theirs where they can.
+// arrangeMembers ranks the members. Members of p.w keep their rank if they can.
 func (p *planner) arrangeMembers(w *rendezvous.World) {
 	var old []membership.Ref
 	if p.w != nil {
 		old = p.w.Members
 	}
-	w.Members, w.Rollback = arrange(old, candidates(p.s, p.v), w.Count, p.s.Holds), p.rollback(w.Generation)
+	w.Members, w.Rollback = rankNodes(old, candidates(p.s, p.v), w.Count, p.s.Holds), p.rollback(w.Generation)
 }
 
-// resumeFrom names the checkpoint that w begins with, and the warm-up that follows from its
+// resumeFrom sets the checkpoint that w begins with, and the warm-up that follows from its
 // position.
 func (p *planner) resumeFrom(w *rendezvous.World) {
 	h := p.s.Head
@@ -101,9 +101,10 @@ func (p *planner) resumeFrom(w *rendezvous.World) {
 	}
 }
 
-// partWith sorts the members and leavers of p.w that are no members of w: the lost are evicted or
-// dropped and reported once, the others leave at the barrier.
-func (p *planner) partWith(w *rendezvous.World, step *Propose) {
+// sortDeparted sorts the members and leavers of p.w that are no members of w. A node that is lost
+// and still registered is evicted. A node that is not registered is dropped. The others become
+// leavers. Each loss is reported once.
+func (p *planner) sortDeparted(w *rendezvous.World, step *Propose) {
 	var old, leavers []membership.Ref
 	var reported map[membership.Incarnation]bool
 	if p.w != nil {
@@ -123,9 +124,9 @@ func (p *planner) partWith(w *rendezvous.World, step *Propose) {
 		}
 		lost := seen.State == verdict.Gone
 		// As a leaver, a node that was reported lost and does not answer would hold the barrier up.
-		mute := seen.State == verdict.Suspect && reported[o.Incarnation]
+		reportedSilent := seen.State == verdict.Suspect && reported[o.Incarnation]
 		switch room := len(step.Evicted)+len(step.Dropped) < maxDropped; {
-		case room && seen.Registered && (lost || late[o.Node] || mute):
+		case room && seen.Registered && (lost || late[o.Node] || reportedSilent):
 			step.Evicted, lost = append(step.Evicted, *seen), true
 		case room && !seen.Registered:
 			step.Dropped, lost = append(step.Dropped, *seen), lost || i < len(old)

@@ -8,9 +8,9 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// unreadable reports whether a node that the barrier waits for says that the resume checkpoint
-// cannot be had, and whether that is settled: every node that had it at its commit is here, so that
-// no later node can provide it. Falling back earlier would lose what was acknowledged.
+// unreadable reports whether the resume checkpoint is bad: a node that the barrier waits for says
+// that it cannot get it. It is settled if that node has asked all nodes that had it at its commit,
+// so that no later node can provide it. Falling back earlier would lose a commit.
 func (p *planner) unreadable(missing []string) (bad, settled bool) {
 	r := p.w.Resume
 	if r == nil || p.s.Head.Number != r.Number {
@@ -27,7 +27,7 @@ func (p *planner) unreadable(missing []string) (bad, settled bool) {
 }
 
 // asked reports whether the node of d began to ask for the checkpoint after every holder had
-// registered: then it has asked all of them.
+// registered. It has then asked all of them.
 func (p *planner) asked(d rendezvous.Activity) bool {
 	rev := d.Rev
 	if d.Since > 0 {
@@ -41,10 +41,10 @@ func (p *planner) asked(d rendezvous.Activity) bool {
 	return true
 }
 
-// fallBack makes the newest older checkpoint that a node has the head, under a new number: numbers are
-// the order. While a node that may have a newer one is away, the job waits. If no node has one, the job
-// ends, loudly, and the head stays: where a disk is only missing for a time, the next attempt goes on
-// from the newest checkpoint. A job never starts from scratch when there was a commit.
+// fallBack makes the newest older checkpoint that a node has the head, under a new number, because
+// numbers are the order of checkpoints. While a node is away that may have a newer one, the job waits.
+// If no node has one, the job fails and the head stays: if a disk was only missing, the next attempt
+// goes on from the newest checkpoint. A job with a commit never starts from scratch.
 func (p *planner) fallBack() Step {
 	bad := p.s.Head
 	for _, older := range substitutes(p.s) {
@@ -68,9 +68,9 @@ func (p *planner) fallBack() Step {
 				"checkpoint %d cannot be read on any of its holders, and no node has an older one", bad.Number)}}
 }
 
-// rollback is the Rollback of generation g, which is proposed. It is g itself if the newest commit
-// is not trusted, or if an operator restored a checkpoint, which moves the fence and makes no
-// world; else that of the world before. A commit that cannot be read does not count: a state in
+// rollback returns World.Rollback for generation g. It is g itself if the newest commit is not
+// trusted, or if an operator restored a checkpoint, which moves the fence and makes no world. Else
+// it is that of the world before. A commit that cannot be read is no rollback, because a state in
 // memory is at least as new.
 func (p *planner) rollback(g schema.Generation) schema.Generation {
 	switch {
@@ -82,9 +82,9 @@ func (p *planner) rollback(g schema.Generation) schema.Generation {
 	return 0
 }
 
-// back makes an older checkpoint the newest where the books say so, unless that was done already or
-// an operator chose one meanwhile.
-func (p *planner) back(l *rendezvous.Ledger) {
+// useOlderCheckpoint makes an older checkpoint the head if the ledger asks for it. It does nothing
+// if another step did so already, or if the operator chose a checkpoint in the meantime.
+func (p *planner) useOlderCheckpoint(l *rendezvous.Ledger) {
 	b := l.Back
 	if l.Back = nil; b == nil || p.newHead != nil || p.s.Head.Number != b.From ||
 		p.s.Fence != p.w.Generation {

@@ -12,8 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// A forming world whose node a says that checkpoint 2 cannot be had, with what is known of its
-// holders.
+// A forming World whose node a cannot get checkpoint 2, with these holders.
 func unreadable(holders ...string) (*rendezvous.Snapshot, verdict.View) {
 	ref := func(n string) membership.Ref {
 		return membership.Ref{Node: n, Incarnation: membership.Incarnation(n + "1")}
@@ -77,7 +76,7 @@ func TestNoFallbackBeforeALateHolderWasAsked(t *testing.T) {
 	}
 }
 
-// The record of what cannot be read may come after a holder that was not there to be asked.
+// A record of an unreadable checkpoint may be written after a holder registered that was not asked.
 func TestNoFallbackBeforeAHolderThatCameDuringTheFetchWasAsked(t *testing.T) {
 	s, _ := unreadable("a", "b")
 	s.Nodes[1].Rev = 7
@@ -147,8 +146,7 @@ func TestAJobWithoutAnyReadableCheckpointEndsLoudly(t *testing.T) {
 	}
 }
 
-// A node with a state in memory from before a rollback gives it up, whichever world it hears of
-// first.
+// A node gives up a state in memory from before a rollback, whichever World it sees first.
 func TestRollbackIsRemembered(t *testing.T) {
 	for _, x := range []struct {
 		name string

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// running: the only place where training happens.
+// running is the step while workers train.
 func (p *planner) running() Step {
 	for _, m := range p.w.Members {
 		if x, ok := p.s.Exits[m.Node]; ok && x.Incarnation == m.Incarnation && !x.Planned && anyZero(x) {
@@ -27,23 +27,23 @@ func (p *planner) running() Step {
 	}
 	switch {
 	case WishPending(p.s, p.v):
-		return p.planned(p.wishCause(), WishText(p.s))
+		return p.holdPlanned(p.wishCause(), WishText(p.s))
 	case Drained(p.s):
-		return p.planned(rendezvous.CauseDrain, "asked to go: "+phrase.List(p.s.Wish.Drain))
+		return p.holdPlanned(rendezvous.CauseDrain, "asked to go: "+phrase.List(p.s.Wish.Drain))
 	}
 	for _, n := range p.s.Nodes {
 		if n.LastGeneration > p.s.Fence {
-			return p.planned(rendezvous.CauseNodeJoined, fmt.Sprintf("%s has seen generation %d", n.Node,
+			return p.holdPlanned(rendezvous.CauseNodeJoined, fmt.Sprintf("%s has seen generation %d", n.Node,
 				n.LastGeneration))
 		}
 	}
-	if Grows(p.s, p.v) { // while the last call lasts, the workers train on
-		return p.atTarget(func() Step { return p.planned(p.growthCause()) })
+	if Grows(p.s, p.v) { // the workers train on during the last call
+		return p.atTarget(func() Step { return p.holdPlanned(p.growthCause()) })
 	}
 	return Nothing{}
 }
 
-// growthCause is why the next World has more nodes: the operator asked for them, or they came.
+// growthCause says why the next World has more nodes: the operator asked for them, or they joined.
 func (p *planner) growthCause() (rendezvous.Cause, string) {
 	if p.s.Wish.Request != p.w.Request {
 		return p.wishCause(), WishText(p.s)
@@ -51,8 +51,8 @@ func (p *planner) growthCause() (rendezvous.Cause, string) {
 	return rendezvous.CauseNodeJoined, "more nodes are here"
 }
 
-// failure follows a worker that ended with an error. While a node is in doubt, the loss of that
-// node may be the cause: the plan waits a short time for the verdict.
+// failure is the step after a worker ended with an error. While a node is in doubt, the loss of
+// that node may be the cause, so the plan waits a short time for the verdict.
 func (p *planner) failure(f *rendezvous.Failure) Step {
 	if len(p.lost()) == 0 {
 		if until := p.m.FailedAt.Add(p.causeWait(f)); p.now.Before(until) {
@@ -62,8 +62,8 @@ func (p *planner) failure(f *rendezvous.Failure) Step {
 	return p.changeFailed()
 }
 
-// causeWait is how long another cause of f may still turn up: a lost node or, if f is a victim,
-// another worker that failed. Once all workers of the world have failed no other can.
+// causeWait returns how long another cause of f may still appear: a lost node or, if f is a victim,
+// another failed worker. Once all workers of the world have failed, no other cause can.
 func (p *planner) causeWait(f *rendezvous.Failure) (wait time.Duration) {
 	switch {
 	case p.w.Count < 2:
@@ -73,7 +73,7 @@ func (p *planner) causeWait(f *rendezvous.Failure) (wait time.Duration) {
 		wait = p.t.Nearby
 	}
 	switch {
-	case f.Victim && f.Hang: // the evidence of all ranks is on its way
+	case f.Victim && f.Hang: // other ranks may still report
 		wait = max(wait, 2*p.t.Cause)
 	case f.Victim && len(f.Others)+1 < p.w.Size():
 		wait = max(wait, p.t.Cause)
@@ -81,8 +81,9 @@ func (p *planner) causeWait(f *rendezvous.Failure) (wait time.Duration) {
 	return wait
 }
 
-// finishing: a worker is through. Nothing restarts until the others are through, gone, or the
-// finish timeout has passed; only a stop, or a member that leaves, holds it.
+// finishing is the step after some workers ended with 0. No other generation starts until the
+// others have ended or are gone, a server has failed, or the finish timeout has passed. Only a
+// stop, or a member that leaves, holds the World.
 func (p *planner) finishing() Step {
 	if p.allZero() {
 		return p.done()
@@ -94,8 +95,8 @@ func (p *planner) finishing() Step {
 		switch {
 		case p.w.Workers(rank) == 0:
 		case ok && x.Incarnation == m.Incarnation && x.Ended():
-			// Its failure is a record of its own, and may come after this one: without it nothing
-			// would be spent.
+			// The failure is a separate record, which may arrive after this exit. Without it no
+			// restart would be spent.
 			through = through && (p.s.Failure != nil || !anyFailed(x) || !registered(seen))
 		case seen == nil || seen.State == verdict.Gone || seen.State == verdict.Absent && seen.WorkersEnded:
 		default:
@@ -112,7 +113,7 @@ func (p *planner) finishing() Step {
 		}
 		return p.change(rendezvous.CauseNodeLost, text)
 	}
-	serverLost := p.s.Failure != nil && p.s.Failure.Process.Name != "" // trainers wait for it for ever
+	serverLost := p.s.Failure != nil && p.s.Failure.Process.Name != "" // trainers wait for ever for a server
 	if through || serverLost {
 		return again()
 	}
@@ -145,9 +146,9 @@ func Grows(s *rendezvous.Snapshot, v verdict.View) bool {
 	return err == nil
 }
 
-// WishPending reports whether the wish, as it was written since the World was proposed, asks for
-// members that this World cannot go on with. Where the job may run with fewer nodes than are wished
-// for, it goes on: the World grows when the nodes are here, after the last call.
+// WishPending reports whether the newest wish requires other members than this World has. A job
+// that may run with fewer nodes than the wish goes on, and grows after the last call once the nodes
+// are registered.
 func WishPending(s *rendezvous.Snapshot, v verdict.View) bool {
 	if s.Wish.Request == s.World.Request {
 		return false
@@ -162,12 +163,12 @@ func (p *planner) wishCause() rendezvous.Cause {
 	return rendezvous.CauseScale
 }
 
-// WishText says in words what the wish changes.
+// WishText says what the wish changes.
 func WishText(s *rendezvous.Snapshot) string {
 	return fmt.Sprintf("scaling from %d to %s", s.World.Count, phrase.Count(s.Wish.NP, "node"))
 }
 
-// Drained reports whether a member is asked to go.
+// Drained reports whether the wish drains a member.
 func Drained(s *rendezvous.Snapshot) bool {
 	drained := rendezvous.SetOf(s.Wish.Drain)
 	return len(drained) > 0 && slices.ContainsFunc(s.World.Members,

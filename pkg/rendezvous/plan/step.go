@@ -9,24 +9,24 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Step is the next change of a job. The node that takes it proves by its guards that the snapshot
-// it was planned on still holds.
+// Step is the next change of a job. The guards of its transaction prove that the snapshot it was
+// holdPlanned on is still current.
 type Step interface{ step() }
 
 type (
 	// Nothing means that no step is needed, or none before Until.
 	Nothing struct{ Until time.Time }
-	// Propose makes World the next generation. It is the fence.
+	// Propose makes World the next generation. It moves the fence.
 	Propose struct {
 		World   rendezvous.World
-		Evicted []verdict.Member // gone, and still registered: their keys are deleted
-		Dropped []verdict.Member // members or leavers before, nothing now: shown to be unregistered
-		Lost    []verdict.Member // of these two, whose loss was not reported yet
+		Evicted []verdict.Member // gone but still registered: their keys are deleted
+		Dropped []verdict.Member // no longer members or leavers: the guards show that they are not registered
+		Lost    []verdict.Member // lost nodes that no event reports yet
 		Failure *ReportedFailure
-		NewHead *checkpoint.Head // the newest commit is unreadable: this becomes the head
-		Older   *checkpoint.Head // and it is this older one, under a new number
-		// Distrust says why the newest commit is not used although it can be read; "": it cannot be
-		// read.
+		NewHead *checkpoint.Head // the head that replaces the newest commit; nil: none does
+		Older   *checkpoint.Head // the older checkpoint that NewHead is, under its old number
+		// Distrust says why NewHead replaces a newest commit that can be read; "": that commit
+		// cannot be read.
 		Distrust string
 	}
 	// Hold turns the world to waiting, in which no worker trains.
@@ -49,7 +49,7 @@ type (
 		Outcome rendezvous.Outcome
 		Ledger  rendezvous.Ledger
 		Lost    []verdict.Member
-		By      string // the node that takes the step, and so reports the lost ones
+		By      string // the node that takes the step and reports the lost nodes
 		Failure *ReportedFailure
 	}
 )
@@ -68,18 +68,19 @@ func (ReportLost) step() {}
 
 func (End) step() {}
 
-// ReportedFailure is a failure with the judgement that its event reports.
+// ReportedFailure is a failure with what its event says of the cause.
 type ReportedFailure struct {
 	rendezvous.Failure
 	Collateral, Spent bool
 }
 
-// maxDropped leaves room in Propose for its own guards. Dropped nodes beyond it pass the barrier as
-// leavers, which need no guard.
+// maxDropped leaves room for the other guards of Propose. Further dropped nodes become leavers,
+// which need no guard.
 const maxDropped = 100
 
-// MaxReported leaves room for the guards of each.
+// MaxReported is the number of losses that one transaction can guard.
 const MaxReported = (store.MaxOps - 3) / 3
 
-// mostEvents of losses go with one Propose; history has room for a thousand.
+// mostEvents bounds the events of losses in one Propose; one transaction can have a thousand
+// events.
 const mostEvents = 900

@@ -2,14 +2,14 @@ package plan
 
 import "time"
 
-// Timeouts are the limits of Plan that are not the job's.
+// Timeouts are the limits of the plan that are no settings of a job.
 type Timeouts struct {
-	Barrier time.Duration // after which a forming world goes on without the missing members
-	Verdict time.Duration // that a failure waits for an open suspicion
-	Cause   time.Duration // within which a failure that is no victim is the cause of one that is
-	Nearby  time.Duration // within which a suspicion that opens belongs to the failure
-	Slack   time.Duration // that a planned stop may take beyond the grace
-	Missing time.Duration // in which a node that is no member may be back after its registration ended
+	Barrier time.Duration // a forming world then goes on without the missing members
+	Verdict time.Duration // a failure waits so long for the verdict on a suspicion
+	Cause   time.Duration // so long after a victim's failure another failure can be its cause
+	Nearby  time.Duration // a suspicion this soon after a failure belongs to it
+	Slack   time.Duration // a planned stop may take this much longer than the grace
+	Missing time.Duration // a spare is reported lost so long after its registration ended
 }
 
 // DefaultTimeouts are those of docs/PROTOCOL.md.

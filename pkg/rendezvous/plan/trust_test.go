@@ -14,8 +14,8 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// trainer is a job of one node in whose checkpoints some are poisoned. It commits every ten steps,
-// and keeps the newest checkpoints only.
+// trainer is a job of one node, some of whose checkpoints are bad. It commits every ten steps and
+// keeps only the newest checkpoints.
 type trainer struct {
 	t       *testing.T
 	s       *rendezvous.Snapshot
@@ -54,8 +54,8 @@ func (x *trainer) add(h checkpoint.Head) {
 	x.s.History = x.s.History[max(0, len(x.s.History)-x.keep):]
 }
 
-// fail has the generation die, and runs the next one if there is one. It returns the step that the
-// next one begins from, -1 if the job has failed.
+// fail ends the generation with a failure, and runs the next one if there is one. It returns the
+// step from which the next one begins; -1 if the job has failed.
 func (x *trainer) fail(step *int64, nan bool) int64 {
 	x.t.Helper()
 	x.cycles++
@@ -97,8 +97,8 @@ func (x *trainer) fail(step *int64, nan bool) int64 {
 
 func at(step int64) *int64 { return &step }
 
-// The newest checkpoints are poisoned: the worker cannot load them. Each costs one generation, the
-// first one more, because a single crash says nothing.
+// The newest checkpoints are bad: workers fail to load them. Each costs one generation, and the
+// first one another, because a single crash proves nothing.
 func TestPoisonedStateIsHealed(t *testing.T) {
 	for poisoned := int64(1); poisoned <= 2; poisoned++ {
 		t.Run(fmt.Sprint(poisoned), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestPoisonedStateIsHealed(t *testing.T) {
 				x.commit(step)
 			}
 			sound := 50 - 10*poisoned
-			from := x.fail(at(55), false) // whatever it was; it is gone
+			from := x.fail(at(55), false) // the cause is gone
 			for from > sound {
 				from = x.fail(nil, false)
 			}
@@ -119,8 +119,8 @@ func TestPoisonedStateIsHealed(t *testing.T) {
 	}
 }
 
-// A loss that is lost three steps after loading goes back at once, and the job is healthy after at
-// most three generations.
+// After a loss that is not a number within three steps, the job goes back at once. It is healthy
+// after at most three generations.
 func TestALossThatIsLostAtOnceGoesBack(t *testing.T) {
 	x := newTrainer(t, rendezvous.Rules{OnNaN: rendezvous.NaNRollback, Rollbacks: 3})
 	for step := int64(10); step <= 50; step += 10 {
@@ -136,7 +136,7 @@ func TestALossThatIsLostAtOnceGoesBack(t *testing.T) {
 	}
 }
 
-// What was saved after the loss was lost is not used, whatever its number.
+// A checkpoint saved after the bad step is not used, whatever its number.
 func TestPoisonThatWasSavedIsSkipped(t *testing.T) {
 	x := newTrainer(t, rendezvous.Rules{OnNaN: rendezvous.NaNRollback, Rollbacks: 3})
 	for step := int64(10); step <= 50; step += 10 {
@@ -145,7 +145,7 @@ func TestPoisonThatWasSavedIsSkipped(t *testing.T) {
 	if from := x.fail(at(35), true); from != 30 {
 		t.Errorf("goes on from step %d, want 30", from)
 	}
-	// It gets past that step, so the next time is the first time again.
+	// It gets past that step, so the next failure there is the first one again.
 	x.commit(60)
 	x.commit(70)
 	if from := x.fail(at(75), true); from != 70 || x.s.World.Ledger.Death.Rollbacks != 0 {
@@ -170,7 +170,7 @@ func TestTheRuleOfTheJob(t *testing.T) {
 	}
 }
 
-// A bug at one step goes back a bounded number of times; then the budget of restarts decides.
+// A bug at one step causes a limited number of rollbacks. Then the restart budget decides.
 func TestABugIsNotTakenForPoisonForEver(t *testing.T) {
 	x := newTrainer(t, rendezvous.Rules{})
 	x.keep = 100

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 )
 
-// waiting: the survivors hold. A Hold that is over causes the next generation as soon as a plan
-// exists, even if its reason is gone.
+// waiting is the step of a waiting World. A Hold that is over causes the next generation as soon as
+// one can be planned, even if its reason no longer exists.
 func (p *planner) waiting() Step {
 	if p.allZero() {
 		return p.done()
@@ -20,11 +20,11 @@ func (p *planner) waiting() Step {
 		return Nothing{p.m.PhaseSince.Add(h.Limit(p.s.Job) + p.t.Slack)}
 	}
 	if f := p.s.Failure; f != nil && p.w.Ledger.Closed != p.w.Generation {
-		// it was reported just before a member asked all to save
+		// the failure was reported just before a member asked all to save
 		return p.changeFailed()
 	}
-	b, cause, text := p.books(), h.Cause, h.Text
-	if b.Pardoned { // it was no failure of its own: nothing to back off from
+	b, cause, text := p.settleLedger(), h.Cause, h.Text
+	if b.Pardoned { // a loss explains the failure, so there is no back-off
 		cause, text = rendezvous.CauseNodeLost, LossText(p.lossesThatExplain())
 	}
 	if until := p.m.PhaseSince.Add(time.Duration(h.Backoff)); h.Why == rendezvous.BackingOff && !b.Pardoned &&
@@ -49,11 +49,12 @@ func (p *planner) waiting() Step {
 	if len(lost) == 0 {
 		return step
 	}
-	return p.enter(rendezvous.CauseNodeLost, LossText(lost), b)
+	return p.holdUnplanned(rendezvous.CauseNodeLost, LossText(lost), b)
 }
 
-// survivors is how many members of this World can be members of the next. Where they are enough
-// they do not wait for other nodes: a planned departure is to take no longer than a loss.
+// survivors is the number of members of this World that can be members of the next. If they are
+// enough, the next World does not wait for other nodes: a planned departure takes no longer than a
+// loss.
 func (p *planner) survivors() (n int) {
 	for _, c := range candidates(p.s, p.v) {
 		if p.w.Rank(c.Ref) >= 0 {
@@ -63,8 +64,9 @@ func (p *planner) survivors() (n int) {
 	return n
 }
 
-// AllSaved reports whether a planned Hold is over: every member wrote that it saved and stopped, or
-// ended, left or is gone; or the grace has passed and rank 0 moves no bytes.
+// AllSaved reports whether a planned Hold is over. It is over once every member is gone, or wrote
+// that its workers saved and stopped, or ended. It is also over after the grace, unless rank 0 is
+// still saving.
 func AllSaved(s *rendezvous.Snapshot, v verdict.View, waited time.Duration, slack time.Duration) bool {
 	all := true
 	for _, m := range s.World.Members {
@@ -88,11 +90,11 @@ func AllSaved(s *rendezvous.Snapshot, v verdict.View, waited time.Duration, slac
 	})
 }
 
-// saved is saved for this world.
+// saved is AllSaved for this World.
 func (p *planner) saved() bool { return AllSaved(p.s, p.v, p.now.Sub(p.m.PhaseSince), p.t.Slack) }
 
-// unplanned reports whether a member was lost while it had not yet written that it saved. A member
-// that left, or is gone after it wrote its record, is no cause: the save of the others goes on.
+// unplanned reports whether a member was lost before it wrote that it saved. A member that left, or
+// was lost after it wrote that, does not stop the save of the others.
 func (p *planner) unplanned() bool {
 	for _, m := range p.w.Members {
 		seen := p.v.Find(m)
@@ -106,17 +108,17 @@ func (p *planner) unplanned() bool {
 	return false
 }
 
-// planned asks the workers to save first.
-func (p *planner) planned(c rendezvous.Cause, text string) Step {
+// holdPlanned is a Hold in which the workers save first.
+func (p *planner) holdPlanned(c rendezvous.Cause, text string) Step {
 	reason := map[rendezvous.Cause]string{rendezvous.CauseScale: "scale", rendezvous.CauseDrain: "drain",
 		rendezvous.CauseNodeJoined: "join"}[c]
 	h := rendezvous.Hold{Why: rendezvous.Saving, Text: text, Planned: true, Reason: reason,
 		Present: Present(p.s, p.v), Cause: c}
-	return Hold{Hold: h, Ledger: p.books().Ledger}
+	return Hold{Hold: h, Ledger: p.settleLedger().Ledger}
 }
 
-// enter is an unplanned Hold: below the least size, or no batch plan for the nodes at hand.
-func (p *planner) enter(c rendezvous.Cause, text string, b ledger.Settled) Hold {
+// holdUnplanned is an unplanned Hold: there are too few nodes, or no batch plan fits them.
+func (p *planner) holdUnplanned(c rendezvous.Cause, text string, b ledger.Settled) Hold {
 	h := rendezvous.Hold{Why: rendezvous.NodesMissing, Text: text, Present: Present(p.s, p.v), Cause: c}
 	if n := Size(p.s, p.v); n >= max(1, p.s.Least()) {
 		if _, err := Batch(p.s, n); err != nil {

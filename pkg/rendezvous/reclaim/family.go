@@ -9,9 +9,9 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// newestJob is the uid that counts when several jobs of one name are claimed: none that another
-// succeeds, and of what is left the one that was made last. One that was begun anew and never ran
-// counts only if there is no other.
+// newestJob returns the uid of the job to make again when several jobs of one name are claimed. A
+// job that another claimed job lists as a predecessor does not count. Of the others a job that ran
+// comes before one that never ran, and then the one that was made last wins.
 func newestJob(claims []rendezvous.Claim) schema.UID {
 	old := map[schema.UID]bool{}
 	for _, c := range claims {
@@ -41,12 +41,16 @@ func newestJob(claims []rendezvous.Claim) schema.UID {
 	return newest.Job.UID
 }
 
-// family are the claims to the job uid and to its twins, and those of nodes that were away when it was
-// made again before: they knew it under the uid that it had then. Their numbers are of that time: where the
-// job has checkpoints of its own, what they have counts under the number that a claim gives it
-// now: the largest of those that an older checkpoint got because the job went back to it. Whose word
-// on the job, the wish and the World counts comes last.
-func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim) {
+// claimsOf returns the claims that the job uid is made from: those to uid itself, to its twins, and
+// to its predecessors. A claim to a predecessor comes from a node that was away when the job was
+// made again.
+//
+// The checkpoint numbers in the claims to predecessors are outdated. Where the claims to the job
+// and its twins name checkpoints, withCurrentNumbers gives those of the predecessors the numbers of
+// today and drops the others.
+//
+// The last claim of the result decides the job, the wish and the World.
+func claimsOf(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim) {
 	at := slices.IndexFunc(claims, func(c rendezvous.Claim) bool { return c.Job.UID == uid })
 	if at < 0 {
 		return nil
@@ -65,18 +69,18 @@ func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim)
 		}
 	}
 	for i := range mine {
-		mine[i] = raised(mine[i], numbers)
+		mine[i] = withNewestNumbers(mine[i], numbers)
 	}
 	for _, c := range claims {
 		if !job.Follows(c.Job.UID) {
 			continue
 		}
-		if len(numbers) == 0 { // the job has no checkpoint of its own: one of before is better than none
+		if len(numbers) == 0 { // an outdated checkpoint is better than none
 			c.Known = checkpoint.Head{}
 			mine = append(mine, c)
 			continue
 		}
-		mine = append(mine, renumbered(c, numbers))
+		mine = append(mine, withCurrentNumbers(c, numbers))
 	}
 	ofJob := func(c rendezvous.Claim) int {
 		if own(c) {
@@ -84,7 +88,7 @@ func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim)
 		}
 		return 0
 	}
-	// whose word on the job, the wish and the World counts comes last
+	// the last claim decides the job, the wish and the World
 	slices.SortFunc(mine, func(a, b rendezvous.Claim) int {
 		return cmp.Or(cmp.Compare(ofJob(a), ofJob(b)), cmp.Compare(a.World, b.World),
 			cmp.Compare(min(len(a.Members), 1), min(len(b.Members), 1)),
@@ -93,10 +97,11 @@ func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim)
 	return mine
 }
 
-// raised is the claim with each checkpoint under the newest number that its bytes are known by: the
-// job went back to it, and this node may not have heard of that. It is newer then than what the node
-// read, and if it cannot be read, the next world says so.
-func raised(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) rendezvous.Claim {
+// withNewestNumbers returns the claim with the largest number that numbers has for each checkpoint.
+// A checkpoint has several numbers where the job went back to it, and this node may not have heard
+// of the last one. Under its new number a checkpoint may be newer than the newest one that the node
+// read. If it cannot be read, the next World reports that.
+func withNewestNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) rendezvous.Claim {
 	if c.Newest == nil {
 		return c
 	}
@@ -105,7 +110,7 @@ func raised(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) r
 	c.Heads = slices.Clone(c.Heads)
 	for i := range c.Heads {
 		h := &c.Heads[i]
-		back := h.Number < c.Newest.Number // it was not read, for a newer one was whole
+		back := h.Number < c.Newest.Number // not read, because a newer one was whole
 		if h.Number = max(h.Number, numbers[h.Manifest]); back && compare(*h, newest) > 0 {
 			newest, c.Sequence = *h, 0
 		}
@@ -115,10 +120,11 @@ func raised(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) r
 	return c
 }
 
-// renumbered is the claim with what has a number in numbers, under that, and without all else.
-// Where the newest that was read has none, as one that was only captured, what was committed before
-// it counts: if it cannot be read, the next world says so.
-func renumbered(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) rendezvous.Claim {
+// withCurrentNumbers returns the claim with only the checkpoints that numbers knows, under the
+// numbers there. Where it drops the newest checkpoint that the node read (for example an
+// uncommitted capture), the newest remaining one takes its place. If that cannot be read, the next
+// World reports it.
+func withCurrentNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) rendezvous.Claim {
 	heads, read := c.Heads, c.Newest
 	c.Heads, c.Newest, c.Sequence, c.Known = nil, nil, 0, checkpoint.Head{}
 	if read != nil {

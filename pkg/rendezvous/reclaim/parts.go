@@ -9,10 +9,11 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// joined are the claims, where each commit of which they have every part, together, counts as one
-// that each node with a part of it has. Of claims whose nodes have not looked nothing counts.
-func joined(claims []rendezvous.Claim) []rendezvous.Claim {
-	claims = named(claims)
+// joinParts returns the claims, in which a commit counts as whole where the claims together have
+// all its parts: each node with a part of it then claims all of it. Parts of a node that has not
+// yet looked at its disk do not count.
+func joinParts(claims []rendezvous.Claim) []rendezvous.Claim {
+	claims = nameParts(claims)
 	there := map[checkpoint.Hash]map[checkpoint.Hash]bool{} // by checkpoint: its parts
 	for _, c := range claims {
 		for _, p := range c.Parts {
@@ -45,9 +46,10 @@ func joined(claims []rendezvous.Claim) []rendezvous.Claim {
 	return all
 }
 
-// named are the claims, where parts of a checkpoint are those of a commit if any claimant knows that
-// it was committed: a node hears of a commit after it was made.
-func named(claims []rendezvous.Claim) []rendezvous.Claim {
+// nameParts returns the claims, with parts moved from OtherParts to Parts where any claimant knows
+// that their checkpoint was committed. A node hears of a commit only after it was made, so the node
+// with the part may not know it.
+func nameParts(claims []rendezvous.Claim) []rendezvous.Claim {
 	commits := map[checkpoint.Hash]checkpoint.Head{}
 	for _, c := range claims {
 		for _, p := range c.Parts {
@@ -67,7 +69,7 @@ func named(claims []rendezvous.Claim) []rendezvous.Claim {
 	return all
 }
 
-// heldBy is the record of a checkpoint that the claimants have on their disks.
+// heldBy returns h with the holders, copies and parts that the claimants have on their disks.
 func heldBy(claims []rendezvous.Claim, h checkpoint.Head) checkpoint.Head {
 	h.Holders, h.Copies = holders(claims, h.Manifest)
 	if h.Parts == nil {
@@ -94,7 +96,7 @@ func heldBy(claims []rendezvous.Claim, h checkpoint.Head) checkpoint.Head {
 	return h
 }
 
-// partsOf are the parts of a checkpoint that a node claims; nil: it claims all of it.
+// partsOf returns the parts of a checkpoint that a node claims; nil: it claims all of them.
 func partsOf(claims []rendezvous.Claim, node membership.Ref, m checkpoint.Hash) []checkpoint.Hash {
 	for _, c := range claims {
 		for _, p := range c.Parts {

@@ -1,6 +1,6 @@
-// Package reclaim decides what is made of the claims to a job for which the store is behind:
-// whether it may be made again, from which checkpoint, and for which nodes it waits
-// (docs/PROTOCOL.md, section 10). It is pure.
+// Package reclaim decides, from the claims to a job for which the store is behind, whether the job
+// may be made again, from which checkpoint, and for which nodes it waits (docs/PROTOCOL.md, section
+// 10). It is pure.
 package reclaim
 
 import (
@@ -13,16 +13,18 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Verdict is how to go on with a job that the store has lost.
+// Verdict is the decision about a job that the store has lost. At most one of Remake, Missing and
+// Other is set. If none is, the claimants wait for any node that may know more.
 type Verdict struct {
-	Remake  *Remake  // it may be made again now
-	Missing []string // else: the nodes that are waited for; empty: any node that may know more
-	// and the commit that only they have, for which they are waited for however long it takes
+	Remake  *Remake  // how to make the job again, now
+	Missing []string // the nodes that are waited for
+	// Holds is the commit that only the missing nodes have. There is no limit to the wait for it.
+	// If Missing is empty, no node is known to have it.
 	Holds *checkpoint.Head
-	Other schema.UID // or: others claim another job of that name, which comes before this one
+	Other schema.UID // the uid of another claimed job of that name, which comes before this one
 }
 
-// Wait names the nodes that a claiming node waits for.
+// Wait says for which nodes a claimant waits.
 type Wait int
 
 const (
@@ -30,46 +32,48 @@ const (
 	ForEnough             // enough time has passed for nodes that are only slow
 )
 
-// Decide returns, for a node that claims the job uid, how to go on with it. The same claims give
-// the same verdict on every node.
+// Decide decides how a node that claims the job uid goes on. The same claims give the same verdict
+// on every node.
 //
-// The job may be made again when every member and spare of the newest World that is known, and
-// every holder of the newest commit that is known, has claimed and looked at its disk since: a
-// newer commit is then on none of them, because none passes while there is a claim. A spare may
-// have gone on where all members died. With ForEnough every member is enough, or so many of them
-// that fewer members and spares are missing than every commit has copies; but members and spares
-// are waited for without a limit where no claimant lived in that World until the store was lost:
-// a missing node may have gone on with nodes that the claimants never heard of. So is a commit
-// that is known of, and that only a missing node has.
+// With ForAll, the job may be made again when three groups have claimed and looked at their disks
+// since: the members of the newest known World, its spares, and the holders of the newest known
+// commit. No node has a newer commit then, because the store accepts no commit while there is a
+// claim. Spares count because they may have gone on after all members died.
+//
+// With ForEnough, all members are enough. So are fewer, as long as the missing members and spares
+// are fewer than the copies that every commit has. There are two exceptions without a limit. Where
+// no claimant lived in that World until the store was lost, every member and spare is waited for: a
+// missing node may have gone on with nodes of which the claimants never heard. And a known commit
+// that only missing nodes have is always waited for.
 func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	chosen := newestJob(claims)
 	if chosen != uid {
 		return Verdict{Other: chosen}
 	}
-	claims = joined(claims)
-	mine := family(claims, uid)
-	known := newestKnown(mine) // also to nodes that are still looking at their disks
+	claims = joinParts(claims)
+	mine := claimsOf(claims, uid)
+	known := newestKnown(mine) // also by nodes that have not yet looked at their disks
 	mine = slices.DeleteFunc(mine, func(c rendezvous.Claim) bool { return !c.Looked })
 	if len(mine) == 0 {
 		return Verdict{}
 	}
 	last := mine[len(mine)-1]
-	if last.World == 0 { // they came after the job was made again, and heard of no World since
+	if last.World == 0 { // all claimants came after the job was made again, and heard of no World since
 		last.Members, last.Count = last.Job.Claimants, len(last.Job.Claimants)
 	}
-	missing := absent(mine, last)
+	missing := absentMembers(mine, last)
 	best := newestOf(mine, last.World)
-	away := absentHolders(mine, known)
-	// Where there was a commit the job never begins from scratch.
-	if len(away) > 0 && (best == nil || best.Number < known.Number) || best == nil && known.Number > 0 {
-		return Verdict{Missing: sorted(away, missing), Holds: &known}
+	gone := absentHolders(mine, known)
+	// A job that had a commit never begins from scratch.
+	if len(gone) > 0 && (best == nil || best.Number < known.Number) || best == nil && known.Number > 0 {
+		return Verdict{Missing: sorted(gone, missing), Holds: &known}
 	}
 	if last.World == 0 && wait == ForAll {
-		return Verdict{} // they joined before the first World, or never heard of it: others may know more
+		return Verdict{} // the claimants know of no World: other nodes may know more
 	}
-	copies := min(certain, last.Job.Rules.Replicas, last.Count)
+	copies := min(minCopies, last.Job.Rules.Replicas, last.Count)
 	spares := absentSpares(last, mine)
-	switch all := sorted(missing, spares, away); {
+	switch all := sorted(missing, spares, gone); {
 	case wait == ForAll && len(all) > 0:
 		return Verdict{Missing: all}
 	case len(missing) > 0 && len(missing)+len(spares) >= copies,
@@ -79,16 +83,16 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	return Verdict{Remake: remake(claims, mine, missing, best)}
 }
 
-// certain is how many copies every commit has at least, where there are nodes for them.
-const certain = 2
+// minCopies is the number of copies that every commit has at least, if there are enough nodes.
+const minCopies = 2
 
 // lived reports whether a claimant was in World g when the store was lost.
 func lived(mine []rendezvous.Claim, g schema.Generation) bool {
 	return slices.ContainsFunc(mine, func(c rendezvous.Claim) bool { return c.Lived && c.World == g })
 }
 
-// absent are the members of the newest World that have not claimed.
-func absent(mine []rendezvous.Claim, last rendezvous.Claim) (missing []string) {
+// absentMembers returns the members of the newest World that have not claimed.
+func absentMembers(mine []rendezvous.Claim, last rendezvous.Claim) (missing []string) {
 	if len(last.Members) > 0 {
 		for _, m := range last.Members {
 			if !claimedBy(mine, m) {
@@ -98,20 +102,20 @@ func absent(mine []rendezvous.Claim, last rendezvous.Claim) (missing []string) {
 		slices.Sort(missing)
 		return missing
 	}
-	here := map[int]bool{}
+	claimed := map[int]bool{}
 	for _, c := range mine {
-		here[c.Rank] = here[c.Rank] || c.World == last.World
+		claimed[c.Rank] = claimed[c.Rank] || c.World == last.World
 	}
-	for rank := range last.Count { // none of its first ranks is here: the names are not known
-		if !here[rank] {
+	for rank := range last.Count { // no first rank of that World has claimed, so the names are not known
+		if !claimed[rank] {
 			missing = append(missing, fmt.Sprintf("node rank %d", rank))
 		}
 	}
 	return missing
 }
 
-// absentSpares are the spares of the newest World that have not claimed: a copy of a commit may be
-// there.
+// absentSpares returns the spares of the newest World that have not claimed. A spare may have a
+// copy of a commit.
 func absentSpares(c rendezvous.Claim, mine []rendezvous.Claim) (missing []string) {
 	for _, node := range c.Spares {
 		if !claimedBy(mine, node) && !slices.Contains(c.Members, node) {
@@ -121,7 +125,7 @@ func absentSpares(c rendezvous.Claim, mine []rendezvous.Claim) (missing []string
 	return missing
 }
 
-// absentHolders are the nodes with a copy of head that have not claimed.
+// absentHolders returns the holders of head that have not claimed.
 func absentHolders(mine []rendezvous.Claim, head checkpoint.Head) (missing []string) {
 	for _, h := range head.Holders {
 		if !claimedBy(mine, h.Node) {
@@ -131,7 +135,7 @@ func absentHolders(mine []rendezvous.Claim, head checkpoint.Head) (missing []str
 	return missing
 }
 
-// sorted are the names, each once.
+// sorted returns the names in order, each once.
 func sorted(names ...[]string) []string {
 	all := slices.Concat(names...)
 	slices.Sort(all)
@@ -142,9 +146,9 @@ func claimedBy(claims []rendezvous.Claim, node string) bool {
 	return slices.ContainsFunc(claims, func(c rendezvous.Claim) bool { return c.Node == node })
 }
 
-// newestOf is the newest checkpoint that one of them found whole; g is the generation of the newest
-// World. A copy whose commit its node did not hear of has a number that is too low, so the captures of g
-// are in the order in which they were made: all that came after g began is of g.
+// newestOf returns the newest checkpoint that a claimant read and found whole; g is the generation
+// of the newest World. Captures of g are compared by their sequence: a node that did not hear of a
+// commit gives its copy a number that is too low.
 func newestOf(claims []rendezvous.Claim, g schema.Generation) *checkpoint.Head {
 	var best rendezvous.Claim
 	for _, c := range claims {
@@ -165,8 +169,8 @@ func newestOf(claims []rendezvous.Claim, g schema.Generation) *checkpoint.Head {
 	return best.Newest
 }
 
-// compare orders checkpoints by their age: by number, and of one number what was only captured comes
-// before what was committed.
+// compare orders checkpoints by number. Of two with the same number, the committed one is newer
+// than the one that was only captured.
 func compare(a, b checkpoint.Head) int {
 	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(min(a.Copies, 1), min(b.Copies, 1)),
 		a.Time.Compare(b.Time))

@@ -13,7 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// saved is a committed checkpoint: its bytes are distinguished by id, its holders by name.
+// saved is a committed checkpoint. id stands for its bytes.
 func saved(n checkpoint.Number, id byte, holders ...string) checkpoint.Head {
 	h := checkpoint.Head{Number: n, Generation: 2, Manifest: checkpoint.Hash{id},
 		Copies: max(1, len(holders))}
@@ -35,8 +35,8 @@ func all(claims []claim) (list []rendezvous.Claim) {
 
 func decide(claims []claim, uid schema.UID, wait Wait) Verdict { return Decide(all(claims), uid, wait) }
 
-// says makes the claim of a node to job "u" of world g with those members; has are the checkpoints
-// on its disk.
+// says returns the claim of a node to job "u", of World g with those members; has are the
+// checkpoints on its disk.
 func says(node string, g schema.Generation, members string, has ...checkpoint.Head) claim {
 	c := claim{Node: node, Looked: true, Lived: true,
 		Job:        rendezvous.Job{UID: "u", Time: time.Unix(100, 0), Rules: rendezvous.Rules{Replicas: 2}},
@@ -59,7 +59,7 @@ func (c claim) of(uid schema.UID, before ...schema.UID) claim {
 
 func (c claim) knows(h checkpoint.Head) claim { c.Known = h; return c }
 
-// again is the claim of an agent that was started after the store was lost.
+// again returns the claim of an agent that started after the store was lost.
 func (c claim) again() claim { c.Lived = false; return c }
 
 func (c claim) damaged() claim { c.Newest = nil; return c }
@@ -68,7 +68,7 @@ func (c claim) made(at int64) claim { c.Job.Time = time.Unix(at, 0); return c }
 
 func (c claim) later(f func(*claim)) claim { f(&c); return c }
 
-// stepText is a verdict in words.
+// stepText describes a verdict.
 func stepText(v Verdict) string {
 	switch {
 	case v.Other != "":
@@ -232,7 +232,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// The newest wish that any claim has holds.
+// The newest wish of all claims is used.
 func TestDecideTakesTheNewestWish(t *testing.T) {
 	claims := []claim{says("a", 3, "a b").later(func(c *claim) { c.Wish.NP, c.WishRev = 5, 9 }),
 		says("b", 3, "a b")}
@@ -241,8 +241,8 @@ func TestDecideTakesTheNewestWish(t *testing.T) {
 	}
 }
 
-// A node that was away when the job was made again knows it under the uid that it had: what it has
-// counts, by its bytes, where the others know them under another number.
+// A node that was away when the job was made again claims it under its former uid. Its checkpoints
+// count, under the numbers that the others give to the same bytes.
 func TestDecideAfterTwoLosses(t *testing.T) {
 	head := saved(5, 4, "c") // was number 4 in the store before
 	old := says("c", 2, "a c", saved(3, 3), saved(4, 4))
@@ -256,7 +256,7 @@ func TestDecideAfterTwoLosses(t *testing.T) {
 		t.Errorf("with a capture beyond it: %s, want %s", got, want)
 	}
 	claims[0] = says("a", 3, "a", saved(6, 6)).of("v", "u")
-	// never adopted: it is offered when c has joined
+	// It was never adopted, so c offers it after it has joined.
 	claims[1] = says("c", 2, "a c", saved(3, 3), saved(7, 7))
 	if got, want := stepText(decide(claims, "v", ForEnough)), "remake: fence 3, 8 was 6 on a"; got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -268,8 +268,8 @@ func TestDecideAfterTwoLosses(t *testing.T) {
 	}
 }
 
-// The store was set back to claims, and the job was made again from them twice. The nodes of both jobs
-// know the same one, wherever it went on.
+// The store was set back to claims, and the job was made again from them twice. The nodes of both
+// jobs are then in one job, whichever of the two went on.
 func TestDecideOfTwins(t *testing.T) {
 	remade := func(c claim, uid schema.UID, at int64) claim {
 		c = c.of(uid, "u").made(at)
@@ -307,7 +307,7 @@ func TestDecideOfTwins(t *testing.T) {
 	}
 }
 
-// The operator goes on without the missing nodes, from what the others have.
+// The operator continues without the missing nodes, from a checkpoint of the others.
 func TestWithout(t *testing.T) {
 	claims := []claim{says("c", 3, "a b c", saved(1, 1), saved(2, 2)).knows(saved(3, 3, "a", "b"))}
 	if got := stepText(decide(claims, "u", ForEnough)); got != "wait for a b with 3" {
@@ -321,7 +321,7 @@ func TestWithout(t *testing.T) {
 		t.Errorf("a checkpoint that no node has: %+v", r)
 	}
 	copied := saved(3, 3)
-	copied.Copies, copied.Number = 0, 2 // its node did not hear that it was committed as 4
+	copied.Copies, copied.Number = 0, 2 // its node did not hear of the commit as number 4
 	claims = []claim{says("c", 3, "a b c", saved(1, 1)).later(func(c *claim) { c.Newest = &copied }),
 		says("d", 3, "a b c").knows(saved(4, 3, "a"))}
 	if got := Choices(all(claims)); !slices.Equal(got, []checkpoint.Number{1, 4}) {
@@ -355,7 +355,7 @@ func (c claim) found(h checkpoint.Head, parts ...int) claim {
 	return c
 }
 
-// has is found where the node has not heard of the commit.
+// has is found for a commit of which the node has not heard.
 func (c claim) has(h checkpoint.Head, parts ...int) claim {
 	o := checkpoint.OtherParts{Manifest: h.Manifest}
 	for _, i := range parts {
@@ -365,7 +365,7 @@ func (c claim) has(h checkpoint.Head, parts ...int) claim {
 	return c
 }
 
-// A commit of which each node has parts is there when the claimants have all parts, together.
+// A commit in parts is there if the claimants together have all parts.
 func TestDecideOfParts(t *testing.T) {
 	one, two := saved(1, 1, "a", "b"), inParts(2)
 	for _, c := range []struct {

@@ -14,12 +14,12 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Remake is a job as it is made again. Its head and history have their numbers; the uid is still to
-// be chosen.
+// Remake is a job that is to be made again. Its head and history have their new numbers; its uid is
+// not chosen yet.
 type Remake struct {
 	Job     rendezvous.Job
 	Wish    rendezvous.Wish
-	Ended   bool // its attempt had ended: it goes on as a new one
+	Ended   bool // its attempt had ended, so it goes on as a new attempt
 	Fence   schema.Generation
 	Head    *checkpoint.Head
 	Was     checkpoint.Number // the number that the head had in the store that was lost
@@ -28,19 +28,20 @@ type Remake struct {
 	Missing []string
 }
 
-// remake is the job as those claims make it again, from checkpoint best; nil is from scratch.
+// remake makes the job of the claims mine again, from checkpoint best; nil is from scratch. all are
+// the claims to all jobs of that name.
 func remake(all, mine []rendezvous.Claim, missing []string, best *checkpoint.Head) *Remake {
 	last := mine[len(mine)-1]
 	r := &Remake{Job: last.Job, Wish: last.Wish, Ended: last.Phase.Ended(), Missing: missing}
 	r.Job.Ran = slices.ContainsFunc(mine, func(c rendezvous.Claim) bool { return c.Ran() })
 	for _, c := range mine {
 		r.Claims = append(r.Claims, c.Node)
-		if r.Job.Twin(&c.Job) {
+		if r.Job.Twin(&c.Job) { // nodes of a twin go on in this job
 			r.Job.Supersede(&c.Job)
 		}
 	}
 	for _, c := range all {
-		if !c.Ran() { // that job gives way to this one
+		if !c.Ran() { // its nodes go on in this job
 			r.Job.Supersede(&c.Job)
 		}
 	}
@@ -49,30 +50,29 @@ func remake(all, mine []rendezvous.Claim, missing []string, best *checkpoint.Hea
 	return r
 }
 
-// Without is the job as it is made again without the missing nodes, because an operator says that
-// they do not come back, from checkpoint n of those that the others have; nil if none of them has
-// it.
+// Without makes the job again from checkpoint n, without the missing nodes: the operator stated
+// that they do not come back. It returns nil if no claimant has checkpoint n.
 func Without(claims []rendezvous.Claim, n checkpoint.Number) *Remake {
-	claims = joined(claims)
-	mine := family(claims, newestJob(claims))
+	claims = joinParts(claims)
+	mine := claimsOf(claims, newestJob(claims))
 	for _, c := range mine {
 		for _, h := range c.Heads {
 			if h.Number == n {
-				return remake(claims, mine, absent(mine, mine[len(mine)-1]), &h)
+				return remake(claims, mine, absentMembers(mine, mine[len(mine)-1]), &h)
 			}
 		}
 		if c.Newest != nil && c.Newest.Number == n {
-			return remake(claims, mine, absent(mine, mine[len(mine)-1]), c.Newest)
+			return remake(claims, mine, absentMembers(mine, mine[len(mine)-1]), c.Newest)
 		}
 	}
 	return nil
 }
 
-// Choices are the numbers of the checkpoints that Without takes, the oldest first.
+// Choices returns the numbers that Without accepts, the oldest first.
 func Choices(claims []rendezvous.Claim) []checkpoint.Number {
-	claims = joined(claims)
+	claims = joinParts(claims)
 	numbers := map[checkpoint.Number]bool{}
-	for _, c := range family(claims, newestJob(claims)) {
+	for _, c := range claimsOf(claims, newestJob(claims)) {
 		for _, h := range c.Heads {
 			numbers[h.Number] = true
 		}
@@ -83,12 +83,13 @@ func Choices(claims []rendezvous.Claim) []checkpoint.Number {
 	return slices.Sorted(maps.Keys(numbers))
 }
 
-// mostHistory bounds how many older checkpoints are adopted: a transaction is small.
+// mostHistory bounds the number of older checkpoints that are adopted, because the size of a
+// transaction is limited.
 const mostHistory = 32
 
-// adopt takes over the fence, the newest checkpoint and those before it. The head is numbered above
-// every number that any node saw, and the fence is not below any generation: nothing of the time
-// before can pass for newer.
+// adopt sets the fence, the head and the history. The head gets a number above every number that a
+// claimant knows, and the fence is at least every generation that a claimant knows. So no
+// checkpoint or generation of the lost store is newer.
 func (r *Remake) adopt(all, mine []rendezvous.Claim, best *checkpoint.Head) {
 	var number checkpoint.Number
 	for _, c := range all {
@@ -124,7 +125,7 @@ func (r *Remake) adopt(all, mine []rendezvous.Claim, best *checkpoint.Head) {
 	r.History = r.History[max(0, len(r.History)-mostHistory):]
 }
 
-// holders are the claimants that have a manifest on their disks.
+// holders returns the claimants that have all of a manifest on their disks, and how many they are.
 func holders(claims []rendezvous.Claim, m checkpoint.Hash) (refs []membership.Ref, copies int) {
 	for _, c := range claims {
 		has := c.Newest != nil && c.Newest.Manifest == m ||

@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Account is why a job is where it is, at length: the nodes that hold it up, the newest failure,
-// and where the time of the newest start went. st is what Explain says of s.
+// Account explains the state of a job at length: the nodes that hold it up, the newest failure, and
+// where the time of the newest start went. st is the result of Explain for s.
 func Account(s *rendezvous.Snapshot, st Status) []string {
 	lines := []string{fmt.Sprintf("job %s is %s: %s", st.Job, st.State, st.Why)}
 	lines = append(lines, missingNodes(s, st)...)
@@ -34,7 +34,7 @@ func Account(s *rendezvous.Snapshot, st Status) []string {
 	return lines
 }
 
-// missingNodes are those that are gone, in doubt, or kept out.
+// missingNodes returns a line for each node that is gone, in doubt, or kept out.
 func missingNodes(s *rendezvous.Snapshot, st Status) (lines []string) {
 	for _, n := range st.Nodes {
 		switch why := ""; n.State {
@@ -49,27 +49,28 @@ func missingNodes(s *rendezvous.Snapshot, st Status) (lines []string) {
 		if reason, _ := e.Fields["reason"].(string); e.Kind == history.NodeLost && reason == "not-ready" &&
 			e.Generation+1 >= st.Generation {
 			lines = append(lines,
-				fmt.Sprintf("node %s came and was not ready for generation %d in time", e.Node, e.Generation))
+				fmt.Sprintf("node %s joined, but was not ready for generation %d in time",
+					e.Node, e.Generation))
 		}
 	}
 	if s.World != nil {
 		for _, q := range s.World.Quarantine {
 			if q.Until > s.World.Generation {
 				lines = append(lines,
-					fmt.Sprintf("node %s is not taken before generation %d", q.Node, q.Until))
+					fmt.Sprintf("node %s is left out until generation %d", q.Node, q.Until))
 			}
 		}
 	}
 	return lines
 }
 
-// notReady are the members that a barrier waits for, and what they do.
+// notReady returns a line for each member that the barrier waits for, with what it does.
 func notReady(s *rendezvous.Snapshot, st Status) (lines []string) {
 	for _, m := range s.World.Members {
 		if r, ok := s.Ready[m.Node]; ok && r.Incarnation == m.Incarnation {
 			continue
 		}
-		doing := "it stops older workers, or takes its ports"
+		doing := "it is stopping older workers or choosing ports"
 		i := slices.IndexFunc(st.Doing, func(d Activity) bool { return d.Node == m.Node })
 		if i >= 0 {
 			doing = "it is " + st.Doing[i].What
@@ -80,7 +81,7 @@ func notReady(s *rendezvous.Snapshot, st Status) (lines []string) {
 	return lines
 }
 
-// startLines are the moments of the newest start, in the order in which they came.
+// startLines returns the times of the newest start, in order.
 func startLines(st Status) []string {
 	f := st.Waterfall
 	lines := []string{fmt.Sprintf("the start of generation %d, in seconds since its first sign (%s), as "+

@@ -13,12 +13,12 @@ type Origin struct {
 	Time Timestamp `json:"time"` // when the job was made, or its newest attempt
 }
 
-// abandonedAfter is how long a job must have shown no sign of a node to be called abandoned: nodes
-// that lost their registrations while the store was away register again well within it.
+// abandonedAfter is how long a job must show no sign of a node to count as abandoned. Nodes that
+// lost their registrations while the store was away register again well within it.
 const abandonedAfter = 10 * time.Second
 
-// abandoned reports whether the job goes on without a node: it has not ended, no node is
-// registered, and nothing was heard of one for a while.
+// abandoned reports whether the job has not ended, has no registered node, and has shown no sign of
+// one for a while.
 func (x *explainer) abandoned() bool {
 	s := x.s
 	if len(s.Nodes) > 0 || x.w != nil && x.w.Phase.Ended() {
@@ -54,15 +54,15 @@ func (x *explainer) progressTime() time.Time {
 	return x.s.Progress.Time
 }
 
-// Progress is stale when a running world has reported none for ten times as long as usual, and for
-// half a minute at least.
+// Progress is stale if a running World has reported none for staleTimes the usual interval, and for
+// at least staleLeast.
 const (
 	staleTimes = 10
 	staleLeast = 30 * time.Second
 )
 
-// progress is what the workers reported last, and how old it is. In a world without a report yet
-// its age counts from the start of that world.
+// progress returns what the workers last reported, and its age. In a World without a report, only
+// the time since its start counts towards staleness.
 func (x *explainer) progress() *Progress {
 	p := x.s.Progress
 	if p == nil {

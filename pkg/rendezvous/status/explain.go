@@ -12,9 +12,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// Explain says where the job of s is and why. It knows the keys and nothing else: a member without
-// a registration is lost once an event says so, and in doubt until then. s is whole, with its
-// events, and has a job.
+// Explain returns the state of the job of s, and the reason. It has no evidence but the store: a
+// member without a registration is in doubt until an event says that it is lost. s must be whole,
+// with its events, and have a job.
 func Explain(s *rendezvous.Snapshot, now time.Time) Status {
 	x := newExplainer(s, now)
 	st := Status{Schema: "elastic.status/1", Job: s.Job.Name, World: []rendezvous.Seat{}, Doing: []Activity{},
@@ -53,10 +53,10 @@ func Explain(s *rendezvous.Snapshot, now time.Time) Status {
 	return st
 }
 
-// Ended reports whether the attempt is over.
+// Ended reports whether the attempt has ended.
 func (st Status) Ended() bool { return rendezvous.Phase(st.State).Ended() }
 
-// Waiting is the sentence that says how many nodes are missing, "" if none is.
+// Waiting says how many nodes are missing; "" if none is.
 func (st Status) Waiting() string {
 	m := st.Wish.Missing
 	if m == 0 {
@@ -65,7 +65,7 @@ func (st Status) Waiting() string {
 	return fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(m, "more node"), st.Wish.Present, st.Wish.NP)
 }
 
-// next is what the user can do.
+// next says what the user can do now.
 func (st Status) next(limits rendezvous.Limits) string {
 	again := "the same `elastic run` line starts a new attempt, from scratch"
 	if st.Checkpoint != nil {
@@ -98,7 +98,7 @@ func (st Status) next(limits rendezvous.Limits) string {
 	return fmt.Sprintf("`elastic run` on %s", phrase.Count(st.Wish.Missing, "more node"))
 }
 
-// quarantined is a node in quarantine, "" if there is none.
+// quarantined returns a node in quarantine; "" if there is none.
 func (st Status) quarantined() string {
 	for _, n := range st.Nodes {
 		if n.State == NodeQuarantined {
@@ -108,7 +108,8 @@ func (st Status) quarantined() string {
 	return ""
 }
 
-// explainer says where a job is. Its w is nil while the world is of an earlier attempt.
+// explainer derives the status of a job. Its w is nil while the newest World is of an earlier
+// attempt.
 type explainer struct {
 	s      *rendezvous.Snapshot
 	w      *rendezvous.World
@@ -141,7 +142,8 @@ func (x *explainer) wish() Wish {
 	return w
 }
 
-// untaken is the newest save that was not taken, until one of the generation that runs is.
+// untaken returns the newest save of the present generation that was not accepted as a checkpoint;
+// nil if a commit came later.
 func (x *explainer) untaken() *Untaken {
 	for i := len(x.s.Events) - 1; i >= 0; i-- {
 		e := &x.s.Events[i]

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Failure is the newest failure of a worker, as the events tell it.
+// Failure is the newest failure of a worker, from the events.
 type Failure struct {
 	Generation schema.Generation          `json:"generation"`
 	Node       string                     `json:"node"`
@@ -26,7 +26,7 @@ type Failure struct {
 	Time       Timestamp                  `json:"time"`
 }
 
-// LastFailure finds it; nil if no worker has failed.
+// LastFailure returns the newest failure of a worker; nil if none failed.
 func LastFailure(s *rendezvous.Snapshot) *Failure {
 	for _, e := range slices.Backward(s.Events) {
 		if e.Kind != history.WorkerFailed {

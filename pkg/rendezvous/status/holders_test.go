@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-// A job that waits for the only holder of its newest checkpoint says so.
+// A job that waits for the only holder of its newest checkpoint names it.
 func TestTheHolderThatIsAwayIsNamed(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	a, b := membership.Ref{Node: "a", Incarnation: "1"}, membership.Ref{Node: "b", Incarnation: "2"}
@@ -34,8 +34,8 @@ func TestTheHolderThatIsAwayIsNamed(t *testing.T) {
 	}
 }
 
-// Of a checkpoint in parts the copies of the weakest part count, and all holders that are away are
-// named: nothing tells which of them has what is missing.
+// For a checkpoint in parts, the copies of the weakest part count. All holders that are away are
+// named, because it is not known which of them has the missing part.
 func TestPartsOfTheCheckpoint(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	a, b := membership.Ref{Node: "a", Incarnation: "1"}, membership.Ref{Node: "b", Incarnation: "2"}

@@ -16,7 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// healthy is every kind of key of a job that runs, in the form in which it is stored.
+// healthy has each kind of key of a running job, as stored.
 func healthy() []store.Entry {
 	const job, world = schema.Job("x"), schema.Generation(3)
 	ref := membership.Ref{Node: "a", Incarnation: "i", Address: "127.0.0.1:1"}
@@ -60,8 +60,8 @@ func read(entries []store.Entry) (rendezvous.Snapshot, error) {
 	return s, err
 }
 
-// What is wrong with one record of a job is reported as such, whichever it is; nothing panics, and
-// nothing else but an unreadable record is the reason.
+// A damaged record is reported as unreadable, whichever it is. Nothing panics, and no other reason
+// is given.
 func TestEveryKeyWithGarbage(t *testing.T) {
 	entries := healthy()
 	if s, err := read(entries); err != nil || s.Job == nil || s.World == nil || len(s.Nodes) != 1 {
@@ -90,8 +90,7 @@ func TestEveryKeyWithGarbage(t *testing.T) {
 	}
 }
 
-// A record that lacks what tells it from others, or lies under another key than its own, is not
-// taken for one.
+// A record without its identity, or under the key of another one, is not accepted.
 func TestRecordsThatPoseAsOthers(t *testing.T) {
 	job := schema.Job("x")
 	for _, c := range []struct{ key, was, is string }{

@@ -23,16 +23,16 @@ type Node struct {
 	Address     *string            `json:"address"`
 	Workers     *int               `json:"workers"`
 	Incarnation *string            `json:"incarnation"`
-	Generation  *schema.Generation `json:"generation"` // of the world that it belongs, or belonged, to
+	Generation  *schema.Generation `json:"generation"` // of the World of which it is or was a member
 	Since       Timestamp          `json:"since"`
 	Why         *string            `json:"why"`
-	// OtherProgram says that the node runs another program than the one that the job was made with.
+	// OtherProgram: the node runs another program than the job was made with.
 	OtherProgram bool `json:"other_program"`
-	// Warm are the processes that wait to be its next workers; nil: none, or it reported none.
+	// Warm are the processes that wait to be its next workers; nil: none is known.
 	Warm *rendezvous.WarmWorkers `json:"warm"`
 }
 
-// NodeState is what a node does, or what became of it.
+// NodeState is the state of a node.
 type NodeState string
 
 const (
@@ -48,10 +48,10 @@ const (
 	NodeLeft        NodeState = "left"
 )
 
-// listed is how long a node that is lost or left stays in the list.
+// listed is how long a node that was lost or left stays in the list.
 const listed = 10 * time.Minute
 
-// nodes lists the members by rank, then the other registered ones by name, then those that are lost
+// nodes returns the members by rank, then other registered nodes by name, then those that were lost
 // or left.
 func (x *explainer) nodes(state State) []Node {
 	s := x.s
@@ -104,7 +104,7 @@ func nodeStatus(n *membership.Node, state NodeState, since time.Time) Node {
 		Incarnation: new(n.Incarnation.Short()), Since: Timestamp{since}}
 }
 
-// member is a registered member of the newest world.
+// member returns the status of a registered member of the newest World.
 func (x *explainer) member(n *membership.Node, seen *verdict.Member, state State) Node {
 	w := x.w
 	st := nodeStatus(n, NodeWaiting, w.Time)
@@ -114,7 +114,7 @@ func (x *explainer) member(n *membership.Node, seen *verdict.Member, state State
 	}
 	switch {
 	case seen.State == verdict.Suspect && slices.Contains(w.ReportedLost, n.Incarnation) && x.lostBy(n.Node):
-		return x.events[n.Node].status(n.Node) // its key will end with its lease, or with the next generation
+		return x.events[n.Node].status(n.Node) // its key ends with its lease, or with the next generation
 	case seen.State == verdict.Suspect:
 		st.State, st.Why = NodeSuspect, new(seen.Why)
 		if by := x.suspectedBy(n); by != "" {
@@ -130,14 +130,14 @@ func (x *explainer) member(n *membership.Node, seen *verdict.Member, state State
 	return st
 }
 
-// absent is a member whose registration is gone, and which was not reported lost: it may
-// come back.
+// absent returns the status of a member whose registration is gone and that was not reported lost.
+// It may register again.
 func (x *explainer) absent(m membership.Ref) Node {
 	return Node{Node: m.Node, State: NodeSuspect, Address: new(m.Address), Workers: new(x.w.Slots),
 		Incarnation: new(m.Incarnation.Short()), Generation: new(x.w.Generation), Why: new("lease expired")}
 }
 
-// other is a registered node that is no member of the newest world.
+// other returns the status of a registered node that is no member of the newest World.
 func (x *explainer) other(n *membership.Node) Node {
 	st := nodeStatus(n, NodeSpare, n.Since)
 	switch {
@@ -165,7 +165,7 @@ func (x *explainer) other(n *membership.Node) Node {
 	return st
 }
 
-// keptOut is the quarantine of node, or nil.
+// keptOut returns the quarantine of node, or nil.
 func (x *explainer) keptOut(node string) *plan.KeptOut {
 	for _, k := range plan.Quarantined(x.s) {
 		if k.Node == node {
@@ -180,7 +180,7 @@ func (x *explainer) isReady(n *membership.Node) bool {
 	return ok && r.Incarnation == n.Incarnation
 }
 
-// suspectedBy names the nodes that suspect n, and their signs.
+// suspectedBy lists the nodes that suspect n, with their signs.
 func (x *explainer) suspectedBy(n *membership.Node) string {
 	var by []string
 	for _, s := range x.s.Suspects {
@@ -191,13 +191,13 @@ func (x *explainer) suspectedBy(n *membership.Node) string {
 	return strings.Join(by, "; ")
 }
 
-// lostBy reports whether the last that events say of node is that it is lost or left.
+// lostBy reports whether the newest event about node says that it was lost or left.
 func (x *explainer) lostBy(node string) bool {
 	k := x.events[node].kind
 	return k == history.NodeLost || k == history.NodeLeft
 }
 
-// lastEvent is the last that events say of a node, with what its joining said.
+// lastEvent is the newest event about a node, with fields of the event that it joined.
 type lastEvent struct {
 	kind        history.Kind
 	at          time.Time
@@ -220,7 +220,7 @@ func (w lastEvent) status(node string) Node {
 	return st
 }
 
-// withJob names the end of the job, where the node left because of it.
+// withJob adds how the job ended, if the node left because of that.
 func (w lastEvent) withJob(world *rendezvous.World) lastEvent {
 	if w.kind == history.NodeLeft && w.why == string(membership.Finished) && world != nil &&
 		(world.Phase == rendezvous.Stopped || world.Phase == rendezvous.Failed) {
@@ -255,7 +255,7 @@ func lastEvents(events []history.Event) map[string]lastEvent {
 	return words
 }
 
-// field reads a field of an event: of the type of its writer, or as JSON decodes it.
+// field returns a field of an event, as its writer set it or as JSON decodes it.
 func field[T any](e history.Event, name string) *T {
 	v, ok := e.Fields[name]
 	if !ok || v == nil {

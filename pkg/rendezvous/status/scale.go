@@ -9,9 +9,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// ScaleEffect says what a wish does to training: what it costs, and how to undo it.
+// ScaleEffect says what a wish costs training, and how to undo it.
 func ScaleEffect(s *rendezvous.Snapshot, wish rendezvous.Wish) string {
-	present := here(s, wish)
+	present := presentWith(s, wish)
 	missing := phrase.Count(wish.NP-present, "more node")
 	if wish.NP > present+1 {
 		missing += " are"
@@ -42,18 +42,20 @@ func ScaleEffect(s *rendezvous.Snapshot, wish rendezvous.Wish) string {
 	return fmt.Sprintf("asked for %d, %d here", wish.NP, present)
 }
 
-// Lacking is how many nodes the job lacks for a wish.
-func Lacking(s *rendezvous.Snapshot, wish rendezvous.Wish) int { return max(0, wish.NP-here(s, wish)) }
+// Lacking is the number of nodes that are missing for a wish.
+func Lacking(s *rendezvous.Snapshot, wish rendezvous.Wish) int {
+	return max(0, wish.NP-presentWith(s, wish))
+}
 
-// here is how many nodes the job would have for a wish.
-func here(s *rendezvous.Snapshot, wish rendezvous.Wish) int {
+// presentWith is the number of nodes that could be in a World with a wish.
+func presentWith(s *rendezvous.Snapshot, wish rendezvous.Wish) int {
 	after := *s
 	after.Wish = wish
 	present, _, _ := plan.Shortage(&after, plan.StoreView(s, time.Time{}))
 	return present
 }
 
-// Trains reports whether a world of this attempt runs, or is about to.
+// Trains reports whether a World of this attempt runs, or is about to.
 func Trains(s *rendezvous.Snapshot) bool {
 	return s.World != nil && s.World.Attempt == s.Job.Attempt &&
 		(s.World.Phase == rendezvous.Forming || s.World.Phase == rendezvous.Running)

@@ -11,8 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Status is where a job is and why: the object of `elastic status -o json`. Its fields may grow in
-// number and never change their names; unknown values are null.
+// Status is the state of a job and its reason: the object of `elastic status -o json`. Later
+// versions may add fields but never rename one. Unknown values are null.
 type Status struct {
 	Schema     string              `json:"schema"`
 	Job        schema.Job          `json:"job"`
@@ -22,7 +22,7 @@ type Status struct {
 	WhyCode    rendezvous.Why      `json:"why_code"`
 	Generation schema.Generation   `json:"generation"` // 0 before the first
 	WorldSize  int                 `json:"world_size"`
-	Abandoned  bool                `json:"abandoned"` // no node is left, and it has not ended
+	Abandoned  bool                `json:"abandoned"` // the job has not ended, and has no node
 	Origin     *Origin             `json:"origin"`    // null: made by an elastic that did not record it
 	Wish       Wish                `json:"wish"`
 	Nodes      []Node              `json:"nodes"`
@@ -34,13 +34,13 @@ type Status struct {
 	Progress   *Progress           `json:"progress"`
 	Doing      []Activity          `json:"doing"`
 	Restarts   Restarts            `json:"restarts"`
-	Failure    *Failure            `json:"failure"` // the newest of a worker; null: none failed
+	Failure    *Failure            `json:"failure"` // the newest failure of a worker; null: none failed
 	Exit       *rendezvous.Outcome `json:"exit"`
-	Next       *string             `json:"next"` // what there is for the user to do
+	Next       *string             `json:"next"` // what the user can do now
 	Server     *Server             `json:"server"`
 }
 
-// State is where a job is.
+// State is the state of a job.
 type State string
 
 const (
@@ -57,7 +57,7 @@ type Wish struct {
 	Min      int      `json:"min"`
 	Max      int      `json:"max"`
 	Present  int      `json:"present"`
-	Missing  int      `json:"missing"` // for there to be a world
+	Missing  int      `json:"missing"` // how many more nodes a World needs
 	Slots    int      `json:"nproc_per_node"`
 	Draining []string `json:"draining"`
 	By       string   `json:"by"`
@@ -71,13 +71,14 @@ type Checkpoint struct {
 	Generation schema.Generation `json:"generation"`
 	Time       Timestamp         `json:"time"`
 	Bytes      int64             `json:"bytes"`
-	Holders    []string          `json:"holders"` // that are not lost
-	Copies     int               `json:"copies"`  // on these, of its weakest part
-	Parts      int               `json:"parts"`   // 0: each of these has all of it
+	Holders    []string          `json:"holders"` // nodes with a copy, without lost ones
+	Copies     int               `json:"copies"`  // the number of copies, of the part with the fewest
+	Parts      int               `json:"parts"`   // 0: each holder has all of it
 	Replicas   int               `json:"replicas"`
 }
 
-// Untaken is a save that is newer than the newest commit, and why it is none.
+// Untaken is a save that is newer than the newest commit, and why it was not accepted as a
+// checkpoint.
 type Untaken struct {
 	Path   string    `json:"path"`
 	Reason string    `json:"reason"`
@@ -91,15 +92,15 @@ type Progress struct {
 	Loss             *float64 `json:"loss"`
 	Samples          *int64   `json:"samples"`
 	SamplesPerSecond *float64 `json:"samples_per_second"`
-	// share of the whole training; null: its end is not known
+	// share of the whole training; null: its length is not known
 	Done        *float64  `json:"done"`
-	LeftSeconds *float64  `json:"left_seconds"` // until the end, at the rate of now
+	LeftSeconds *float64  `json:"left_seconds"` // until the end, at the present rate
 	Time        Timestamp `json:"time"`
-	AgeSeconds  float64   `json:"age_seconds"` // of the newest line, when this status was made
-	Stale       bool      `json:"stale"`       // the job runs, and tells none for much longer than usual
+	AgeSeconds  float64   `json:"age_seconds"` // of the newest report, when this status was made
+	Stale       bool      `json:"stale"`       // the job runs, and has not reported for very long
 }
 
-// Activity is what takes a node longer than a second.
+// Activity is what a node does that takes longer than a second.
 type Activity struct {
 	Node  string    `json:"node"`
 	What  string    `json:"what"`
@@ -114,7 +115,7 @@ type Restarts struct {
 	Max  int `json:"max"`
 }
 
-// Server is where all this was read; the reader fills it in.
+// Server is the server that this status was read from. The reader fills it in.
 type Server struct {
 	Kind      string   `json:"kind"` // local, elasticd, etcd
 	Endpoints []string `json:"endpoints"`

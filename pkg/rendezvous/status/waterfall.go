@@ -12,29 +12,28 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// TimingObserver follows the change of the World that is under way, as one agent sees it. Its owner
-// is that agent.
+// TimingObserver measures the change to the next World, as one agent sees it. That agent owns it.
 type TimingObserver struct {
 	generation schema.Generation
-	ready      int64 // revision of the newest Ready that was seen
-	short      bool  // too few nodes were here when it was last looked
+	ready      int64 // revision of the newest Ready so far
+	short      bool  // there were too few nodes at the last Observe
 
 	what, last                                        string
 	sign, decided, enough, proposed, stopped, barrier time.Time
-	// the first node began to stop its workers; zero: none had any
+	// when the first node began to stop its workers; zero: none had any
 	idle time.Time
 }
 
-// Look is what an agent sees of a job at one time.
+// Look is the input of Observe: what an agent sees of a job at one time.
 type Look struct {
 	Snapshot *rendezvous.Snapshot
 	View     verdict.View
-	Own      string    // a sign that this agent saw and the store does not show yet; "": none
-	Step     plan.Step // that is planned
+	Own      string    // a sign that only this agent saw; "": none
+	Step     plan.Step // the planned step
 	Now      time.Time
 }
 
-// Observe notes what a look shows for the first time.
+// Observe records what l shows for the first time.
 func (f *TimingObserver) Observe(l Look) {
 	s, v, now := l.Snapshot, l.View, l.Now
 	var g schema.Generation
@@ -63,7 +62,7 @@ func (f *TimingObserver) Observe(l Look) {
 			return
 		}
 		if asksForGrowth(f.what) && !asksForGrowth(what) && f.decided.IsZero() {
-			*f = TimingObserver{generation: g} // a loss during a last call has a sign of its own
+			*f = TimingObserver{generation: g} // a loss during a last call is a sign of its own
 		}
 		f.begin(what, now)
 	case w.Phase == rendezvous.Waiting:
@@ -99,9 +98,9 @@ func note(t *time.Time, now time.Time) {
 	}
 }
 
-// barriers notes the nodes that became Ready. The node itself reports how long ago its workers were
-// gone, so a duration of its clock is subtracted here, and the time of its Ready through the store
-// counts as stopping.
+// barriers records the nodes that became Ready. Each node reports how long ago its workers had
+// stopped, by its own clock. That duration is subtracted from now, so the time that Ready took
+// through the store counts as stopping.
 func (f *TimingObserver) barriers(s *rendezvous.Snapshot, now time.Time) {
 	newest := f.ready
 	for node, r := range s.Ready {
@@ -126,7 +125,7 @@ func (f *TimingObserver) barriers(s *rendezvous.Snapshot, now time.Time) {
 	f.ready = newest
 }
 
-// firstSign is what says that a running World has to end; "" while nothing does.
+// firstSign returns the sign that a running World has to end; "": there is none.
 func firstSign(s *rendezvous.Snapshot, v verdict.View, own string) string {
 	switch {
 	case own != "":
@@ -134,7 +133,7 @@ func firstSign(s *rendezvous.Snapshot, v verdict.View, own string) string {
 	case s.Failure != nil:
 		return rendezvous.SignFailure
 	}
-	// Only members: a leaver that is gone changes nothing, for as long as this world runs.
+	// Leavers are skipped: a leaver that is gone changes nothing while this World runs.
 	for _, m := range v.Members[:min(len(v.Members), len(s.World.Members))] {
 		if m.State == verdict.Alive {
 			continue
@@ -160,20 +159,21 @@ func firstSign(s *rendezvous.Snapshot, v verdict.View, own string) string {
 	return ""
 }
 
-// asksForGrowth reports whether what names a sign that waits for the last call while workers train.
+// asksForGrowth reports whether the workers train on until the last call after this sign.
 func asksForGrowth(what string) bool {
 	return what == rendezvous.SignWish || what == rendezvous.SignNodes
 }
 
-// Timing is what was seen, up to the barrier.
+// Timing returns the timing up to the barrier.
 func (f *TimingObserver) Timing(by string) rendezvous.Timing {
 	return rendezvous.Timing{By: by, Sign: f.what, Last: f.last, Decided: f.since(f.decided),
 		Enough:   f.since(f.enough),
 		Proposed: f.since(f.proposed), Stopped: f.since(f.stopped), Barrier: f.since(f.barrier)}
 }
 
-// Idle is how long the workers have not trained: since the first node stopped its own. A node that
-// had none says nothing, so the figure covers the time before a newcomer came, too. 0: not known.
+// Idle is how long the workers have not trained: the time since the first node began to stop its
+// own. Only nodes that had workers count, so the time before a newcomer joined is included. 0: not
+// known.
 func (f *TimingObserver) Idle(now time.Time) time.Duration {
 	if f.idle.IsZero() {
 		return 0
@@ -181,7 +181,7 @@ func (f *TimingObserver) Idle(now time.Time) time.Duration {
 	return now.Sub(f.idle)
 }
 
-// Sign is when it began.
+// Sign is the time of the first sign.
 func (f *TimingObserver) Sign() time.Time { return f.sign }
 
 func (f *TimingObserver) since(t time.Time) *int64 {
@@ -191,7 +191,7 @@ func (f *TimingObserver) since(t time.Time) *int64 {
 	return new(max(0, t.Sub(f.sign).Milliseconds()))
 }
 
-// waterfall is that of the newest World, as the events tell it; nil until it runs.
+// waterfall returns the timing of the newest World, from the events; nil until it runs.
 func (x *explainer) waterfall() *rendezvous.Timing {
 	if x.s.World == nil {
 		return nil

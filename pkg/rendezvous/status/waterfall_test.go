@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// The node that turns a world to running may be a newcomer. The time without training is that of
-// the node that stopped its workers first, on every node.
+// The node that turns a World to running may be a newcomer. On every node, the time without
+// training is that since the first node stopped its workers.
 func TestIdleIsCountedFromTheFirstStop(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	ready := func(rev, stop int64, after *int64) rendezvous.Ready {
@@ -40,7 +40,7 @@ func TestIdleIsCountedFromTheFirstStop(t *testing.T) {
 	}
 }
 
-// What does not end a running world is no sign of its end, however long ago it was.
+// An event that does not end a running World is no sign of its end.
 func TestFirstSign(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	ref := func(node string) membership.Ref {

@@ -14,7 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// explanation is the state of a job, with its reason.
+// explanation is the state of a job, and the reason.
 type explanation struct {
 	state State
 	code  rendezvous.Why
@@ -77,7 +77,7 @@ func (x *explainer) stopping() explanation {
 	return v
 }
 
-// waiting is why there is no world. h is nil before the first of an attempt.
+// waiting says why no World runs. h is nil before the first World of an attempt.
 func (x *explainer) waiting(h *rendezvous.Hold) explanation {
 	v := explanation{state: StateWaiting}
 	present, wished, missing := plan.Shortage(x.s, x.v)
@@ -91,7 +91,7 @@ func (x *explainer) waiting(h *rendezvous.Hold) explanation {
 	case h != nil && h.Why == rendezvous.BackingOff && x.now.Before(x.w.Time.Add(time.Duration(h.Backoff))):
 		v.code, v.text = rendezvous.BackingOff, h.Text
 	case missing > 0 && h != nil && h.Reason == "scale":
-		// there may be another wish since
+		// the wish may be newer than the World
 		v.code, v.text = rendezvous.NodesMissing, "waiting for "+phrase.Count(missing, "more node")+": "+
 			plan.WishText(x.s)
 	case missing > 0 && h != nil && h.Text != "":
@@ -114,7 +114,7 @@ func (x *explainer) waiting(h *rendezvous.Hold) explanation {
 	return v
 }
 
-// unsaved are the members that have not yet written that they saved and stopped.
+// unsaved returns the members that have not yet written that they saved and stopped.
 func (x *explainer) unsaved() []string {
 	var names []string
 	for _, m := range x.w.Members {
@@ -158,15 +158,15 @@ func (x *explainer) starting() explanation {
 	return v
 }
 
-// unreadable reports whether one of the late nodes cannot have the head.
+// unreadable reports whether one of the late nodes cannot get the head.
 func (x *explainer) unreadable(late map[string]bool) bool {
 	return slices.ContainsFunc(x.s.Doing, func(d rendezvous.Activity) bool {
 		return d.Kind == "unreadable" && late[d.Node] && d.Done == int64(x.s.Head.Number)
 	})
 }
 
-// holdersAway are the nodes with the checkpoint that late nodes cannot have, if none of them is
-// here.
+// holdersAway returns the holders of the checkpoint that late nodes cannot get, if none of them is
+// registered.
 func (x *explainer) holdersAway(late map[string]bool) []string {
 	if !x.unreadable(late) {
 		return nil
@@ -213,11 +213,11 @@ func (x *explainer) finishing() explanation {
 		}
 	}
 	return explanation{state: StateFinishing, code: rendezvous.WhyFinishing, since: x.w.Time,
-		text: fmt.Sprintf("%d of %d workers are through", through, x.w.Size())}
+		text: fmt.Sprintf("%d of %d workers have ended", through, x.w.Size())}
 }
 
-// running is the state of a world in phase running. A recorded cause already makes it waiting: its
-// workers are about to stop.
+// running explains a World that runs. If a cause for another World is recorded, the state is
+// waiting, because its workers are about to stop.
 func (x *explainer) running() explanation {
 	s, w := x.s, x.w
 	v := explanation{state: StateWaiting, since: s.Wish.Time}
@@ -259,8 +259,8 @@ func (x *explainer) running() explanation {
 	return v
 }
 
-// gone are the members that are gone for certain: they left, were replaced, or an event says that
-// they were lost. registered is how many members have a registration.
+// gone returns the members that are certainly gone: they left, were replaced, or an event says that
+// they were lost. registered is the number of registered members.
 func (x *explainer) gone() (gone []verdict.Member, registered int) {
 	for _, m := range x.v.Members[:len(x.w.Members)] {
 		if m.Registered {

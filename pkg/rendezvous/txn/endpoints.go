@@ -9,13 +9,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// longestList is the size above which lists of endpoints are left out: a process's environment is
-// bounded.
+// longestList is the largest size of a list of endpoints. A longer one is left out, because the
+// size of a process's environment is limited.
 const longestList = 48_000
 
-// putEndpoints writes host:port of each port that the nodes found for their workers, in the order
-// of the nodes, with the phase: one way to the store, not two. It is part of that proposal, so that
-// a reader of another one never sees it. A line for each: see members.
+// putEndpoints writes host:port for each port that the nodes chose for their workers, by node rank,
+// one per line. It is part of the transaction of Run, which saves a second request. The key belongs
+// to the proposal, so a reader of another proposal does not see it.
 func (r Requests) putEndpoints(s *rendezvous.Snapshot) []store.Write {
 	var list []string
 	size := 0
@@ -36,7 +36,7 @@ func (r Requests) putEndpoints(s *rendezvous.Snapshot) []store.Write {
 	return []store.Write{store.Put(r.Job.Endpoints(s.World.Proposal), []byte(strings.Join(list, "\n")))}
 }
 
-// portsOf is how many ports the workers of a member need.
+// portsOf is the number of ports that the workers of a member need.
 func portsOf(s *rendezvous.Snapshot, rank int) int {
 	if s.Job.Roles == nil {
 		return s.World.Slots

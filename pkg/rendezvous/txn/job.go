@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Create makes the job, with its secret and its first wish: never over the claims of nodes that
-// were in it when the store lost it.
+// Create makes the job, with its secret and its first wish. It does nothing while nodes claim a job
+// of that name which the store has lost.
 func (r Requests) Create(ctx context.Context, j rendezvous.Job) error {
 	_, err := r.send(ctx, "create job", store.Request{
 		If: []store.Guard{store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())},
@@ -30,8 +30,8 @@ func (r Requests) Create(ctx context.Context, j rendezvous.Job) error {
 	return err
 }
 
-// Reopen begins a new attempt of a job that had failed or was stopped when this agent came: of that
-// very world, once. j carries the settings of this agent.
+// Reopen begins a new attempt of a job that had failed or was stopped when this agent came. The
+// guard on that World lets it happen only once. j carries the settings of this agent.
 func (r Requests) Reopen(ctx context.Context, seen *rendezvous.Snapshot, j rendezvous.Job) error {
 	j.UID, j.Attempt = seen.Job.UID, seen.Job.Attempt+1
 	j.Succeeds, j.Lineage, j.Adopted = seen.Job.Succeeds, seen.Job.Lineage, seen.Job.Adopted
@@ -64,19 +64,19 @@ func (r Requests) tombstones(j *rendezvous.Job) []store.Write {
 	return tombs
 }
 
-// all deletes everything of the job.
-func (r Requests) all() []store.Write {
+// deleteJob returns the writes that delete everything of the job.
+func (r Requests) deleteJob() []store.Write {
 	return []store.Write{store.DeleteRange(r.Job.Prefix(), store.End(r.Job.Prefix())),
 		store.DeleteRange(r.Job.Secrets(), store.End(r.Job.Secrets()))}
 }
 
-// Remove deletes everything of a job without nodes.
+// Remove deletes everything of a job that has no registered node.
 func (r Requests) Remove(ctx context.Context, seen *rendezvous.Snapshot) error {
 	j := seen.Job
 	res, err := r.Store.Txn(ctx, store.Txn{
 		If: []store.Guard{store.NoneBelow(r.Job.Nodes()), store.Unchanged(r.Job.Job(), j.Rev),
 			schema.FenceIs(r.Job, j.UID, seen.Fence)},
-		Then: append(r.all(), r.tombstones(j)...),
+		Then: append(r.deleteJob(), r.tombstones(j)...),
 	})
 	if err != nil {
 		return fmt.Errorf("remove job: %w", err)

@@ -9,9 +9,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// RemoveLeftovers removes keys of nodes that are gone: doing/ and warm/ with their node, held/ once
-// no checkpoint that it names is kept. A node that registers meanwhile keeps its keys. Keys that it
-// fails to remove go after the next Run.
+// RemoveLeftovers removes keys of nodes that are gone: doing/ and warm/ at once, held/ when
+// retention has removed all checkpoints that it names. A node that registers in the meantime keeps
+// its keys. The next Run removes the keys that this one did not.
 func (r Requests) RemoveLeftovers(ctx context.Context, s *rendezvous.Snapshot) {
 	job := r.Job
 	gone := func(node string) bool { return s.Node(node) == nil }

@@ -25,8 +25,8 @@ func failureEvent(g schema.Generation, t *plan.ReportedFailure) history.Event {
 		Text: t.Failure.String(), Fields: f}
 }
 
-// isLost compares that x is registered, or not, as it was when it was judged, and that it has not
-// answered if its silence in the store is the evidence.
+// isLost returns the guards that x is registered, or not, as it was when it was judged. If the
+// evidence is that x did not answer in the store, they also compare that it still has not.
 func (r Requests) isLost(x verdict.Member, judge membership.Node) []store.Guard {
 	guards := []store.Guard{store.Unchanged(r.Job.Node(x.Node), x.Rev)}
 	if x.Record != 0 {
@@ -43,7 +43,7 @@ func lostEvents(g schema.Generation, judge string, lost []verdict.Member) []hist
 			reason, why = "lease-expired", "lease expired"
 		}
 		by := x.By
-		if len(by) == 0 { // its own dial was enough
+		if len(by) == 0 { // the dial of the judge was enough
 			by = []string{judge}
 		}
 		events = append(events, history.Event{Kind: history.NodeLost, Generation: g, Node: x.Node,
@@ -53,8 +53,8 @@ func lostEvents(g schema.Generation, judge string, lost []verdict.Member) []hist
 	return events
 }
 
-// ReportLost reports nodes that were no members as lost: once, whichever node does it, and only
-// while it is true.
+// ReportLost reports lost nodes that were no members. It reports each once, and only while it is
+// still lost.
 func (r Requests) ReportLost(
 	ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, step plan.ReportLost,
 ) error {

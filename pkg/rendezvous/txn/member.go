@@ -23,8 +23,8 @@ func (r Requests) Ready(
 	return err
 }
 
-// Exit reports how the workers of node ended. It replaces the record of revision x.Rev; 0: there is
-// none.
+// Exit reports how the workers of node ended. It replaces the record with revision x.Rev; 0: there
+// is none.
 func (r Requests) Exit(
 	ctx context.Context, w *rendezvous.World, node string, x rendezvous.Exit,
 ) (int64, error) {
@@ -35,12 +35,12 @@ func (r Requests) Exit(
 	})
 }
 
-// LossNaN records the event that the loss of a generation is not a number.
+// LossNaN writes the event that the loss of a generation is not a number.
 func (r Requests) LossNaN(ctx context.Context, w *rendezvous.World, f rendezvous.Failure) error {
 	return r.lossNaN(ctx, w, f)
 }
 
-// FailLossNaN is LossNaN, and ends the generation with the failure f.
+// FailLossNaN is LossNaN that also ends the generation with the failure f.
 func (r Requests) FailLossNaN(ctx context.Context, w *rendezvous.World, f rendezvous.Failure) error {
 	return r.lossNaN(ctx, w, f, store.Put(r.Job.Failure(w.Generation), schema.Encode(f)))
 }
@@ -58,11 +58,11 @@ func (r Requests) lossNaN(
 	return err
 }
 
-// Fail records failures of a generation, of which the first in time comes first: they are merged
-// with the record that is there (rendezvous.Failure.With). The guard is the world, not the fence: a
-// worker that ends because the others were asked to stop did not fail.
+// Fail records failures of a generation, in the order of time. They are merged with the record in
+// the store (rendezvous.Failure.With). The guard is the World and not the fence: a worker that ends
+// because all were asked to stop has not failed.
 func (r Requests) Fail(ctx context.Context, w *rendezvous.World, failures ...rendezvous.Failure) error {
-	var known rendezvous.Failure // by its revision the record that is in the store
+	var known rendezvous.Failure // its revision is that of the record in the store
 	for {
 		record, more := merged(known, failures)
 		if !more {
@@ -82,7 +82,7 @@ func (r Requests) Fail(ctx context.Context, w *rendezvous.World, failures ...ren
 		}
 		e := read.One()
 		if e == nil || e.Rev == known.Rev {
-			return err // it was the world that moved on
+			return err // the World has changed
 		}
 		if known, bad = schema.Decode[rendezvous.Failure](e); bad != nil {
 			return bad
@@ -91,7 +91,7 @@ func (r Requests) Fail(ctx context.Context, w *rendezvous.World, failures ...ren
 	}
 }
 
-// merged is a record and the failures beside it; more: they say something that the record does not.
+// merged returns the record with the failures added; more reports whether they add anything.
 func merged(known rendezvous.Failure, failures []rendezvous.Failure) (record rendezvous.Failure, more bool) {
 	record = known
 	for i, f := range failures {

@@ -15,7 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Hold writes a Hold. The fence stays: what was captured may still be committed.
+// Hold writes a Hold. It keeps the fence, so captures may still be committed.
 func (r Requests) Hold(
 	ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, e plan.Hold,
 ) (rendezvous.World, error) {
@@ -48,14 +48,14 @@ func (r Requests) Hold(
 			Text:   "the workers are asked to save (" + e.Hold.Reason + ")",
 			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": e.Hold.Limit(seen.Job).Seconds()}})
 	}
-	return r.turn(ctx, seen, w,
+	return r.writePhase(ctx, seen, w,
 		store.Request{If: guards, Then: []store.Write{history.Tell(r.Job, events...)}})
 }
 
-// Starting is the start of a generation, and where the time went until then.
+// Starting is the start of a generation, with the time that it took.
 type Starting struct {
 	Step   plan.Run
-	Idle   time.Duration // without training; 0: not known
+	Idle   time.Duration // time without training; 0: not known
 	Timing rendezvous.Timing
 }
 
@@ -71,7 +71,8 @@ func (r Requests) Run(ctx context.Context, seen *rendezvous.Snapshot, x Starting
 	if x.Idle > 0 {
 		ev.Fields["idle_ms"] = x.Idle.Milliseconds()
 	}
-	return r.turn(ctx, seen, w, store.Request{Then: append(r.putEndpoints(seen), history.Tell(r.Job, ev))})
+	return r.writePhase(ctx, seen, w,
+		store.Request{Then: append(r.putEndpoints(seen), history.Tell(r.Job, ev))})
 }
 
 func slowestStop(s *rendezvous.Snapshot) int64 {
@@ -82,7 +83,7 @@ func slowestStop(s *rendezvous.Snapshot) int64 {
 	return ms
 }
 
-// PublishTiming tells where the time went, once the workers of w run on the node that turned it
+// PublishTiming writes the timing of a start, once workers run on the node that turned w to
 // running.
 func (r Requests) PublishTiming(ctx context.Context, w *rendezvous.World, f rendezvous.Timing) error {
 	_, err := r.send(ctx, "tell of the start", store.Request{
@@ -94,7 +95,8 @@ func (r Requests) PublishTiming(ctx context.Context, w *rendezvous.World, f rend
 	return err
 }
 
-// Finish notes that a worker is through: from here on nothing restarts until the others are.
+// Finish records that a worker has finished. From then on no generation starts until the others
+// have finished.
 func (r Requests) Finish(
 	ctx context.Context, seen *rendezvous.Snapshot, step plan.Finish,
 ) (rendezvous.World, error) {
@@ -113,10 +115,10 @@ func (r Requests) Finish(
 			left++
 		}
 	}
-	through := history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
-		Text:   fmt.Sprintf("rank %d is through, and %s to go", rank, phrase.Count(left, "worker")),
+	finished := history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
+		Text:   fmt.Sprintf("rank %d has finished, %s still running", rank, phrase.Count(left, "worker")),
 		Fields: history.Fields{"rank": rank, "left": left}}
-	return r.turn(ctx, seen, w, store.Request{Then: []store.Write{history.Tell(r.Job, through)}})
+	return r.writePhase(ctx, seen, w, store.Request{Then: []store.Write{history.Tell(r.Job, finished)}})
 }
 
 // End closes the attempt.
@@ -139,6 +141,6 @@ func (r Requests) End(ctx context.Context, seen *rendezvous.Snapshot, e plan.End
 	events = append(events, history.Event{Kind: kind, Generation: w.Generation,
 		Text:   fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message),
 		Fields: withProgress(seen, history.Fields{"exit": e.Outcome})})
-	return r.turn(ctx, seen, w,
+	return r.writePhase(ctx, seen, w,
 		store.Request{If: guards, Then: []store.Write{history.Tell(r.Job, events...)}})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Propose makes the next generation. From here on no commit of an older one succeeds.
+// Propose makes the next generation. After it no commit of an older one succeeds.
 func (r Requests) Propose(
 	ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, p plan.Propose,
 ) (rendezvous.World, error) {
@@ -35,11 +35,12 @@ func (r Requests) Propose(
 		guards = append(guards, r.isLost(x, me)...)
 		writes = append(writes, store.Delete(r.Job.Node(x.Node)))
 	}
-	// absent, or another life of the node: else it could register again beside us
+	// A dropped node is absent, or another incarnation is registered. Otherwise it could register
+	// again.
 	for _, x := range p.Dropped {
 		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
 	}
-	writes = append(writes, r.outdated(seen, &w, store.MaxOps-len(writes)-3)...)
+	writes = append(writes, r.deleteOutdated(seen, &w, store.MaxOps-len(writes)-3)...)
 	if p.NewHead != nil {
 		_, kept, head := (&checkpoint.Record{Store: r.Store, Job: r.Job}).Rollback(seen.Head, *p.Older)
 		guards, writes = append(guards, kept...), append(writes, head...)
@@ -50,7 +51,7 @@ func (r Requests) Propose(
 	return w, err
 }
 
-// proposal is what every proposal compares and writes.
+// proposal returns the guards and writes that every proposal has.
 func (r Requests) proposal(
 	seen *rendezvous.Snapshot, me membership.Node, w *rendezvous.World,
 ) ([]store.Guard, []store.Write) {
@@ -61,13 +62,13 @@ func (r Requests) proposal(
 	guards := []store.Guard{
 		store.Unchanged(r.Job.World(), worldRev),
 		store.Unchanged(r.Job.Job(), seen.Job.Rev),
-		store.Unchanged(r.Job.Head(), seen.Head.Rev), // a commit between plan and propose would be lost
+		store.Unchanged(r.Job.Head(), seen.Head.Rev), // else a commit between plan and proposal would be lost
 		store.Unchanged(r.Job.Node(me.Node), me.Rev),
-		// a store that is behind: the job is made again above what it shows
+		// While the job is claimed, the store is behind: the job is made again above what it shows.
 		store.NoneBelow(r.Job.AllClaims()),
 	}
 	if seen.World != nil {
-		// The last worker's exit may land now: a job that all ranks finished must not start again.
+		// An exit may arrive now. A job all of whose ranks finished must not start again.
 		guards = append(guards, store.NoneNewer(r.Job.Exits(seen.World.Generation), seen.Rev))
 	}
 	return guards, []store.Write{
@@ -82,10 +83,12 @@ func (r Requests) proposal(
 	}
 }
 
-// outdated deletes suspicions of nodes that are no members of w and notes about nodes that left: at
-// most room of them. The nodes that wrote the other suspicions take them back; the next proposal
-// deletes the other notes.
-func (r Requests) outdated(seen *rendezvous.Snapshot, w *rendezvous.World, room int) (writes []store.Write) {
+// deleteOutdated deletes suspicions of nodes that are no members of w, and announcements of nodes
+// that left, at most room of them. The nodes that wrote the other suspicions withdraw them. The
+// next proposal deletes the other announcements.
+func (r Requests) deleteOutdated(
+	seen *rendezvous.Snapshot, w *rendezvous.World, room int,
+) (writes []store.Write) {
 	members, before := rendezvous.NewRefSet(w.Members), rendezvous.RefSet{}
 	if seen.World != nil {
 		before = rendezvous.NewRefSet(slices.Concat(seen.World.Members, seen.World.Leavers))
@@ -96,8 +99,8 @@ func (r Requests) outdated(seen *rendezvous.Snapshot, w *rendezvous.World, room 
 		}
 	}
 	for _, x := range seen.Left {
-		// One that was just written may not have been seen by all: without it they would miss the
-		// node.
+		// Not all nodes may have seen an announcement that is newer than the World. Without it they
+		// would report the node as lost.
 		reported := seen.World != nil && x.Rev < seen.World.Rev
 		if len(writes) < room && reported &&
 			!before.Has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
@@ -107,7 +110,7 @@ func (r Requests) outdated(seen *rendezvous.Snapshot, w *rendezvous.World, room 
 	return writes
 }
 
-// proposalEvents tell what a proposal changes and why.
+// proposalEvents returns the events of a proposal.
 func proposalEvents(
 	seen *rendezvous.Snapshot, me membership.Node, p plan.Propose, w *rendezvous.World,
 ) []history.Event {
@@ -132,7 +135,7 @@ func proposalEvents(
 				"checkpoint": number(w), "by": me.Node, "resume_step": resumeStep(w)})})
 }
 
-// rollbackEvent tells why an older checkpoint takes the place of the newest.
+// rollbackEvent says why an older checkpoint replaces the newest.
 func rollbackEvent(g schema.Generation, bad checkpoint.Head, p plan.Propose) history.Event {
 	instead := fmt.Sprintf("%s is used instead, as checkpoint %d",
 		rendezvous.DescribeHead(p.NewHead), p.NewHead.Number)
@@ -148,12 +151,12 @@ func rollbackEvent(g schema.Generation, bad checkpoint.Head, p plan.Propose) his
 		Fields: history.Fields{"number": bad.Number, "path": nil, "used_instead": p.NewHead.Number}}
 }
 
-// membersPerChunk keeps a chunk below etcd's 1.5 MB: a line has 64 bytes for a name, 32 for an
-// incarnation and 259 for an address at most.
+// membersPerChunk keeps a chunk below etcd's limit of 1.5 MB. A line has at most 64 bytes for a
+// name, 32 for an incarnation and 259 for an address.
 const membersPerChunk = 4000
 
-// putMembers writes the members and leavers of a large world beside it, before it: no agent reads
-// them before the world that names them is there.
+// putMembers writes the members and leavers of a large World beside it, in an earlier request. No
+// agent reads them before the World names them.
 func (r Requests) putMembers(ctx context.Context, w *rendezvous.World) error {
 	w.Leaving = len(w.Leavers)
 	for chunk := range slices.Chunk(slices.Concat(w.Members, w.Leavers), membersPerChunk) {
@@ -168,8 +171,7 @@ func (r Requests) putMembers(ctx context.Context, w *rendezvous.World) error {
 	return nil
 }
 
-// resumeStep is the step that w begins from as an event shows it: 0 from scratch, nil if it is not
-// known.
+// resumeStep is the step that w begins from, for an event: 0 from scratch, nil if not known.
 func resumeStep(w *rendezvous.World) any {
 	if w.Resume == nil {
 		return 0
@@ -177,8 +179,8 @@ func resumeStep(w *rendezvous.World) any {
 	return w.Resume.Step
 }
 
-// withProgress adds to f what the world of s reported last of its progress: the step, when its first
-// step ended and when the one before that did, when it reported the last one, and the usual time in
+// withProgress adds to f what the World of s last reported of its progress: the last step, when its
+// first step ended, when the step before that ended, when the last report came, and the usual
 // seconds between two reports; null: not known.
 func withProgress(s *rendezvous.Snapshot, f history.Fields) history.Fields {
 	f["last_step"], f["first_step_at"], f["step_before_at"], f["last_told"],
@@ -198,7 +200,7 @@ func withProgress(s *rendezvous.Snapshot, f history.Fields) history.Fields {
 	return f
 }
 
-// progressOf is what the world of s reported last; nil if it reported nothing.
+// progressOf returns what the World of s last reported; nil if nothing.
 func progressOf(s *rendezvous.Snapshot) *rendezvous.Progress {
 	if p := s.Progress; p != nil && s.World != nil && p.Generation == s.World.Generation {
 		return p
@@ -206,7 +208,7 @@ func progressOf(s *rendezvous.Snapshot) *rendezvous.Progress {
 	return nil
 }
 
-// lastStep is the last step that the world before reported; nil if it reported none.
+// lastStep is the last step that the World of s reported; nil if none.
 func lastStep(s *rendezvous.Snapshot) (step *int64) {
 	if s.World == nil {
 		return nil
@@ -220,7 +222,7 @@ func lastStep(s *rendezvous.Snapshot) (step *int64) {
 	return step
 }
 
-// number is the checkpoint that w resumes from as an event shows it; nil for none.
+// number is the number of the checkpoint that w resumes from, for an event; nil for none.
 func number(w *rendezvous.World) any {
 	if w.Resume == nil {
 		return nil

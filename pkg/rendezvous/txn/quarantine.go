@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// quarantineEvents tells of the nodes that l puts into quarantine and that were not before.
+// quarantineEvents returns the events of nodes that l newly puts into quarantine.
 func quarantineEvents(seen *rendezvous.Snapshot, l rendezvous.Ledger) []history.Event {
 	if seen.World == nil {
 		return nil
@@ -33,10 +33,11 @@ func quarantineEvents(seen *rendezvous.Snapshot, l rendezvous.Ledger) []history.
 	return events
 }
 
-// maxAdmits bounds the admissions that the wish remembers: the newest count.
+// maxAdmits is the number of admissions that the wish keeps: the newest ones.
 const maxAdmits = 32
 
-// Admit lifts the quarantine of a node. The wish keeps its request: nothing else was asked.
+// Admit lifts the quarantine of a node. It keeps the request id of the wish, because it is no cause
+// for a new World.
 func (r Requests) Admit(ctx context.Context, seen *rendezvous.Snapshot, node string) error {
 	w := seen.Wish
 	w.Time = time.Now()

@@ -17,11 +17,11 @@ import (
 // Claiming is a request to claim a job.
 type Claiming struct {
 	Claim  rendezvous.Claim     // with its lease
-	Before int64                // revision of the claim of this node that it replaces; 0: none
+	Before int64                // the snapshot of the store that is behind
 	Seen   *rendezvous.Snapshot // the store, which is behind
 }
 
-// Claim writes a claim on its lease, while the store holds the job that was seen, or none.
+// Claim writes a claim on its lease, if the job in the store, or its absence, is as in Seen.
 func (r Requests) Claim(ctx context.Context, x Claiming) (int64, error) {
 	key := r.Job.Claim(x.Claim.Node)
 	return r.send(ctx, "claim the job", store.Request{
@@ -30,7 +30,7 @@ func (r Requests) Claim(ctx context.Context, x Claiming) (int64, error) {
 	})
 }
 
-// ClaimRev is the revision of the claim of a node; 0: it has none.
+// ClaimRev returns the revision of the claim of a node; 0: it has none.
 func (r Requests) ClaimRev(ctx context.Context, node string) (int64, error) {
 	res, err := r.Store.Get(ctx, r.Job.Claim(node), "")
 	if err != nil || res.One() == nil {
@@ -46,7 +46,7 @@ func jobRev(s *rendezvous.Snapshot) int64 {
 	return s.Job.Rev
 }
 
-// Removed reports whether the job of that uid was removed: then it must not be made again.
+// Removed reports whether the job of that uid was removed. Such a job must not be made again.
 func (r Requests) Removed(ctx context.Context, uid schema.UID) (bool, error) {
 	res, err := r.Store.Get(ctx, r.Job.Removed(uid), "")
 	return res.One() != nil, err
@@ -56,16 +56,17 @@ func (r Requests) Removed(ctx context.Context, uid schema.UID) (bool, error) {
 type Remaking struct {
 	Me   rendezvous.Claim
 	Job  *reclaim.Remake
-	Own  rendezvous.Job       // the settings of this agent, for a job whose attempt had ended
+	Own  rendezvous.Job       // the snapshot of the store that is behind
 	Seen *rendezvous.Snapshot // the store, which is behind
 }
 
-// mostClaims bounds how many claims are compared one by one: a transaction has at most 128 guards.
+// mostClaims is the number of claims that are compared one by one. A transaction has at most 128
+// guards.
 const mostClaims = 64
 
-// sameClaims hold while the claims are those that were seen. A store that was set back to a moment
-// in which the job was claimed shows this node's claim as it was then. It looks like the store of
-// that moment until others claim what they know since.
+// sameClaims returns the guards that the claims are those in seen. They matter after the store was
+// set back to a moment in which the job was claimed: it then shows this node's old claim, and looks
+// unchanged until other nodes write newer claims.
 func (r Requests) sameClaims(seen *rendezvous.Snapshot) []store.Guard {
 	guards := []store.Guard{store.NoneNewer(r.Job.AllClaims(), seen.Rev)}
 	for _, c := range seen.Claims[:min(len(seen.Claims), mostClaims)] {
@@ -74,10 +75,10 @@ func (r Requests) sameClaims(seen *rendezvous.Snapshot) []store.Guard {
 	return guards
 }
 
-// Remake makes a job again for which the store is behind, under a new uid and with a new secret:
-// once, unless another node did, the job was removed, or anything moved in the store, claims too,
-// since it was seen. What the store still shows of the older job goes with it, but for the records of its
-// checkpoints. Another job that gives way goes with its checkpoints.
+// Remake makes a job again, under a new uid and with a new secret, because the store is behind. It
+// fails if another node did so already, if the job was removed, or if the job or its claims changed
+// since Seen. It deletes what the store still has of the older job, except the records of
+// checkpoints and the events. It also deletes the checkpoints of another job that the store shows.
 func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error) {
 	m, me := x.Job, x.Me
 	j, wish, was := m.Job, m.Wish, m.Job.UID
@@ -90,16 +91,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 		wish = firstWish(j)
 	}
 	j.UID, j.Succeeds, j.Lineage = schema.UID(rand.Text()), was, m.Job.Predecessors()
-	var instead []store.Write
-	if o := x.Seen.Job; o != nil && o.UID != was {
-		instead = append(instead, store.Delete(r.Job.Secret(o.UID)))
-		switch {
-		case m.Job.Follows(o.UID):
-		case x.Seen.Fence == 0:
-			j.Supersede(o)
-		default: // it was removed before
-			instead = slices.Concat(instead, r.tombstones(o), r.dropCheckpoints(x))
-		}
+	if o := x.Seen.Job; o != nil && x.Seen.Fence == 0 { // it never ran, and its nodes go on in this job
+		j.Supersede(o)
 	}
 	j.Adopted, j.Ran, j.Time, j.Claimants = m.Was, m.Job.Ran, time.Now(), nil
 	if len(m.Claims) <= rendezvous.MaxInline {
@@ -110,7 +103,7 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 			"nproc_per_node": j.Slots,
 			"claims":         m.Claims, "missing": append([]string{}, m.Missing...),
 			"checkpoint": nil, "adopted": nil}}
-	then := append(instead,
+	then := append(r.dropOther(x),
 		store.Put(r.Job.Job(), schema.Encode(j)),
 		store.Put(r.Job.Secret(j.UID), []byte(rand.Text()+rand.Text())),
 		store.Delete(r.Job.Secret(was)),
@@ -118,7 +111,7 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 		store.Put(r.Job.Fence(), []byte(schema.FenceValue(j.UID, m.Fence))),
 		store.Delete(r.Job.World()),
 		store.Delete(r.Job.Progress()))
-	then = append(then, r.clear()...)
+	then = append(then, r.deleteRecords()...)
 	if h := m.Head; h != nil {
 		record := schema.Encode(*h)
 		then = append(then, store.Put(r.Job.Checkpoint(uint64(h.Number)), record),
@@ -128,8 +121,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	for _, h := range m.History {
 		then = append(then, store.Put(r.Job.Checkpoint(uint64(h.Number)), schema.Encode(h)))
 	}
-	// The whole claim is compared, which has its lease: in a store that was lost once more the
-	// revisions come back, and leases do not.
+	// The guard compares the whole claim, which has its lease. A store that was lost again may use
+	// the same revision again, but never the id of a lease.
 	mine := store.Guard{Key: r.Job.Claim(me.Node), What: store.ValueIs, Value: string(schema.Encode(me))}
 	guards := []store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), mine,
 		store.Absent(r.Job.Removed(was))}
@@ -143,8 +136,22 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	return j, err
 }
 
-// dropCheckpoints deletes the records of the checkpoints of the job that the store shows, but for numbers that
-// the job that is made again has.
+// dropOther returns the writes that delete another job that the store shows. If it ran, it was removed
+// before the job was made that is made again, and stays removed.
+func (r Requests) dropOther(x Remaking) (all []store.Write) {
+	o := x.Seen.Job
+	if o == nil || o.UID == x.Job.Job.UID {
+		return nil
+	}
+	all = append(all, store.Delete(r.Job.Secret(o.UID)))
+	if x.Job.Job.Follows(o.UID) || x.Seen.Fence == 0 {
+		return all
+	}
+	return slices.Concat(all, r.tombstones(o), r.dropCheckpoints(x))
+}
+
+// dropCheckpoints returns the writes that delete the checkpoints of the job that the store shows, except
+// those whose numbers the job has that is made again.
 func (r Requests) dropCheckpoints(x Remaking) (all []store.Write) {
 	again := map[checkpoint.Number]bool{}
 	for _, h := range x.Job.History {
@@ -163,8 +170,8 @@ func (r Requests) dropCheckpoints(x Remaking) (all []store.Write) {
 	return all
 }
 
-// clear deletes what there is of each node of a job, and of each claim, proposal and part.
-func (r Requests) clear() (all []store.Write) {
+// deleteRecords returns the writes that delete every record of a node, claim, proposal or part.
+func (r Requests) deleteRecords() (all []store.Write) {
 	for _, of := range []string{r.Job.AllClaims(), r.Job.AllPlans(), r.Job.Nodes(), r.Job.AllReady(),
 		r.Job.AllLeft(), r.Job.AllSuspects(), r.Job.AllExits(), r.Job.AllFailures(), r.Job.AllHeld(),
 		r.Job.AllDoing(), r.Job.AllWarming(), r.Job.AllWarm(), r.Job.AllParts()} {

@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Unrestorable says why no other checkpoint may take the head's place now, "" if one may: the job
-// must neither train nor save. A world whose members are all gone trains no more.
+// Unrestorable says why no other checkpoint may become the head now; "" if one may. The job must
+// neither train nor save. A World without registered nodes does not train.
 func Unrestorable(s *rendezvous.Snapshot) string {
 	w := s.World
 	switch {
@@ -30,7 +30,7 @@ func Unrestorable(s *rendezvous.Snapshot) string {
 	return ""
 }
 
-// saving reports whether a member that is here has not yet written that it saved and stopped.
+// saving reports whether a registered member has not yet written that it saved and stopped.
 func saving(s *rendezvous.Snapshot) bool {
 	for _, m := range s.World.Members {
 		n, x := s.Node(m.Node), s.Exits[m.Node]
@@ -41,11 +41,12 @@ func saving(s *rendezvous.Snapshot) bool {
 	return false
 }
 
-// Restore makes an earlier checkpoint the head again, under the number after the head's: the next
-// world starts from it. It takes a generation of its own, without members: from here on no commit
-// of the generation before succeeds, however late it arrives, so none undoes the restore. A world
-// whose members are all gone is set to waiting, so that a node that was only cut off from the store
-// stops, too.
+// Restore makes an earlier checkpoint the head again, under the next number. The next World starts
+// from it.
+//
+// Restore moves the fence by one generation that has no World. So a commit of the generation
+// before, however late it arrives, cannot undo it. If no node is registered, Restore sets the World
+// to waiting, so that a node that was only cut off from the store stops its workers.
 func (r Requests) Restore(
 	ctx context.Context, seen *rendezvous.Snapshot, to checkpoint.Head,
 ) (checkpoint.Head, error) {
@@ -66,7 +67,7 @@ func (r Requests) Restore(
 			store.Unchanged(r.Job.Job(), seen.Job.Rev),
 			store.Unchanged(r.Job.World(), worldRev),
 			store.Unchanged(r.Job.Head(), seen.Head.Rev),
-			// as long as its record is there its bytes are
+			// The bytes of a checkpoint are kept as long as its record exists.
 			store.Unchanged(r.Job.Checkpoint(uint64(from)), was),
 			schema.FenceIs(r.Job, seen.Job.UID, seen.Fence),
 		},

@@ -12,8 +12,8 @@ import (
 )
 
 // Requests makes the transactions of one job (docs/PROTOCOL.md, section 2). Each is harmless when
-// it is applied late, also after its sender crashed, froze or came back as another incarnation.
-// Each returns store.ErrMoved when a guard no longer holds: it was not applied and never will be.
+// it is applied late, also after its sender crashed, froze, or came back as another incarnation.
+// Each returns store.ErrMoved if a guard no longer holds: it was not applied, and never will be.
 type Requests struct {
 	Store store.Store
 	Job   schema.Job
@@ -27,9 +27,9 @@ func (r Requests) send(ctx context.Context, what string, req store.Request) (int
 	return rev, nil
 }
 
-// sendOn is send for what rests on the job as it was seen, with its newest proposed generation as
-// the fence. Revisions do not come back in one store, but one that was wiped counts anew: there,
-// only the fence tells the job from the one that was lost.
+// sendOn is send with the guard that the fence is unchanged. In one store no revision occurs twice.
+// A store that was wiped counts revisions anew, and only the fence, which has the uid, tells its
+// job from the one that was lost.
 func (r Requests) sendOn(
 	ctx context.Context, fence store.Guard, what string, req store.Request,
 ) (int64, error) {
@@ -37,13 +37,14 @@ func (r Requests) sendOn(
 	return r.send(ctx, what, req)
 }
 
-// fence is the guard that seen still shows the newest proposed generation of its job.
+// fence is the guard that the newest proposed generation of the job is still the one in seen.
 func (r Requests) fence(seen *rendezvous.Snapshot) store.Guard {
 	return schema.FenceIs(r.Job, seen.Job.UID, seen.Fence)
 }
 
-// turn writes a new phase over the world that was seen, and what goes with it.
-func (r Requests) turn(
+// writePhase writes a new phase of the World over the one in seen, together with the writes of
+// with.
+func (r Requests) writePhase(
 	ctx context.Context, seen *rendezvous.Snapshot, to rendezvous.World, with store.Request,
 ) (rendezvous.World, error) {
 	var rev int64
@@ -51,8 +52,8 @@ func (r Requests) turn(
 		rev = seen.World.Rev
 	}
 	to.Time = time.Now()
-	// The proof needs a value that is written once: two keepers may turn the same world the same
-	// way.
+	// Send recognises its own write by its value. Two keepers may write the same phase, so the
+	// value needs a random part.
 	to.Turn = rand.Text()
 	rev, err := r.sendOn(ctx, r.fence(seen), "turn the world to "+string(to.Phase), store.Request{
 		If:   append([]store.Guard{store.Unchanged(r.Job.World(), rev)}, with.If...),

@@ -9,20 +9,20 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Unreadable is a job of which some record cannot be read.
+// Unreadable is a job with a record that cannot be read.
 type Unreadable struct {
 	UID   schema.UID // "": the record of the job cannot be read either
-	Nodes []string   // with a lease: their agents live, or did a moment ago
+	Nodes []string   // registered on a lease: their agents live, or did a moment ago
 
 	job  *rendezvous.Job
 	rev  int64 // of the record of the job; 0: there is none
 	size int
 }
 
-// Size is how many keys it has.
+// Size is the number of its keys.
 func (u *Unreadable) Size() int { return u.size }
 
-// LookUnreadable reads the keys that Remove needs of a job whose record cannot be read.
+// LookUnreadable reads what RemoveUnreadable needs.
 func (r Requests) LookUnreadable(ctx context.Context) (*Unreadable, error) {
 	read, err := r.Store.Get(ctx, r.Job.Prefix(), store.End(r.Job.Prefix()))
 	if err != nil {
@@ -45,9 +45,10 @@ func (r Requests) LookUnreadable(ctx context.Context) (*Unreadable, error) {
 	return u, nil
 }
 
-// RemoveUnreadable deletes everything of a job that cannot be read. No agent can join it meanwhile.
+// RemoveUnreadable deletes everything of a job that cannot be read. It does so only if the record
+// of the job is unchanged.
 func (r Requests) RemoveUnreadable(ctx context.Context, u *Unreadable) error {
-	then := r.all()
+	then := r.deleteJob()
 	if u.job != nil {
 		then = append(then, r.tombstones(u.job)...)
 	}

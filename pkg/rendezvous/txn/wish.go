@@ -13,13 +13,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// SetWish writes a wish over the one that was seen. It returns the wish with its request id.
+// SetWish writes w over the wish in seen. It returns the wish with its request id.
 func (r Requests) SetWish(
 	ctx context.Context, seen *rendezvous.Snapshot, w rendezvous.Wish,
 ) (rendezvous.Wish, error) {
 	previous := seen.Wish.NP
 	w.Request, w.Time = rand.Text(), time.Now()
-	text := map[string]string{"scale": fmt.Sprintf("np %d was asked, it was %d", w.NP, previous),
+	text := map[string]string{"scale": fmt.Sprintf("np changed from %d to %d", previous, w.NP),
 		"drain": "asked to go: " + strings.Join(w.Drain, ", "), "stop": "the job was asked to stop"}[w.By]
 	var worldRev int64
 	var g schema.Generation

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// auth holds the token that stands for user and password. clientv3's own
-// asks for a new one with every stream, that is with every renewal, and each
-// costs etcd a bcrypt. A nil auth is that of an open etcd.
+// auth holds the token that replaces user and password. clientv3 would get a new one for every
+// stream, so for every renewal, and each costs etcd a bcrypt. A nil auth is for an etcd without
+// users.
 type auth struct {
 	user, password string
 	token          atomic.Pointer[string]
@@ -48,9 +48,8 @@ func (a *auth) attach(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, token)
 }
 
-// begin takes a token before the first request. A server that knows its clients by their
-// certificates does not ask for one, and would take this client for the user that its certificate
-// names.
+// begin gets a token before the first request. A server that identifies clients by their
+// certificates would not ask for a token, and would use the user of the certificate instead.
 func (a *auth) begin(ctx context.Context, conn *grpc.ClientConn) error {
 	if a == nil || a.token.Load() != nil {
 		return nil
@@ -58,7 +57,7 @@ func (a *auth) begin(ctx context.Context, conn *grpc.ClientConn) error {
 	return a.renew(ctx, conn, "")
 }
 
-// renew takes a new token in place of old, unless another request did meanwhile.
+// renew replaces the token old, unless another request has done so.
 func (a *auth) renew(ctx context.Context, conn *grpc.ClientConn, old string) error {
 	ctx, cancel := context.WithTimeout(ctx, authLimit)
 	defer cancel()

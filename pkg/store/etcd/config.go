@@ -1,11 +1,10 @@
-// Package etcd is the one door to a real etcd: store.Store over clientv3's
-// connections, as facts about etcd demand and not as its stock client does it.
+// Package etcd is store.Store over a real etcd. It uses the connections of clientv3, but not its
+// client.
 //
-// Each endpoint has a client of its own, connected when it is first needed:
-// the stock balancer hides a paused member. Every request has its own short
-// limit and moves on to the next endpoint; the endpoint that answers is kept.
-// Leases are renewed once per call, watches prove that they are alive. A
-// Store is safe for any number of agents at a time.
+// Each endpoint has a client of its own, connected at its first use, because the stock balancer
+// does not notice a paused member. Every request has its own short limit, and then goes to the next
+// endpoint. The endpoint that answers is kept. Renew renews a lease once per call. Watches prove
+// that they are alive. A Store may be shared by any number of agents.
 package etcd
 
 import (
@@ -32,8 +31,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Config says how to reach an etcd. The zero value of everything but
-// Endpoints is an open etcd without TLS.
+// Config says how to reach an etcd. With only Endpoints set, the etcd has no users and no TLS.
 type Config struct {
 	Endpoints []string // host:port, http(s)://host:port, unix:///path
 
@@ -43,16 +41,16 @@ type Config struct {
 	Password string // used when User has none
 }
 
-// How a lost connection is made again: every store.Again at least. gRPC's own defaults wait up to
-// two minutes between attempts, which would be the time an agent needs to see that an etcd is back.
+// A lost connection is made again at least every store.Again. The defaults of gRPC wait up to two
+// minutes between attempts, and an agent would notice the return of etcd as late.
 const (
 	connectLimit = 3 * time.Second
 	pingAfter    = 10 * time.Second // gRPC allows no less
 	pingLimit    = 3 * time.Second
-	maxSend      = 2 << 20 // above etcd's own limit of 1.5 MiB, which it explains better
+	maxSend      = 2 << 20 // above etcd's own limit of 1.5 MiB, so that etcd reports the error
 
-	// A window of fixed size: gRPC would find one by a ping for each answer, which costs an agent
-	// at rest more than the answers do.
+	// A fixed window: to adapt it, gRPC would send a ping for each answer, which costs an idle
+	// agent more than the answers do.
 	window = 4 << 20
 )
 
@@ -61,18 +59,18 @@ type Store struct {
 	endpoints []string
 	tls       *tls.Config
 	auth      *auth
-	cert, key string // files of our certificate; "": none
+	cert, key string // client certificate; "": none
 
 	at      atomic.Int64  // index of the endpoint that answered last
-	cluster atomic.Uint64 // as the last read saw it; 0: none yet
+	cluster atomic.Uint64 // of the last read; 0: none yet
 
 	mu      sync.Mutex // guards what follows
 	clients []*clientv3.Client
 	closed  bool
 }
 
-// Open makes a Store and connects to nothing yet: Probe says whether an etcd answers. The Store is
-// closed by Close or with ctx.
+// Open returns a Store without connecting it: Probe says whether an etcd answers. Close, or the end
+// of ctx, closes the Store.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	if len(c.Endpoints) == 0 {
 		return nil, errors.New("no etcd endpoint given")
@@ -100,13 +98,13 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err := s.checkPlain(c); err != nil {
 		return nil, err
 	}
-	s.at.Store(rand.Int64N(int64(len(s.endpoints)))) // agents spread over the members
+	s.at.Store(rand.Int64N(int64(len(s.endpoints)))) // spreads agents over the members
 	context.AfterFunc(ctx, s.Close)
 	return s, nil
 }
 
-// checkPlain refuses credentials that a TCP endpoint without TLS would show to the network, and
-// files of TLS that it would not use.
+// checkPlain returns an error if credentials would cross the network without TLS, or if TLS files
+// are given and not used.
 func (s *Store) checkPlain(c Config) error {
 	if c.User == "" && s.tls == nil {
 		return nil
@@ -119,14 +117,14 @@ func (s *Store) checkPlain(c Config) error {
 	return nil
 }
 
-// Quiet silences the log of gRPC, which is the process's and writes to
-// stderr. Call it in main, before any connection is made.
+// Quiet turns off gRPC's log, which is global and writes to stderr. Call it in main, before any
+// connection is made.
 func Quiet() { grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) }
 
 // Endpoints returns the endpoints as given.
 func (s *Store) Endpoints() []string { return append([]string(nil), s.endpoints...) }
 
-// Close ends all connections. Requests under way fail.
+// Close closes all connections. Requests under way fail.
 func (s *Store) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +137,7 @@ func (s *Store) Close() {
 	}
 }
 
-// conn returns the connection to endpoint i. It does not wait for it.
+// conn returns the connection to endpoint i, without waiting until it is up.
 func (s *Store) conn(i int) (*grpc.ClientConn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +149,7 @@ func (s *Store) conn(i int) (*grpc.ClientConn, error) {
 			Endpoints:            []string{s.endpoints[i]},
 			TLS:                  s.tls,
 			Logger:               zap.NewNop(),
-			MaxUnaryRetries:      1, // this package decides about repeats
+			MaxUnaryRetries:      1, // this package decides whether to repeat
 			DialKeepAliveTime:    pingAfter,
 			DialKeepAliveTimeout: pingLimit,
 			DialOptions: []grpc.DialOption{

@@ -40,7 +40,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// What the store in memory does is what etcd does.
+// The store in memory behaves as etcd does.
 func TestSameAsInMemory(t *testing.T) {
 	t.Parallel()
 	c := memory.New()

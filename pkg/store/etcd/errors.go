@@ -11,11 +11,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What Probe and a watch may say.
+// Errors of Probe and of a watch.
 var (
 	// ErrUnreachable: no endpoint gives an answer.
 	ErrUnreachable = errors.New("etcd cannot be reached")
-	// ErrAuth: etcd does not accept this user, password or certificate, or we do not accept its
+	// ErrAuth: etcd refuses this user, password or certificate, or this client refuses etcd's
 	// certificate.
 	ErrAuth = errors.New("etcd refuses these credentials")
 	// ErrCertName: the certificate of the server is for another name than the one dialled. It is an
@@ -27,10 +27,11 @@ var (
 	// ErrCertTime: the certificate of the server has expired, or a clock is wrong. It is an
 	// ErrAuth.
 	ErrCertTime = fmt.Errorf("%w: the server's certificate is not valid now", ErrAuth)
-	// ErrCertRefused: the server wants a certificate, or another one than ours. It is an ErrAuth.
+	// ErrCertRefused: the server requires a certificate, or refuses the one of this client. It is
+	// an ErrAuth.
 	ErrCertRefused = fmt.Errorf("%w: it does not accept our certificate", ErrAuth)
-	// ErrCertExpired: it does not, because ours has expired, or a clock is wrong. It is an
-	// ErrCertRefused.
+	// ErrCertExpired: the server refuses the certificate of this client because it has expired, or
+	// a clock is wrong. It is an ErrCertRefused.
 	ErrCertExpired = fmt.Errorf("%w: it is not valid now", ErrCertRefused)
 	// ErrTLSFiles: the files for TLS cannot be used.
 	ErrTLSFiles = errors.New("read the files for TLS")
@@ -38,19 +39,19 @@ var (
 	ErrPlain = errors.New("credentials for an endpoint without TLS")
 	// ErrNotEtcd: a server answers there, but it is not an etcd v3.
 	ErrNotEtcd = errors.New("this is not an etcd v3")
-	// ErrWantsTLS: a server answers there in TLS, and was asked without. It is an ErrNotEtcd.
-	ErrWantsTLS = fmt.Errorf("%w as it is asked: it speaks TLS, and is asked without", ErrNotEtcd)
+	// ErrWantsTLS: the server speaks TLS, and was asked without. It is an ErrNotEtcd.
+	ErrWantsTLS = fmt.Errorf("%w: it speaks TLS, and the request did not", ErrNotEtcd)
 	// ErrNoQuorum: a member answers, but the cluster has no majority.
 	ErrNoQuorum = errors.New("etcd has no quorum")
-	// ErrOtherCluster: another cluster answers than the one that was read; its revisions mean
-	// nothing here.
+	// ErrOtherCluster: another cluster answers than the one that was read. Its revisions mean
+	// nothing for the old one.
 	ErrOtherCluster = errors.New("another etcd cluster answers")
 
 	errClosed = errors.New("store is closed")
 	errSilent = errors.New("watch is silent")
 )
 
-// certificate tells what TLS has against the other side by its text: gRPC passes nothing else on.
+// certificate classifies a TLS error by its text, because gRPC passes nothing else on.
 func certificate(text string) error {
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
@@ -69,17 +70,17 @@ func certificate(text string) error {
 	return ErrAuth
 }
 
-// refusal is etcd's own no, which asking again does not change.
+// refusal is a final error of etcd, which a repeated request would get again.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// Refused is what store.Refused asks for.
+// Refused implements the interface of store.Refused.
 func (refusal) Refused() bool { return true }
 
-// classify turns an error of gRPC into etcd's own, and into a refusal where it
-// is final. That of a full store (NOSPACE) is not: it is given room again, and
-// the request that filled it was applied.
+// classify returns the error of etcd in an error of gRPC, as a refusal if it is final. That of a
+// full store (NOSPACE) is not final, because the store may get space again, and the request that
+// filled it was applied.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -98,26 +99,26 @@ func classify(err error) error {
 	return named
 }
 
-// authFailed says that credentials are not accepted, and will not be.
+// authFailed reports whether credentials were refused for good.
 func authFailed(err error) bool {
 	return errors.Is(err, rpctypes.ErrAuthFailed) || errors.Is(err, rpctypes.ErrPermissionDenied) ||
 		errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrInvalidAuthToken)
 }
 
-// staleToken says that etcd wants a (new) token, and did nothing with the request.
+// staleToken reports whether etcd wants a new token, and did not carry out the request.
 func staleToken(err error) bool {
 	return errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrInvalidAuthToken) ||
 		errors.Is(err, rpctypes.ErrAuthOldRevision)
 }
 
-// answered says that err is an answer, which another endpoint would give as well.
+// answered reports whether every endpoint would answer with err.
 func answered(err error) bool {
 	var r refusal
 	return errors.As(err, &r) || errors.Is(err, rpctypes.ErrLeaseNotFound) ||
 		errors.Is(err, rpctypes.ErrNoSpace)
 }
 
-// namedIn returns the error that etcd spells out as text when it ends a watch.
+// namedIn returns the error whose text etcd gives when it ends a watch.
 func namedIn(text string) error {
 	for _, err := range []error{rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision,
 		rpctypes.ErrUserEmpty, rpctypes.ErrPermissionDenied, rpctypes.ErrNoLeader, rpctypes.ErrCompacted} {

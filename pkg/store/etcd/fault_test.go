@@ -58,8 +58,8 @@ func within(t *testing.T) context.Context {
 
 func put(k, v string) store.Txn { return store.Txn{Then: []store.Write{store.Put(k, []byte(v))}} }
 
-// Every request finds the endpoint that answers: a transaction too, because
-// it never left.
+// Every request finds the endpoint that answers, even a transaction, because it did not leave for
+// the dead one.
 func TestDeadEndpoint(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t)
@@ -97,7 +97,7 @@ func TestDeadEndpoint(t *testing.T) {
 	}
 }
 
-// An endpoint that was not needed was not connected to.
+// No connection is made to an endpoint that is not needed.
 func TestConnectsLazily(t *testing.T) {
 	server := etcdtest.Start(t, etcdtest.TCP())
 	host := strings.TrimPrefix(server.Endpoint(), "http://")
@@ -132,7 +132,7 @@ func cluster(t *testing.T) (etcdtest.Cluster, []*proxy, []string) {
 	return members, proxies, addresses
 }
 
-// One paused member costs no lease, no change and no certainty.
+// A paused member causes no lost lease, no lost change and no unknown result.
 func TestPausedMember(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
@@ -158,7 +158,7 @@ func TestPausedMember(t *testing.T) {
 
 	proxies[0].pause()
 
-	// Renewals go on in time, for longer than the lease would live without.
+	// Renewals succeed for longer than the lease would live without them.
 	for range 4 {
 		s.Begin(0)
 		if err := s.Renew(ctx, lease); errors.Is(err, store.ErrLeaseLost) {
@@ -176,7 +176,7 @@ func TestPausedMember(t *testing.T) {
 	if r, err := other.Get(ctx, "/j/once", ""); err != nil || r.One() != nil {
 		t.Fatalf("it arrived elsewhere: %v, %v", r.One(), err)
 	}
-	// Send does, and the late copy of the first sending changes nothing.
+	// Send repeats it, and the late copy of the first sending changes nothing.
 	s.Begin(0)
 	rev, err := store.Send(ctx, s, store.Request{
 		If:   []store.Guard{store.Absent("/j/sent")},
@@ -215,7 +215,7 @@ func TestPausedMember(t *testing.T) {
 	}
 }
 
-// A watch goes on over restarts and other members, sent once and in order.
+// A watch continues over restarts and on other members. Each change is delivered once and in order.
 func TestWatchOverFaults(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
@@ -340,7 +340,7 @@ func TestWipedServer(t *testing.T) {
 	if !errors.Is(end, etcd.ErrOtherCluster) {
 		t.Errorf("the watch ended with %v, want ErrOtherCluster", end)
 	}
-	// A watch behind a read of the old cluster is none of the new one either.
+	// A watch from a revision of the old cluster does not become one of the new cluster.
 	for c := range s.Watch(ctx, "/k", "", was.Rev+1) {
 		end = c.Err
 	}
@@ -356,8 +356,8 @@ func TestWipedServer(t *testing.T) {
 	}
 }
 
-// Many agents share one store: each sees the writes of all. On a busy machine an answer may come
-// too late; the same write again is harmless.
+// Many agents share one store, and each sees the writes of all. On a busy machine an answer may
+// come too late; repeating the same write is harmless.
 func TestManyAgents(t *testing.T) {
 	server := etcdtest.Start(t)
 	s := open(t, etcd.Config{Endpoints: server.Endpoints()})

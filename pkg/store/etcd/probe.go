@@ -19,8 +19,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Probe reads once from each endpoint until one answers. Otherwise it returns
-// the most telling of ErrAuth, ErrNoQuorum, ErrNotEtcd and ErrUnreachable.
+// Probe reads once from each endpoint until one answers. If none does, it returns the most specific
+// of ErrAuth, ErrNoQuorum, ErrNotEtcd and ErrUnreachable.
 func (s *Store) Probe(ctx context.Context) error {
 	var worst error
 	rank := 0
@@ -38,7 +38,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	return worst
 }
 
-// ownExpired reports whether our certificate is not valid now, by the clock of this machine.
+// ownExpired reports whether the client certificate is not valid now, by the clock of this machine.
 func (s *Store) ownExpired() bool {
 	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
 	now := time.Now()
@@ -48,18 +48,18 @@ func (s *Store) ownExpired() bool {
 // attempt is one failed request to one endpoint.
 type attempt struct {
 	endpoint int
-	sent     bool // the request was
+	sent     bool // the request may have reached etcd
 	err      error
 }
 
-// judge ranks what an endpoint said: the greater, the more it tells.
+// judge returns the error of an endpoint and its rank: the higher, the more specific.
 func (s *Store) judge(ctx context.Context, a attempt) (int, error) {
 	at, sent, err := a.endpoint, a.sent, a.err
 	var word rpctypes.EtcdError
 	switch text := err.Error() + s.handshake(ctx, at); {
 	case authFailed(err):
 		return 4, ErrAuth
-	case strings.Contains(text, "certificate"): // theirs or ours
+	case strings.Contains(text, "certificate"): // the server's or the client's
 		verdict := certificate(text)
 		if errors.Is(verdict, ErrCertRefused) && s.ownExpired() {
 			verdict = ErrCertExpired
@@ -68,8 +68,8 @@ func (s *Store) judge(ctx context.Context, a attempt) (int, error) {
 	case !sent && (strings.Contains(text, "deadline exceeded") || strings.Contains(text, "i/o timeout")):
 		return 1, ErrUnreachable
 	case !sent && strings.Contains(text, "use of closed network connection"):
-		return 1, ErrUnreachable // we gave up on a silent one
-	case !sent && s.wantsTLS(ctx, at): // whether it said so, hung up or reset the connection
+		return 1, ErrUnreachable // no answer within the limit
+	case !sent && s.wantsTLS(ctx, at): // it may say so, hang up or reset the connection
 		return 2, ErrWantsTLS
 	case !sent && strings.Contains(text, "connection reset by peer"):
 		return 1, ErrUnreachable // it died without an answer
@@ -89,7 +89,7 @@ func (s *Store) judge(ctx context.Context, a attempt) (int, error) {
 	return 1, ErrUnreachable
 }
 
-// plain reports whether an endpoint is asked without TLS, and the address to dial.
+// plain reports whether an endpoint is dialled without TLS, and its address.
 func (s *Store) plain(at int) (address string, plain bool) {
 	scheme, address, ok := strings.Cut(s.endpoints[at], "://")
 	if !ok {
@@ -99,8 +99,8 @@ func (s *Store) plain(at int) (address string, plain bool) {
 	return strings.TrimSuffix(address, "/"), plain
 }
 
-// wantsTLS reports whether an endpoint that was asked without TLS speaks it, and gRPC in it.
-// Nothing is sent, so nothing need be trusted.
+// wantsTLS reports whether an endpoint that was dialled without TLS speaks TLS, with gRPC. It sends
+// no data, so it need not trust the endpoint.
 func (s *Store) wantsTLS(ctx context.Context, at int) bool {
 	address, plain := s.plain(at)
 	if !plain || strings.HasPrefix(s.endpoints[at], "unix:") {
@@ -117,9 +117,9 @@ func (s *Store) wantsTLS(ctx context.Context, at int) bool {
 	return conn.(*tls.Conn).ConnectionState().NegotiatedProtocol == "h2"
 }
 
-// handshake says what TLS has against an endpoint, "" if nothing. In TLS 1.3 a
-// server refuses our certificate after the handshake, and a client that has begun
-// to write may miss the reason.
+// handshake returns the TLS error of an endpoint; "" if there is none. In TLS 1.3 a server refuses
+// the client certificate only after the handshake, and a client that is writing may miss the
+// reason.
 func (s *Store) handshake(ctx context.Context, at int) string {
 	address, plain := s.plain(at)
 	if plain {
@@ -144,7 +144,7 @@ func (s *Store) handshake(ctx context.Context, at int) string {
 	return err.Error()
 }
 
-// consistency is which members can answer a read.
+// consistency says which members can answer a read.
 type consistency int
 
 const (
@@ -152,7 +152,7 @@ const (
 	serializable                    // any member, alone too
 )
 
-// countRoot reads next to nothing.
+// countRoot is a request that reads almost nothing.
 func countRoot(c consistency) request {
 	serial := c == serializable
 	return func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) error {

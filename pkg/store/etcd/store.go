@@ -18,8 +18,8 @@ import (
 
 var _ store.Store = (*Store)(nil)
 
-// What one endpoint has for one answer, before the next one is asked. A
-// renewal that takes longer is of no use to a lease of two seconds.
+// Time that one endpoint has for an answer, before the next one is asked. A slower renewal is of no
+// use to a lease of two seconds.
 const (
 	requestLimit = 2 * time.Second
 	renewLimit   = 700 * time.Millisecond
@@ -29,13 +29,12 @@ const (
 // request is one exchange with one endpoint.
 type request func(context.Context, *grpc.ClientConn, ...grpc.CallOption) error
 
-// repeat says which requests may be sent to another endpoint after one whose
-// result is unknown.
+// repeat says whether a request may be sent again while the result of the first sending is unknown.
 type repeat bool
 
 const (
-	anew   repeat = true  // reads, renewals, and what expires by itself
-	unsent repeat = false // only what provably never left this process
+	anew   repeat = true  // for reads, renewals, and what expires by itself
+	unsent repeat = false // only if the request certainly did not leave this process
 )
 
 func (s *Store) Get(ctx context.Context, key, end string) (store.Read, error) {
@@ -57,8 +56,8 @@ func (s *Store) Get(ctx context.Context, key, end string) (store.Read, error) {
 	return r, nil
 }
 
-// GetRanges, see store.Store. A transaction that only reads is no write to etcd, and is
-// linearizable like a read.
+// GetRanges implements store.Store. etcd treats a transaction that only reads as a linearizable
+// read.
 func (s *Store) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
 	req := &pb.TxnRequest{}
 	for _, g := range ranges {
@@ -94,7 +93,7 @@ func (s *Store) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 			return err
 		})
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		err = refusal{fmt.Errorf("%w: %w", store.ErrLeaseLost, err)} // ids of leases do not come back
+		err = refusal{fmt.Errorf("%w: %w", store.ErrLeaseLost, err)} // lease ids are not used again
 	}
 	if err != nil {
 		return store.TxnResult{}, fmt.Errorf("transaction: %w", err)
@@ -109,8 +108,7 @@ func (s *Store) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	return out, nil
 }
 
-// Grant asks for whole seconds, as etcd counts. One that was granted without
-// our hearing of it expires by itself.
+// Grant rounds ttl up to whole seconds. A lease whose grant got no answer expires by itself.
 func (s *Store) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time.Duration, error) {
 	seconds := int64((ttl + time.Second - 1) / time.Second)
 	var res *pb.LeaseGrantResponse
@@ -125,8 +123,7 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time
 	return store.Lease(res.ID), time.Duration(res.TTL) * time.Second, nil
 }
 
-// Renew asks etcd's stream of renewals for one, as if it were a call: etcd ends the stream when the
-// request has.
+// Renew uses etcd's stream of renewals for one call.
 func (s *Store) Renew(ctx context.Context, l store.Lease) error {
 	err := s.call(ctx, renewLimit, anew, func(ctx context.Context, c *grpc.ClientConn,
 		o ...grpc.CallOption) error {
@@ -147,7 +144,7 @@ func (s *Store) Renew(ctx context.Context, l store.Lease) error {
 	return nil
 }
 
-// TimeToLive, see store.Store.
+// TimeToLive implements store.Store.
 func (s *Store) TimeToLive(ctx context.Context, l store.Lease) (left, granted time.Duration, err error) {
 	var res *pb.LeaseTimeToLiveResponse
 	err = s.call(ctx, requestLimit, anew,
@@ -165,7 +162,7 @@ func (s *Store) TimeToLive(ctx context.Context, l store.Lease) (left, granted ti
 	return time.Duration(res.TTL) * time.Second, time.Duration(res.GrantedTTL) * time.Second, nil
 }
 
-// Revoke ends a lease. One that is gone already is no error.
+// Revoke ends a lease. It is no error if the lease is gone already.
 func (s *Store) Revoke(ctx context.Context, l store.Lease) error {
 	err := s.call(ctx, requestLimit, anew, func(ctx context.Context, c *grpc.ClientConn,
 		o ...grpc.CallOption) error {
@@ -178,11 +175,11 @@ func (s *Store) Revoke(ctx context.Context, l store.Lease) error {
 	return nil
 }
 
-// call asks one endpoint after the other, beginning with the one that
-// answered last, until one answers. Its error is one of context only if ctx
-// has ended: our own limits are not the caller's.
+// call sends a request to one endpoint after the other, beginning with the one that answered last,
+// until one answers. It returns an error of the context only if ctx has ended, and not for its own
+// limits.
 func (s *Store) call(ctx context.Context, limit time.Duration, r repeat, f request) error {
-	ctx = clientv3.WithRequireLeader(ctx) // else a member without a leader keeps us waiting
+	ctx = clientv3.WithRequireLeader(ctx) // else a member without a leader does not answer
 	var err error
 	for range s.endpoints {
 		var sent bool
@@ -203,11 +200,11 @@ func (s *Store) call(ctx context.Context, limit time.Duration, r repeat, f reque
 	return err
 }
 
-// leave makes the endpoint after i the one to ask, unless another request did.
+// leave makes the endpoint after i the next one to use, unless another request has done so.
 func (s *Store) leave(i int64) { s.at.CompareAndSwap(i, (i+1)%int64(len(s.endpoints))) }
 
-// try asks endpoint i, and once more with a new token if it wants one. It
-// says whether the request may have reached etcd.
+// try sends a request to endpoint i, and once more if it needs a new token. sent reports whether
+// the request may have reached etcd.
 func (s *Store) try(ctx context.Context, i int, limit time.Duration, f request) (sent bool, err error) {
 	conn, err := s.conn(i)
 	if err != nil {
@@ -222,7 +219,7 @@ func (s *Store) try(ctx context.Context, i int, limit time.Duration, f request) 
 		return sent, err
 	}
 	if err := s.auth.renew(ctx, conn, token); err != nil {
-		return false, err // etcd did nothing with the request
+		return false, err // etcd did not carry it out
 	}
 	return exchange(s.auth.attach(ctx, s.auth.current()), conn, limit, f)
 }

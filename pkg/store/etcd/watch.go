@@ -16,14 +16,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// A watch of a paused or cut member gets neither events nor an error. So it
-// asks for a sign of life after quietLimit, and after signLimit more it is
-// opened again elsewhere: three silent seconds are the most.
+// A watch on a paused or cut member gets neither events nor an error. So after quietLimit it asks
+// for a sign of life, and after signLimit more it is opened on another member: it is silent for
+// three seconds at most.
 //
-// The question is a second watch on the same stream, at a revision that never
-// comes: etcd announces it at once. It does not answer a request for progress
-// while the watch is from a revision that does not exist yet, which is every
-// watch of a store at rest.
+// The request for a sign is a second watch on the same stream, from a revision that never comes.
+// etcd confirms it at once. A progress request would not do: etcd does not answer it while the
+// watch is from a future revision, as every watch of an idle store is.
 const (
 	quietLimit = 2 * time.Second
 	signLimit  = time.Second
@@ -33,8 +32,7 @@ const (
 	firstWait = 50 * time.Millisecond // between two openings
 )
 
-// watch is one watch as its consumer sees it, over any number of streams. Its
-// own goroutine owns it.
+// watch is one watch as its consumer sees it, over several streams. Its own goroutine owns it.
 type watch struct {
 	s        *Store
 	key, end string
@@ -43,10 +41,9 @@ type watch struct {
 	cluster  uint64 // 0 until an answer names it
 }
 
-// Watch reopens its stream on another endpoint as often as it takes, without
-// a gap or a change sent twice. Besides store.ErrCompacted it may end with
-// ErrOtherCluster. While etcd answers, a change or a sign of life comes at
-// least every three seconds.
+// Watch reopens its stream on other endpoints as often as needed, without a gap or a repeated
+// change. It may end with ErrOtherCluster, beside store.ErrCompacted. While etcd answers, a change
+// or a sign of life arrives at least every three seconds.
 func (s *Store) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
 	w := &watch{s: s, key: key, end: end, out: make(chan store.Change), last: max(from, 1) - 1,
 		cluster: s.cluster.Load()}
@@ -81,8 +78,7 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// follow opens one stream and delivers what it tells until it fails or falls
-// silent.
+// follow opens one stream, and delivers its changes until it fails or is silent for too long.
 func (w *watch) follow(ctx context.Context, at int) (opened bool, err error) {
 	conn, err := w.s.conn(at)
 	if err != nil {
@@ -143,8 +139,8 @@ func (w *watch) follow(ctx context.Context, at int) (opened bool, err error) {
 	}
 }
 
-// open asks the member behind conn for every change after the last one that was sent. cancel ends
-// ctx, and with it a member that does not answer.
+// open starts a watch for every change after the last delivered one. cancel ends ctx, and so gives
+// up a member that does not answer.
 func (w *watch) open(
 	ctx context.Context, cancel func(), conn *grpc.ClientConn, token string,
 ) (pb.Watch_WatchClient, error) {
@@ -164,7 +160,7 @@ type answer struct {
 	err error
 }
 
-// receive hands over what a stream tells, until it fails or ctx ends.
+// receive passes on the answers of a stream, until it fails or ctx ends.
 func receive(ctx context.Context, stream pb.Watch_WatchClient, to chan<- answer) {
 	for {
 		res, err := stream.Recv()
@@ -189,7 +185,7 @@ func cancelRequest(id int64) *pb.WatchRequest {
 	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: r}}
 }
 
-// take delivers one answer, cut into revisions.
+// take delivers one answer, split into revisions.
 func (w *watch) take(ctx context.Context, a *pb.WatchResponse) error {
 	if w.cluster == 0 {
 		w.cluster = a.Header.ClusterId
@@ -198,7 +194,7 @@ func (w *watch) take(ctx context.Context, a *pb.WatchResponse) error {
 	case a.Header.ClusterId != w.cluster:
 		return ErrOtherCluster
 	case a.Header.Revision < w.last:
-		return store.ErrCompacted // the store was set back, or this member lags: a read tells which
+		return store.ErrCompacted // the store was set back, or this member lags: a read shows which
 	case a.CompactRevision != 0:
 		return store.ErrCompacted
 	case a.Canceled:
@@ -231,7 +227,7 @@ func (w *watch) tell(ctx context.Context, c store.Change) {
 	}
 }
 
-// renewToken is best effort: the watch is opened again anyway, and fails again.
+// renewToken gets a new token if it can. If not, the watch is opened again and fails again.
 func (w *watch) renewToken(ctx context.Context, at int, old string) {
 	if conn, err := w.s.conn(at); err == nil {
 		_ = w.s.auth.renew(ctx, conn, old)

@@ -11,13 +11,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// How long a request waits for its answer, as pkg/store/etcd does.
+// How long a request waits for its answer, as in pkg/store/etcd.
 const (
 	requestLimit = 2 * time.Second
 	renewLimit   = 700 * time.Millisecond
 )
 
-// errUnknown is all that is known of a request whose answer did not come.
+// errUnknown is the error of a request without an answer.
 var errUnknown = errors.New("no answer")
 
 // Op is a request, as a hook sees it before it is sent.
@@ -39,12 +39,12 @@ const (
 	Revoke
 )
 
-// Fate is what becomes of a request. The zero value is a good one.
+// Fate is what happens to a request. The zero value delivers it.
 type Fate struct {
 	Lost  bool          // it never arrives
 	Held  bool          // it arrives when Release is called
-	Delay time.Duration // it arrives that much later
-	Mute  bool          // it arrives, its answer does not
+	Delay time.Duration // it arrives later by this
+	Mute  bool          // it arrives, but its answer does not
 }
 
 // Client is the store.Store of one process.
@@ -57,7 +57,7 @@ type Client struct {
 	cut     bool
 	deaf    bool
 	stopped chan struct{} // closed when the process goes on; nil while it runs
-	unsent  []*request    // of a stopped process
+	unsent  []*request    // sent when the process continues
 	kept    []*request    // Fate.Held
 }
 
@@ -66,17 +66,18 @@ var _ store.Store = (*Client)(nil)
 // Client returns a new store for one process; name is for messages.
 func (c *Cluster) Client(name string) *Client { return &Client{c: c, name: name} }
 
-// Fates sets the hook that decides the fate of each request; nil: none. The hook runs without any
-// lock, in the goroutine that asks: it may use clients and cluster, and guards what it shares.
+// Fates sets the hook that decides the fate of each request; nil: none. The hook runs in the
+// goroutine of the request, without a lock. So it may use clients and the cluster, and must guard
+// what it shares.
 func (cl *Client) Fates(hook func(Op) Fate) {
 	cl.c.mu.Lock()
 	defer cl.c.mu.Unlock()
 	cl.hook = hook
 }
 
-// Random is a hook for Fates: of all requests the share lost gets no answer,
-// half of these are applied all the same; the share late arrives up to longest
-// later, which may be long after the asker has given up.
+// Random returns a hook for Fates. The share lost of all requests gets no answer, and half of these
+// are applied. The share late arrives up to longest later, possibly long after the caller has given
+// up.
 func Random(rng *rand.Rand, lost, late float64, longest time.Duration) func(Op) Fate {
 	var mu sync.Mutex
 	return func(Op) Fate {
@@ -94,12 +95,12 @@ func Random(rng *rand.Rand, lost, late float64, longest time.Duration) func(Op) 
 	}
 }
 
-// Cut takes the network away: requests get no answer and are lost, watches
-// are silent. When it is back, watches tell what they missed.
+// Cut cuts the network off: requests are lost, and watches are silent. Afterwards watches deliver
+// what they missed.
 func (cl *Client) Cut(on bool) { cl.set(func() { cl.cut = on }) }
 
-// Deaf silences the watches alone, those opened meanwhile too, as a paused
-// member does. Afterwards they tell what they missed, late.
+// Deaf silences only the watches, also those opened in the meantime, as a paused member does.
+// Afterwards they deliver what they missed, late.
 func (cl *Client) Deaf(on bool) { cl.set(func() { cl.deaf = on }) }
 
 // Stop stops the process as SIGSTOP does, as far as a store sees it: no
@@ -112,7 +113,7 @@ func (cl *Client) Stop() {
 	})
 }
 
-// Continue ends Stop. What was asked meanwhile is sent now, however late.
+// Continue ends Stop. Requests made in the meantime are sent now.
 func (cl *Client) Continue() {
 	cl.set(func() {
 		if cl.stopped == nil {
@@ -145,7 +146,7 @@ func (cl *Client) set(change func()) {
 	cl.c.wakeWatches()
 }
 
-// deafened says that no change reaches the process.
+// deafened reports whether no change reaches the process.
 func (cl *Client) deafened() bool {
 	return cl.cut || cl.deaf || cl.stopped != nil || cl.c.state != up
 }
@@ -246,7 +247,7 @@ func (cl *Client) Revoke(ctx context.Context, l store.Lease) error {
 	return nil
 }
 
-// request is one on its way. It is applied at most once, under the lock.
+// request is a request on its way. It is applied at most once, under the lock.
 type request struct {
 	fate   Fate
 	limit  time.Duration // how long the caller waits, once it is sent
@@ -261,8 +262,8 @@ func (r *request) reply(err error) {
 	}
 }
 
-// do sends a request and waits for its answer. When it returns an error, the
-// request may be applied all the same, now or later.
+// do sends a request and waits for its answer. After an error, the request may still be applied,
+// now or later.
 func (cl *Client) do(ctx context.Context, op Op, limit time.Duration, apply func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -301,8 +302,8 @@ func (cl *Client) do(ctx context.Context, op Op, limit time.Duration, apply func
 	return cl.hear(ctx, err, fate.Delay)
 }
 
-// hear gives an answer to a process that runs; to one that stood still later, as if it had been on
-// its way.
+// hear returns an answer to a running process. A process that was stopped gets it later than that,
+// as if the answer had been on its way.
 func (cl *Client) hear(ctx context.Context, err error, later time.Duration) error {
 	for {
 		cl.c.mu.Lock()

@@ -1,12 +1,12 @@
-// Package memory is an etcd in memory, for simulations: revisions, guards,
-// ranges, leases, watches and compaction as a real one has them (both pass
-// pkg/store/storetest), without sockets, goroutines of its own or any
-// clock but package time, so that it works inside a testing/synctest bubble.
+// Package memory is an etcd in memory, for simulations. Its revisions, guards, ranges, leases,
+// watches and compaction are those of a real one; both pass pkg/store/storetest. It has no sockets,
+// no goroutines of its own, and no clock but package time, so it works inside a testing/synctest
+// bubble.
 //
-// Each process under test has its own Client, and what may happen to a
-// request happens there: it is lost, applied with its answer lost, applied
-// much later; its watches go deaf; the process is cut off or stopped. The
-// Cluster itself can be frozen, be down, full, wiped or set back to a backup.
+// Each process under test has its own Client, which decides what happens to its requests. A request
+// may be lost, applied without an answer, or applied much later. The watches of a process may go
+// silent, and the process may be cut off or stopped. The Cluster itself can be frozen, down, full,
+// wiped, or set back to a backup.
 package memory
 
 import (
@@ -32,7 +32,7 @@ var (
 	ErrDown = errors.New("connection refused")
 )
 
-// refusal is an answer that asking again does not change.
+// refusal is a final error, which a repeated request would get again.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
@@ -46,7 +46,8 @@ const (
 	down
 )
 
-// Cluster is one etcd. Entries that it returns share their values: callers must not change them.
+// Cluster is one etcd. The entries that it returns share their values, so callers must not change
+// them.
 type Cluster struct {
 	mu        sync.Mutex // guards everything here, in leases, watches and clients; never held while waiting
 	id        uint64
@@ -83,7 +84,7 @@ func (c *Cluster) History(from int64) []store.Change {
 	return slices.Clone(c.since(from))
 }
 
-// Read returns what lies in the ranges now, past every fault.
+// Read returns the entries of the ranges now, despite any fault.
 func (c *Cluster) Read(ranges ...store.Range) store.Read {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +96,7 @@ func (c *Cluster) Read(ranges ...store.Range) store.Read {
 	return r
 }
 
-// Is reports whether the cluster is that of id, and its newest change that of rev.
+// Is reports whether the cluster has that id, and its newest change that revision.
 func (c *Cluster) Is(id uint64, rev int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,8 +109,8 @@ func (c *Cluster) since(from int64) []store.Change {
 	return c.history[i:]
 }
 
-// Compact forgets the changes before revision rev. A watch that is behind, and
-// one that is opened there later, ends with store.ErrCompacted.
+// Compact deletes the history before revision rev. A watch that is behind it, or is opened there
+// later, ends with store.ErrCompacted.
 func (c *Cluster) Compact(rev int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,44 +123,42 @@ func (c *Cluster) Compact(rev int64) {
 	}
 }
 
-// Full makes the cluster refuse puts and new leases, like an etcd out of
-// space, or take them again.
+// Full sets whether the cluster refuses puts and new leases, like an etcd out of space.
 func (c *Cluster) Full(on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.full = on
 }
 
-// Share lets all readers of a record share its decoded form, if of accepts its key and it is
-// written from now on. Readers must not change it.
+// Share lets all readers of a record share its decoded form, for records that are written from now
+// on and whose key of accepts. Readers must not change it.
 func (c *Cluster) Share(of func(key string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shared = of
 }
 
-// Spread has each watch opened from now on deliver every change some nanoseconds later, each watch
-// after a time of its own: what one change causes in many places does not happen at one time, in an
-// order that depends on processors.
+// Spread makes each watch that is opened from now on deliver every change some nanoseconds later,
+// with a different delay for each watch. So the effects of one change do not all happen at the same
+// time, in an order that depends on the scheduler.
 func (c *Cluster) Spread() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.spread = true
 }
 
-// Freeze stops the cluster as SIGSTOP stops an etcd: requests hang and are
-// applied after Thaw. Leases that expired by then are revoked before that, even if their holders
-// are healthy.
+// Freeze stops the cluster like an etcd after SIGSTOP: requests hang, and are applied after Thaw.
+// Leases that expire in the meantime are revoked first, even if their holders are healthy.
 func (c *Cluster) Freeze() { c.turn(frozen) }
 
 // Thaw ends Freeze.
 func (c *Cluster) Thaw() { c.turn(up) }
 
-// Down kills the cluster: requests fail at once, those that hang are lost.
-// Nothing that was answered is.
+// Down stops the cluster: requests fail at once, and hanging ones are lost. No answered request is
+// lost.
 func (c *Cluster) Down() { c.turn(down) }
 
-// Up starts it again. Like a new leader, it gives every lease its full time.
+// Up starts it again. Like a new leader, it extends every lease to its full duration.
 func (c *Cluster) Up() { c.turn(up) }
 
 func (c *Cluster) turn(to state) {
@@ -185,7 +184,7 @@ func (c *Cluster) turn(to state) {
 	}
 }
 
-// Wipe replaces the cluster by an empty one at the same address.
+// Wipe replaces the cluster with an empty one.
 func (c *Cluster) Wipe() { c.Restore(New().Backup()) }
 
 // Backup is the state of a cluster at one moment.
@@ -206,8 +205,8 @@ func (c *Cluster) Backup() Backup {
 	return b
 }
 
-// Restore replaces the cluster by a new one, with a new id, that goes on at
-// the old revision of b. Requests under way are lost, watches end.
+// Restore replaces the cluster with a new one that has a new id and continues from the revision of
+// b. Requests under way are lost, and watches end.
 func (c *Cluster) Restore(b Backup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,9 +217,8 @@ func (c *Cluster) Restore(b Backup) {
 	}
 }
 
-// SetBack replaces the data of the cluster by an older copy of itself, as of its data directory:
-// the id stays. Requests under way are lost. Watches end, because the revision is below the one
-// that they have reported.
+// SetBack replaces the data of the cluster with an older copy, and keeps the id. Requests under way
+// are lost. Watches end, because the revision is below the one that they have delivered.
 func (c *Cluster) SetBack(b Backup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,7 +230,7 @@ func (c *Cluster) SetBack(b Backup) {
 	c.load(b)
 }
 
-// load takes the state of b over.
+// load sets the state to that of b.
 func (c *Cluster) load(b Backup) {
 	for _, l := range c.leases {
 		l.timer.Stop()

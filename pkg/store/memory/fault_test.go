@@ -38,7 +38,7 @@ func value(t *testing.T, s store.Store, k string) string {
 	return string(r.One().Value)
 }
 
-// unknown fails unless err says that nothing is known, and after how long.
+// unknown fails unless err says that the result is unknown, and it came after want.
 func unknown(t *testing.T, err error, took, want time.Duration) {
 	t.Helper()
 	if err == nil || store.Refused(err) || errors.Is(err, store.ErrLeaseLost) || took != want {
@@ -161,7 +161,7 @@ func TestDeaf(t *testing.T) {
 	})
 }
 
-// What a stopped process was about to send arrives when it goes on.
+// Requests of a stopped process arrive when it continues.
 func TestStop(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *memory.Cluster, a, b *memory.Client) {
 		w := a.Watch(t.Context(), "/k", "", 1)
@@ -210,8 +210,8 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// A frozen etcd revokes the leases of the healthy when it wakes; one that was
-// killed gives them their full time.
+// A frozen etcd revokes the leases of healthy nodes when it thaws. One that was killed extends them
+// to their full duration.
 func TestFreezeAndDown(t *testing.T) {
 	bubble(t, func(t *testing.T, c *memory.Cluster, a, b *memory.Client) {
 		l, ttl, _ := a.Grant(t.Context(), 3*time.Second)
@@ -338,8 +338,8 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// Rivals count with compare-and-swap on a line that loses, mutes and delays.
-// Every success counts once, however often its request was sent.
+// Rivals count with compare-and-swap on a bad connection. Every success counts once, however often
+// its request was sent.
 func TestCountingOnABadLine(t *testing.T) {
 	for seed := range uint64(20) {
 		bubble(t, func(t *testing.T, c *memory.Cluster, a, b *memory.Client) {

@@ -70,7 +70,7 @@ func (c *Cluster) txn(t store.Txn) (store.TxnResult, error) {
 	return store.TxnResult{OK: true, Rev: c.rev}, nil
 }
 
-// check is what etcd refuses without looking at any key.
+// check returns the errors that etcd finds without reading any key.
 func check(t store.Txn) (puts bool, err error) {
 	if len(t.If) > store.MaxOps || len(t.Then) > store.MaxOps {
 		return false, errors.New("too many operations in txn request")
@@ -114,8 +114,8 @@ func inside(k, key, end string) bool {
 	return key <= k && k < end
 }
 
-// holds compares as etcd does: an empty range is compared once, as a key with
-// revision 0, and has no value to compare.
+// holds compares as etcd does: an empty range counts as one key with revision 0 and without a
+// value.
 func (c *Cluster) holds(g store.Guard) bool {
 	lo, hi := c.span(g.Key, g.End)
 	if lo == hi {
@@ -171,7 +171,7 @@ func (c *Cluster) remove(key, end string, rev int64) []store.Event {
 	return evs
 }
 
-// commit makes a change the newest, unless nothing changed.
+// commit publishes a change as the newest, unless it is empty.
 func (c *Cluster) commit(n store.Change) {
 	if len(n.Events) == 0 {
 		return

@@ -8,8 +8,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// lease is one lease; its timer only looks, under the lock, whether its time
-// has passed.
+// lease is one lease. Its timer checks, under the lock, whether it has expired.
 type lease struct {
 	id      store.Lease
 	ttl     time.Duration
@@ -95,14 +94,14 @@ func (c *Cluster) detach(e store.Entry) {
 	}
 }
 
-// extendLeases gives each lease its time anew: a cluster that was down does so when it starts.
+// extendLeases extends each lease to its full duration, as a cluster does when it starts.
 func (c *Cluster) extendLeases() {
 	for _, id := range slices.Sorted(maps.Keys(c.leases)) {
 		c.leases[id].extend()
 	}
 }
 
-// expireLeases ends the leases whose time passed while the cluster stood still.
+// expireLeases ends the leases that expired while the cluster was frozen.
 func (c *Cluster) expireLeases() {
 	for _, id := range slices.Sorted(maps.Keys(c.leases)) {
 		c.expire(c.leases[id])

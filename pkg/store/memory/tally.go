@@ -8,8 +8,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Tally counts what stores were asked for and what they sent. Any number of
-// stores may share one.
+// Tally counts the requests to stores, and what the stores sent. Several stores may share one.
 type Tally struct {
 	Gets, Txns, Grants, Renews, Revokes, Watches atomic.Int64 // requests
 
@@ -26,7 +25,7 @@ func (t *Tally) Requests() int64 {
 		t.Watches.Load()
 }
 
-// Count returns s, counted in t.
+// Count returns a store that counts the requests to s in t.
 func Count(s store.Store, t *Tally) store.Store { return counted{s, t} }
 
 type counted struct {

@@ -9,11 +9,11 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// signs is how often a watch without changes gives a sign of life.
+// signs is the interval between signs of life of a watch without changes.
 const signs = 2 * time.Second
 
-// watch holds the changes that its consumer has not taken. Its goroutine, which
-// ends with the consumer's context, hands them over one by one.
+// watch queues changes for its consumer. Its goroutine, which ends with the consumer's context,
+// delivers them one by one.
 type watch struct {
 	client     *Client
 	key, until string
@@ -47,7 +47,7 @@ func (cl *Client) Watch(ctx context.Context, key, end string, from int64) <-chan
 	return w.out
 }
 
-// ownDelay is some nanoseconds that hardly two watches have in common.
+// ownDelay returns some nanoseconds, different for almost every watch.
 func ownDelay(words ...string) time.Duration {
 	h := fnv.New32a()
 	for _, w := range words {
@@ -116,7 +116,7 @@ func (w *watch) add(n store.Change) {
 	}
 }
 
-// end makes err the next and last thing that the consumer hears.
+// end makes err the next and last delivery.
 func (w *watch) end(err error) {
 	if !w.ended {
 		w.ended, w.pending = true, []store.Change{{Err: err}}

@@ -26,7 +26,7 @@ func testLease(h *harness) {
 	if left, lives, err := h.B.TimeToLive(h.Context(), l); err != nil || left > lives || lives != granted {
 		h.Fatalf("lease of %v has %v of %v left: %v", granted, left, lives, err)
 	}
-	for range 2 { // revoking a lease that is gone is no error
+	for range 2 { // it is no error to revoke a lease that is gone
 		if err := h.A.Revoke(h.Context(), l); err != nil {
 			h.Fatal(err)
 		}

@@ -19,9 +19,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Same does the same random things to both stores, in many short sequences,
-// and fails where they differ in more than where their revisions begin.
-// No other client may write to either. COUNT sets the number of sequences.
+// Same does the same random operations on both stores, in many short sequences. It fails if they
+// differ in more than the revision at which they begin. No other client may write to either. COUNT
+// sets the number of sequences.
 func Same(t *testing.T, x, y Subject) {
 	count := "200"
 	if c := os.Getenv("COUNT"); c != "" {
@@ -82,8 +82,8 @@ func both(rt *rapid.T, a, b *player, do func(*player) any) {
 	}
 }
 
-// player does on one store what was drawn for both. What it returns has
-// revisions counted from its beginning, and leases by their order.
+// player does the drawn operations on one store. Its results count revisions from the beginning,
+// and leases in order.
 type player struct {
 	t      *testing.T // its context ends with the test
 	rt     *rapid.T
@@ -107,7 +107,7 @@ func begin(t *testing.T, rt *rapid.T, s Subject, prefix string) *player {
 	return p
 }
 
-// end removes the leases that are left, so that no lease runs out in a later sequence.
+// end removes the remaining leases, so that none expires in a later sequence.
 func (p *player) end() {
 	for _, stop := range p.stop {
 		stop()
@@ -119,7 +119,7 @@ func (p *player) end() {
 	}
 }
 
-// The drawn values speak of leases by number, and of revisions since the base.
+// Drawn values have leases by number, and revisions relative to the base.
 type drawn struct {
 	t      store.Txn // keys without prefix
 	leases []int     // of the writes, -1: none
@@ -226,7 +226,7 @@ func (p *player) entry(e store.Entry) store.Entry {
 	return e
 }
 
-// kind keeps of an error what a caller may act upon.
+// kind reduces an error to what a caller may act on.
 func kind(err error) string {
 	switch {
 	case err == nil:
@@ -311,9 +311,9 @@ type opened struct {
 	changes  <-chan store.Change
 }
 
-// watch opens a watch, changes returns what it received.
+// watch opens a watch; changes returns what it received.
 func (p *player) watch(key, end string, from int64) any {
-	if key, end = p.at(key, end); end == "" || key < end { // else nothing lies in there
+	if key, end = p.at(key, end); end == "" || key < end { // else the range is empty
 		ctx, stop := context.WithTimeout(p.t.Context(), patience)
 		p.stop = append(p.stop, stop)
 		p.watches = append(p.watches, opened{key, end, p.s.A.Watch(ctx, key, end, p.base+from)})
@@ -321,7 +321,7 @@ func (p *player) watch(key, end string, from int64) any {
 	return nil
 }
 
-// changes ends all watches, behind a change that each of them sees.
+// changes ends all watches, after a change that each of them receives.
 func (p *player) changes() any {
 	var t store.Txn
 	seen := map[string]bool{}

@@ -9,11 +9,10 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// rough is a store on a bad line: it drops transactions, or their answers,
-// as its fates say.
+// rough is a store on a bad connection: it loses transactions, or their answers, as its fates say.
 type rough struct {
 	store.Store
-	fates []fate // of the next transactions; then all goes well
+	fates []fate // of the next transactions; later ones are not disturbed
 	sent  []store.Txn
 }
 
@@ -74,7 +73,7 @@ func testSendLost(h *harness) {
 		if len(line.sent) != len(fates)+1 {
 			h.Fatalf("%v: sent %d times", fates, len(line.sent))
 		}
-		// A sending that arrives only now changes nothing.
+		// A repeated sending that arrives only now changes nothing.
 		for _, t := range line.sent {
 			h.equal("sent again", t, line.sent[0])
 			if h.txn(t).OK {
@@ -83,7 +82,7 @@ func testSendLost(h *harness) {
 		}
 	}
 
-	// Another client was first: the same guard moved.
+	// Another client changed the key first.
 	h.write(store.DeleteRange(h.prefix, store.End(h.prefix)))
 	line := &rough{Store: h.A, fates: []fate{lost}}
 	h.put("a=other")
@@ -93,7 +92,7 @@ func testSendLost(h *harness) {
 	h.equal("keys", h.names(), []string{"a=other"})
 }
 
-// Of any number of rivals for one revision exactly one wins.
+// Exactly one of several rivals for one revision wins.
 func testRivals(h *harness) {
 	const n = 20
 	var wg sync.WaitGroup

@@ -1,6 +1,5 @@
-// Package storetest says what a store.Store is, as tests. The store over a
-// real etcd and the one in memory both pass it, so that what a simulation
-// shows on the one holds on the other.
+// Package storetest is the conformance suite of store.Store. The store over a real etcd and the one
+// in memory both pass it, so results of a simulation also hold for etcd.
 package storetest
 
 import (
@@ -19,12 +18,11 @@ import (
 
 // Subject is a store under test.
 type Subject struct {
-	A, B    store.Store // two clients of one etcd, or the same twice
+	A, B    store.Store // two clients of one etcd; they may be the same
 	Compact func(rev int64)
 }
 
-// Run tests a store. In calls a test with a subject, within a synctest bubble
-// if the store can live there.
+// Run tests a store. in runs a test with a subject, in a synctest bubble if the store works there.
 func Run(t *testing.T, in func(t *testing.T, test func(*testing.T, Subject))) {
 	for _, c := range []struct {
 		name string
@@ -66,7 +64,7 @@ func Run(t *testing.T, in func(t *testing.T, test func(*testing.T, Subject))) {
 	}
 }
 
-// harness is a test at work on keys below a prefix of its own.
+// harness is a test on keys below a prefix of its own.
 type harness struct {
 	*testing.T
 	Subject
@@ -87,13 +85,13 @@ func (h *harness) get(key, end string) store.Read {
 	return r
 }
 
-// all is every entry below the prefix.
+// all returns every entry below the prefix.
 func (h *harness) all() store.Read {
 	h.Helper()
 	return h.get(h.prefix, store.End(h.prefix))
 }
 
-// names is what all found, as "key=value", without the prefix.
+// names returns the entries as "key=value", without the prefix.
 func (h *harness) names() []string {
 	h.Helper()
 	var s []string
@@ -142,7 +140,7 @@ func (h *harness) grant(ttl time.Duration) (store.Lease, time.Duration) {
 	return l, granted
 }
 
-// renew renews until the store says something: an answer may be late.
+// renew renews until the store answers: an answer may be late.
 func (h *harness) renew(s store.Store, l store.Lease) error {
 	for {
 		err := s.Renew(h.Context(), l)
@@ -177,7 +175,7 @@ type follower struct {
 	cancel  func()
 }
 
-// next returns the next change that is more than a sign of life.
+// next returns the next change that is no sign of life.
 func (f *follower) next() store.Change {
 	f.h.Helper()
 	for c := range f.changes {
@@ -189,7 +187,7 @@ func (f *follower) next() store.Change {
 	return store.Change{}
 }
 
-// stop ends the watch and returns once it did.
+// stop ends the watch, and waits until it has ended.
 func (f *follower) stop() {
 	f.cancel()
 	for range f.changes {

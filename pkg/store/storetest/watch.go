@@ -24,7 +24,7 @@ func testWatch(h *harness) {
 	h.equal("put", w.next(), store.Change{Rev: rev, Events: []store.Event{
 		{Entry: store.Entry{Key: h.key("b"), Value: []byte("2"), Rev: rev, Made: from + 2, Lease: l}}}})
 
-	// Resumed at any revision, a watch tells the rest: no gap, nothing twice.
+	// A watch resumed at any revision delivers the rest, without a gap or a repetition.
 	for r := from; r <= rev; r++ {
 		f := h.watch(h.A, r)
 		for want := r; want <= rev; want++ {
@@ -36,7 +36,7 @@ func testWatch(h *harness) {
 	}
 }
 
-// A watch is opened at the revision after a read, which does not exist yet.
+// A watch may be opened at the revision after a read, which does not exist yet.
 func testWatchFuture(h *harness) {
 	rev := h.put("a=1")
 	w := h.watch(h.A, rev+1)
@@ -68,8 +68,8 @@ func testWatchRange(h *harness) {
 		[][]string{{"+n/a/x=1"}, {"+n/ab=1"}, {"+n/a=2"}})
 }
 
-// While the store answers, a watch is never silent for three seconds, so that
-// silence means something. A sign claims no more than what was sent.
+// While the store answers, a watch is never silent for three seconds. A sign of life claims no more
+// than what was sent.
 func testSigns(h *harness) {
 	rev := h.put("a=1")
 	w := h.watch(h.A, rev+1)

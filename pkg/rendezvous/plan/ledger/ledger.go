@@ -1,5 +1,5 @@
-// Package ledger keeps the books of a job: what the restart budget has left, how long a job that
-// makes no progress backs off, and which nodes are in quarantine. It is pure.
+// Package ledger keeps the ledger of a job: the rest of the restart budget, the back-off of a job
+// without progress, and the nodes in quarantine. It is pure.
 package ledger
 
 import (
@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	healthy   = 10 * time.Second // of running count as progress
-	maxIdle   = 5                // failures of others, in generations without progress, end the job
-	maxChurn  = 5                // generations without progress; each further one waits
+	healthy   = 10 * time.Second // so long a run counts as progress
+	maxIdle   = 5                // failures in a row, uncharged and without progress: the job then fails
+	maxChurn  = 5                // after so many generations without progress each further one waits
 	maxWait   = 30 * time.Second // of back-off
-	ExitNever = 93               // a restart does not cure it
+	ExitNever = 93               // exit status of a job that a restart does not cure
 )
 
 // Settled is the ledger after a generation, and what follows from it.
@@ -24,18 +24,18 @@ type Settled struct {
 	Ledger     rendezvous.Ledger
 	Backoff    time.Duration
 	Fail       *rendezvous.Outcome // the attempt is over
-	Collateral bool                // the failure was caused by something else
+	Collateral bool                // the loss of a node caused the failure
 	Newcomer   bool                // the failure put a node into quarantine
 	Spent      bool                // the failure spent a restart
-	Pardoned   bool                // a failure that was charged gave its restart back
+	Pardoned   bool                // an earlier failure got its restart back
 }
 
-// Closing is the outcome of a generation, with which its ledger is closed.
+// Closing is the outcome of a generation, from which its ledger is settled.
 type Closing struct {
 	Failure    *rendezvous.Failure
 	Stranger   bool // the node of the failure runs another program than the job
 	Program    string
-	Lost       bool          // nodes were lost that explain the end
+	Lost       bool          // lost nodes explain the end
 	Ran        time.Duration // 0: it never ran
 	Progressed bool          // workers reported progress
 	Head       checkpoint.Number
@@ -44,12 +44,13 @@ type Closing struct {
 	progress bool // workers reported progress, a checkpoint was committed, or it ran long enough
 }
 
-// Settle closes the books of the generation of w. Losses are counted where they are reported.
+// Settle settles the ledger after the generation of w. Losses are not counted here, but where they
+// are reported (CountLost).
 func Settle(w *rendezvous.World, rules rendezvous.Rules, e Closing) Settled {
 	s := Settled{Ledger: w.Ledger}
 	l := &s.Ledger
 	l.Closed = w.Generation
-	if e.Ran > 0 || w.Master != nil { // an agent that came since did not see it run
+	if e.Ran > 0 || w.Master != nil { // an agent that joined later did not see it run
 		l.Ran++
 	}
 	if e.Ran >= rendezvous.RefillAfter {
@@ -86,7 +87,7 @@ func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e Closing)
 	if s.Newcomer {
 		l.Nodes = recordFailure(l.Nodes, w, e)
 		if len(w.Newcomers) > 0 {
-			return // other members have proven that the job can run: it goes on with them
+			return // the other members have shown that the job can run, and go on
 		}
 	}
 	if s.Collateral || s.Newcomer || f.AsksForRestart() {
@@ -113,8 +114,8 @@ func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e Closing)
 	s.Backoff = max(s.Backoff, backoff(l.Used-1))
 }
 
-// Pardon gives back the restart that a failure was charged, which turns out to be the victim of a
-// loss: a failure of w, that waits since, or of the generation before it while w has not run.
+// Pardon gives back the restart that a failure spent, because a loss explains the failure. The
+// failure is one of w, or of the generation before w if w has not run.
 func Pardon(l *rendezvous.Ledger, w *rendezvous.World) bool {
 	if l.Used == 0 || l.Charged != w.Generation && (l.Charged+1 != w.Generation || w.Master != nil) {
 		return false
@@ -124,7 +125,7 @@ func Pardon(l *rendezvous.Ledger, w *rendezvous.World) bool {
 	return true
 }
 
-// backoff is 1, 2, 4, … 30 s for the first, second, … cause that has to wait; 0 for none.
+// backoff returns 1, 2, 4, … 30 s for n = 1, 2, 3, …, and 0 for less.
 func backoff(n int) time.Duration {
 	if n < 1 {
 		return 0
@@ -147,9 +148,9 @@ func failed(f *rendezvous.Failure, message string) *rendezvous.Outcome {
 	return o
 }
 
-// CountLost counts reported losses in the books that are written with their events, so that none is
-// counted twice, or reported and not counted. A member that is lost again and again is put into
-// quarantine.
+// CountLost counts lost members in the ledger. The transaction that writes the ledger also writes
+// the events of the losses, so each loss is counted and reported once. A member that is lost often
+// is put into quarantine.
 func CountLost(
 	l rendezvous.Ledger, w *rendezvous.World, lost []verdict.Member, now time.Time,
 ) rendezvous.Ledger {

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	freeLosses      = 2                // of one node, before it is put into quarantine
-	provenAfter     = time.Minute      // of running, or any progress, and no member is a newcomer any more
+	freeLosses      = 2                // losses of one node before it is put into quarantine
+	provenAfter     = time.Minute      // after so long a run, or any progress, no member is a newcomer
 	firstQuarantine = 30 * time.Second // doubled with every further loss or failure
 	longQuarantine  = 30 * time.Minute
-	maxRecords      = 32  // of nodes that disturbed the job
-	maxNewcomers    = 100 // that a world record lists
+	maxRecords      = 32  // records of nodes that disturbed the job
+	maxNewcomers    = 100 // newcomers that a world record lists
 )
 
 // quarantineFor is how long the n-th quarantine of a node lasts.
@@ -27,14 +27,15 @@ func quarantineFor(n int) rendezvous.Seconds {
 	return rendezvous.Seconds(min(longQuarantine, firstQuarantine<<min(n-1, 10)))
 }
 
-// isNewcomer reports whether f happened on a member in its first generation.
+// isNewcomer reports whether f is of a member in its first generation.
 func isNewcomer(w *rendezvous.World, f *rendezvous.Failure) bool {
 	return slices.Contains(w.Newcomers, w.Rank(membership.Ref{Node: f.Node, Incarnation: f.Incarnation}))
 }
 
-// Newcomers lists the node ranks of the members whose node was in no generation of this attempt
-// which made progress. The members of an attempt's first world are none: no other could go on
-// without them. A node whose agent was started again is the same node.
+// Newcomers returns the node ranks of the members whose node has not yet been in a generation of
+// this attempt that made progress. The members of an attempt's first world are no newcomers,
+// because no other members could go on without them. A node whose agent was started again is the
+// same node.
 func Newcomers(old *rendezvous.World, proven schema.Generation, members []membership.Ref) []int {
 	before := map[string]bool{}
 	for _, m := range old.Members {
@@ -54,7 +55,7 @@ func Newcomers(old *rendezvous.World, proven schema.Generation, members []member
 	return ranks
 }
 
-// EditRecord changes the record of a node, or a new one.
+// EditRecord changes the record of a node, and adds one if there is none.
 func EditRecord(
 	records []rendezvous.NodeRecord, node string, edit func(*rendezvous.NodeRecord),
 ) []rendezvous.NodeRecord {
@@ -76,7 +77,7 @@ func EditRecord(
 	return records
 }
 
-// recordFailure puts the node of a failure in its first generation into quarantine.
+// recordFailure puts the node of a failure into quarantine. It was in its first generation.
 func recordFailure(records []rendezvous.NodeRecord, w *rendezvous.World, e Closing) []rendezvous.NodeRecord {
 	f := e.Failure
 	return EditRecord(records, f.Node, func(r *rendezvous.NodeRecord) {
@@ -97,7 +98,7 @@ func recordLosses(
 ) []rendezvous.NodeRecord {
 	members := rendezvous.NewRefSet(w.Members)
 	for _, m := range lost {
-		if !members.Has(m.Ref) || m.Reason == "not-ready" { // that has a quarantine of its own
+		if !members.Has(m.Ref) || m.Reason == "not-ready" { // these nodes are in World.Quarantine
 			continue
 		}
 		records = EditRecord(records, m.Node, func(r *rendezvous.NodeRecord) {
@@ -112,8 +113,8 @@ func recordLosses(
 	return records
 }
 
-// forgive adds the time that a generation ran to the records of its members, and deletes those that
-// have behaved for long enough.
+// forgive adds the time that a generation ran to the records of its members. It deletes the records
+// of members that did not disturb the job for long enough.
 func forgive(
 	records []rendezvous.NodeRecord, w *rendezvous.World, ran time.Duration,
 ) []rendezvous.NodeRecord {
@@ -136,8 +137,8 @@ func forgive(
 	return kept
 }
 
-// AdmitMembers ends the quarantine of every member: a world has a node in quarantine only when
-// there would be no world without it, or after its quarantine.
+// AdmitMembers ends the quarantine of every member. A member in quarantine is needed, or its
+// quarantine is over.
 func AdmitMembers(records []rendezvous.NodeRecord, members []membership.Ref) []rendezvous.NodeRecord {
 	for _, m := range members {
 		if slices.ContainsFunc(records, func(r rendezvous.NodeRecord) bool {

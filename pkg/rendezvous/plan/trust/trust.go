@@ -1,8 +1,8 @@
 // Package trust decides whether the checkpoint that a failed generation began from is used again.
 //
-// A checkpoint can be bit for bit what was saved and still be worthless: the state in it was
-// poisoned before it was saved. It earns trust by the steps that are made from it, and loses it
-// by a generation that dies of it.
+// A checkpoint can be intact and still be worthless, because the state was already bad when it was
+// saved. It is trusted after enough steps were made from it. It is not trusted any more if
+// generations that began from it fail early, or twice at the same step.
 package trust
 
 import (
@@ -16,42 +16,42 @@ import (
 )
 
 const (
-	// trustedAfter is how many steps made from a checkpoint are a sign that its state is sound.
+	// trustedAfter is the number of steps from a checkpoint after which it is trusted.
 	trustedAfter = 10
 	// MostRollbacks bounds how often in a row a failing job goes back to an older checkpoint. A
-	// lost loss has a bound of its own, Rules.Rollbacks.
+	// loss that is not a number has its own limit, Rules.Rollbacks.
 	MostRollbacks = 3
 )
 
-// ending is how a generation died of a failure of its own.
+// ending is how a generation ended that failed by itself.
 type ending struct {
 	failure  *rendezvous.Failure
-	resume   *rendezvous.Resume // what it began from; nil: from scratch
-	previous *rendezvous.Death  // of the last generation that died so
+	resume   *rendezvous.Resume // the checkpoint that it began from; nil: from scratch
+	previous *rendezvous.Death  // the previous such end
 	history  []checkpoint.Head
 	head     checkpoint.Head // the newest commit
 }
 
-// step is the last step that the generation made; nil: it is not known.
+// step is the last step that the generation made; nil: not known.
 func (e ending) step() *int64 {
 	switch {
 	case e.failure.Step != nil:
 		return e.failure.Step
 	case e.resume != nil && e.head.Number > e.resume.Number:
-		return e.head.Step // it was committed since
+		return e.head.Step // the generation committed it
 	case e.resume != nil:
-		return e.resume.Step // no step was reported since: none was made
+		return e.resume.Step // no step was reported, so none was made
 	}
 	return nil
 }
 
-// again reports whether the generation before it died at the same step.
+// again reports whether the previous such end was at the same step.
 func (e ending) again() bool {
 	at := e.step()
 	return at != nil && e.previous != nil && *at == e.previous.Step
 }
 
-// made is the number of steps that were made from the checkpoint; false: it is not known.
+// made is the number of steps that were made from the checkpoint; false: not known.
 func (e ending) made() (int64, bool) {
 	at := e.step()
 	if at == nil || e.resume == nil || e.resume.Step == nil {
@@ -77,7 +77,7 @@ func (e ending) suspects() (why string, suspected bool) {
 	return "", false
 }
 
-// target is the checkpoint to go on from, nil if the newest will do, and why.
+// target returns the checkpoint to go on from, and why; nil: the newest.
 func (e ending) target(head checkpoint.Head) (to *checkpoint.Head, why string) {
 	if why, suspected := e.suspects(); suspected {
 		return e.before(), why
@@ -85,7 +85,7 @@ func (e ending) target(head checkpoint.Head) (to *checkpoint.Head, why string) {
 	if !e.failure.NaN || e.step() == nil {
 		return nil, ""
 	}
-	// What was saved at or after the step is poisoned too.
+	// A checkpoint that was saved at the bad step or later is bad too.
 	if sound(head, *e.step()) {
 		return nil, ""
 	}
@@ -100,8 +100,8 @@ func (e ending) target(head checkpoint.Head) (to *checkpoint.Head, why string) {
 // sound reports whether a checkpoint was saved before a step went wrong.
 func sound(h checkpoint.Head, wrong int64) bool { return h.Step == nil || *h.Step < wrong }
 
-// before is the newest checkpoint that is older than the one that the generation began from; nil:
-// there is none.
+// before returns the newest checkpoint that is older than the one that the generation began from;
+// nil: there is none.
 func (e ending) before() (older *checkpoint.Head) {
 	if all := Before(e.history, e.resume.Number, e.resume.Manifest); len(all) > 0 {
 		return all[0]
@@ -109,8 +109,8 @@ func (e ending) before() (older *checkpoint.Head) {
 	return nil
 }
 
-// Before are the checkpoints that may take the place of the one of that number and those bytes, the
-// newest first: those that are older than the first one with these bytes.
+// Before returns the checkpoints that can replace the one of that number and those bytes, the newest
+// first: those that are older than the first checkpoint with these bytes.
 func Before(history []checkpoint.Head, number checkpoint.Number, bytes checkpoint.Hash) (all []*checkpoint.Head) {
 	for _, h := range history {
 		if h.Manifest == bytes {
@@ -126,8 +126,8 @@ func Before(history []checkpoint.Head, number checkpoint.Number, bytes checkpoin
 	return all
 }
 
-// Settle closes the books about the checkpoint that a failed generation began from: b says which one
-// the next generation begins from, or that the job has failed.
+// Settle decides about the checkpoint that a failed generation began from. It sets in b which
+// checkpoint the next generation begins from, or that the job has failed.
 func Settle(s *rendezvous.Snapshot, f *rendezvous.Failure, b *ledger.Settled) {
 	l := &b.Ledger
 	e := ending{failure: f, resume: s.World.Resume, previous: l.Death, history: s.History, head: s.Head}
@@ -137,7 +137,7 @@ func Settle(s *rendezvous.Snapshot, f *rendezvous.Failure, b *ledger.Settled) {
 	}
 	rolled := 0
 	if l.Death != nil && *at <= l.Death.Step {
-		rolled = l.Death.Rollbacks // training did not get past it since
+		rolled = l.Death.Rollbacks // no step after that one was made since
 	}
 	l.Death = &rendezvous.Death{Step: *at, Rollbacks: rolled}
 	if f.NaN {
@@ -159,8 +159,8 @@ func Settle(s *rendezvous.Snapshot, f *rendezvous.Failure, b *ledger.Settled) {
 	l.Back = &rendezvous.Back{From: s.Head.Number, To: to.Number, Why: why}
 }
 
-// settleNaN settles a loss that is not a number by the rule of the job. It spends no restart: it has
-// a bound of its own.
+// settleNaN applies the rule of the job for a loss that is not a number. It spends no restart,
+// because the rule has its own limit.
 func settleNaN(s *rendezvous.Snapshot, e ending, b *ledger.Settled) {
 	rules, rolled, at := s.Job.Rules, b.Ledger.Death.Rollbacks, b.Ledger.Death.Step
 	b.Ledger.Used, b.Ledger.Charged = s.World.Ledger.Used, s.World.Ledger.Charged
