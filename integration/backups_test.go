@@ -176,7 +176,7 @@ func TestTwoServersThatBothKnowTheJob(t *testing.T) {
 	p.committed("x", 1)
 	stop(b)
 	a = trains(p, "a", 1)
-	p.says(a, "another job x was here before")
+	p.says(a, "this node had data of another job x")
 	p.says(a, "cannot be had from any node that is here")
 	stop(a)
 	p.at = first

@@ -1,5 +1,5 @@
-// Package python carries the Python helper, so that `import elastic` works in every worker without
-// an install. The files are in elastic/; tests/ has their unit tests.
+// Package python embeds the Python helper, so that `import elastic` works in every worker without
+// an installation. The files are in elastic/. Their unit tests are in tests/.
 package python
 
 import (
@@ -13,8 +13,8 @@ import (
 //go:embed elastic/*.py elastic/py.typed
 var files embed.FS
 
-// Write makes dir hold the package and nothing else of it, so that dir can stand in PYTHONPATH.
-// Files that are right already are left alone: workers may be reading them.
+// Write writes the package into dir, which can then be in PYTHONPATH, and removes other modules of
+// the package. It does not touch files that are already right, because workers may be reading them.
 func Write(dir string) error {
 	stale, err := existing(dir)
 	if err != nil {
@@ -46,7 +46,7 @@ func Write(dir string) error {
 	return err
 }
 
-// existing are the modules of an earlier version that are in dir.
+// existing returns the modules of the package that are in dir.
 func existing(dir string) (map[string]bool, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "elastic", "*.py"))
 	found := map[string]bool{}
@@ -56,7 +56,7 @@ func existing(dir string) (map[string]bool, error) {
 	return found, err
 }
 
-// writeFile replaces a file in one step: an interpreter that reads it sees the old or the new one.
+// writeFile replaces a file atomically, so that an interpreter reads the old or the new one.
 func writeFile(path string, data []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil

@@ -9,8 +9,8 @@ import (
 //go:embed warm/sitecustomize.py
 var warm []byte
 
-// WarmDir is the directory, below that of the helper, that is first in the PYTHONPATH of a process
-// that waits for its World. Its name is none that could be imported.
+// WarmDir is a directory in that of the helper. It comes first in the PYTHONPATH of a warm worker.
+// Its name cannot be imported.
 const WarmDir = ".warm"
 
 func writeWarm(dir string) error {

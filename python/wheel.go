@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Version is that of the helper as a package of Python.
+// Version is the version of the helper as a Python package.
 const Version = "0.1.0"
 
-// WheelName is the file name that pip expects of Wheel.
+// WheelName is the file name of the wheel that pip expects.
 const WheelName = "elastic_helper-" + Version + "-py3-none-any.whl"
 
 const (
@@ -33,11 +33,11 @@ Tag: py3-none-any
 `
 )
 
-// wheelTime is the time of every file in the archive, so that equal files make an equal wheel. It
-// is the first that zip can store.
+// wheelTime is the time of all files in the archive, so that the same files make the same wheel. It
+// is the earliest time that zip supports.
 var wheelTime = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Wheel is the helper for pip: the files that workers are given, byte for byte.
+// Wheel returns the helper as a wheel for pip, with the same files that workers get.
 func Wheel() ([]byte, error) {
 	var b bytes.Buffer
 	w := wheelWriter{zip: zip.NewWriter(&b)}
@@ -70,7 +70,7 @@ func Wheel() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// wheelWriter writes the archive and the list of its files.
+// wheelWriter writes the archive and its list of files.
 type wheelWriter struct {
 	zip    *zip.Writer
 	record strings.Builder

@@ -1,8 +1,8 @@
 // An agent that rests is not woken every second to look whether its CPU limit has changed.
 //go:debug updatemaxprocs=0
 
-// Elastic is the command line: elastic run is a node's agent, every other
-// command reads or asks.
+// Elastic is the command line: elastic run is the agent of a node; every other command reads or
+// changes a job.
 package main
 
 import (

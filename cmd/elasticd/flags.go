@@ -14,7 +14,7 @@ import (
 	"github.com/elasticd/elastic/internal/version"
 )
 
-// flags are those of etcd, under etcd's names, and elasticd's own.
+// flags are the flags of etcd under their names, and those of elasticd.
 func flags() []cli.Flag {
 	text := func(name, value, usage string) *cli.StringFlag {
 		return &cli.StringFlag{Name: name, Value: value, Usage: usage}
@@ -58,8 +58,7 @@ func flags() []cli.Flag {
 	return all
 }
 
-// app is the whole command line. Its errors are returned, never printed and
-// never a reason to exit: main alone does both.
+// app is the command line. It returns its errors. Only main prints them and exits.
 func app(stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
 		Name:            "elasticd",
@@ -95,7 +94,7 @@ func usage(format string, args ...any) error {
 		Fix: "elasticd -h lists the flags"}
 }
 
-// normalize makes --data_dir the same as --data-dir.
+// normalize replaces --data_dir by --data-dir, and so on.
 func normalize(args []string) []string {
 	out := make([]string, len(args))
 	for i, a := range args {

@@ -14,16 +14,15 @@ import (
 	"github.com/elasticd/elastic/internal/version"
 )
 
-// The local server has one member, one machine and no network: it may be
-// quick where others must be patient. It elects itself one to five heartbeats
-// after its start, and wakes at each one later. Above 660 ms of election its
-// least lease would be two seconds.
+// The local server has one member and no network, so its timeouts can be short. It elects itself
+// one to five heartbeats after its start, and wakes up at each heartbeat. With an election timeout
+// above 660 ms its shortest lease would be two seconds.
 const (
 	localHeartbeat = 130 * time.Millisecond
 	localElection  = 5 * localHeartbeat
 	localFlush     = 500 * time.Millisecond
 	localQuota     = 512 << 20
-	localSegment   = 4 << 20 // etcd allocates two of 64 MiB otherwise, in a user's home
+	localSegment   = 4 << 20 // by default etcd allocates two of 64 MiB
 )
 
 // localServer is one local server.
@@ -32,14 +31,14 @@ type localServer struct {
 	ensured bool // a command started it, and waits for it
 }
 
-// serveLocal runs a local server until ctx ends, no client uses it, or its socket is gone.
+// serveLocal runs a local server until ctx ends, no client uses it, or its socket is removed.
 func serveLocal(ctx context.Context, r localServer, stderr io.Writer) error {
 	wal.SegmentSizeBytes = localSegment
 	release := func() {}
-	defer func() { release() }() // the last act: then the next server may start
+	defer func() { release() }() // last: the next server may start then
 
 	listen := []url.URL{{Scheme: "unix", Path: r.Socket()}}
-	if r.Listen != "" { // with --listen it serves other machines too
+	if r.Listen != "" { // with --listen it also serves other machines
 		listen = append(listen, url.URL{Scheme: "http", Host: r.Listen})
 	}
 	m, err := coordinator.Start(coordinator.Config{

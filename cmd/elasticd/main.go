@@ -1,6 +1,6 @@
-// Elasticd is the coordination daemon: an embedded etcd member, kept in order,
-// with health and metrics. One for a lab, three for production. "elastic"
-// also starts it as the local server, with flags that the help does not show.
+// Elasticd is the coordination daemon: an embedded etcd member with maintenance, health and
+// metrics. One is enough for a lab, three are for production. "elastic" also starts it as the local
+// server, with flags that the help does not list.
 package main
 
 import (
@@ -26,14 +26,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == local.DetachFlag {
 		return status(local.Detach(args[1:]), stderr)
 	}
-	unix.Umask(0o077) // its files and its sockets are its user's alone
+	unix.Umask(0o077) // only its user may access its files and sockets
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	return status(app(stdout, stderr).RunContext(ctx, append([]string{"elasticd"}, normalize(args)...)), stderr)
 }
 
-// status prints err and turns it into the exit status.
+// status prints err and returns the exit status.
 func status(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0

@@ -19,11 +19,11 @@ import (
 // ownSocket is the value of --http for a socket in the data directory.
 const ownSocket = "socket"
 
-// serve runs a member until ctx ends, which is a clean stop.
+// serve runs a member until ctx ends. It then stops cleanly.
 func serve(ctx context.Context, cfg coordinator.Config, address string, stderr io.Writer) error {
 	cfg.Log, cfg.Version = coordinator.Logger(stderr), version.String()
 	var l net.Listener
-	if address != "" && address != ownSocket { // before etcd: a busy port costs nothing then
+	if address != "" && address != ownSocket { // before the start of etcd, so that a busy port fails early
 		var err error
 		if l, err = cfg.ListenHTTP(address); err != nil {
 			return err
@@ -35,7 +35,7 @@ func serve(ctx context.Context, cfg coordinator.Config, address string, stderr i
 		return err
 	}
 	defer m.Close()
-	if address == ownSocket { // after it: the data directory is ours now
+	if address == ownSocket { // after the start, because the data directory must be locked
 		if l, err = m.ListenHTTP(); err != nil {
 			return err
 		}
@@ -55,8 +55,7 @@ func serve(ctx context.Context, cfg coordinator.Config, address string, stderr i
 	return g.Wait()
 }
 
-// ready waits for the cluster, and says so when that takes long. Being
-// stopped meanwhile is no error.
+// ready waits for the cluster, and prints a message if that takes long. It returns nil if ctx ends.
 func ready(ctx context.Context, m *coordinator.Member, stderr io.Writer) error {
 	slow := time.AfterFunc(5*time.Second, func() {
 		fmt.Fprintln(stderr, "elasticd: waiting for a majority of the members")

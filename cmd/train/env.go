@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// world is what elastic tells this worker. Without elastic every field has the
-// value for training alone.
+// world has the values that elastic gives this worker. Without elastic it has the values for
+// training alone.
 type world struct {
 	job                    string
 	generation, rank, size int
 	master                 string // where rank 0 listens
 
-	// A step takes global samples, in accum micro-batches, of which this rank takes
-	// batch each. weight makes the plain average over ranks exact.
+	// Each step uses global samples, in accum micro-batches, of which this rank takes batch each.
+	// weight makes the plain average over ranks exact.
 	global, batch, accum int
 	weight, lr           float64
 	warmup               warmup
@@ -47,8 +47,8 @@ func readEnv(getenv func(string) string, c config) (world, error) {
 		progress:   getenv("ELASTIC_PROGRESS_FILE"),
 		drain:      getenv("ELASTIC_DRAIN_FILE"),
 	}
-	// Started without --batch-size and --lr: our own batch for each worker, and our
-	// own rate, which grows with the world as the global batch then does.
+	// Without --batch-size and --lr the batch of each worker is fixed. The rate grows with the
+	// world, like the global batch.
 	w.batch = integer("ELASTIC_BATCH_SIZE", c.baseBatch)
 	w.accum = integer("ELASTIC_GRAD_ACCUM_STEPS", 1)
 	w.global = integer("ELASTIC_GLOBAL_BATCH_SIZE", w.batch*w.size)
@@ -64,13 +64,13 @@ func readEnv(getenv func(string) string, c config) (world, error) {
 	return w, bad
 }
 
-// warmup is a climb of the rate after a change of the world that raised it.
+// warmup is a gradual increase of the rate, after the world changed.
 type warmup struct {
 	begin, samples int64
-	from           float64 // of the rate, at begin
+	from           float64 // the rate at begin
 }
 
-// rate is the learning rate of the step at a position in samples.
+// rate returns the learning rate of the step at a position in samples.
 func (w world) rate(at int64) float64 {
 	if at >= w.warmup.begin+w.warmup.samples {
 		return w.lr

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// joinLimit bounds the wait for the other ranks; elastic ends us sooner if one of
-// them cannot start.
+// joinLimit limits the wait for the other ranks. elastic ends this process sooner if a rank cannot
+// start.
 const joinLimit = 5 * time.Minute
 
-// group connects all ranks with rank 0: what NCCL or gloo are to a real trainer.
+// group connects all ranks with rank 0. A real trainer would use NCCL or gloo.
 type group struct {
 	rank  int
-	peers []*peer // by rank; rank 0 has all others, the others have rank 0
+	peers []*peer // by rank; rank 0 has all others, another rank has only rank 0
 }
 
 type peer struct {
@@ -24,7 +24,7 @@ type peer struct {
 	*gob.Decoder
 }
 
-// hello keeps workers of other generations, and other programs, out.
+// hello identifies the job and generation, so that other programs and generations are refused.
 type hello struct {
 	Job              string
 	Generation, Size int
@@ -32,7 +32,7 @@ type hello struct {
 	Rank             int
 }
 
-// join meets the other ranks.
+// join connects the ranks.
 func join(ctx context.Context, w world, identity string) (g *group, err error) {
 	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()
@@ -63,7 +63,7 @@ func (g *group) listen(ctx context.Context, master string, ours hello) error {
 			return err
 		}
 		p := &peer{conn, gob.NewEncoder(conn), gob.NewDecoder(conn)}
-		p.SetDeadline(time.Now().Add(5 * time.Second)) // a stranger may say nothing
+		p.SetDeadline(time.Now().Add(5 * time.Second)) // another program may send nothing
 		var theirs hello
 		err = p.Decode(&theirs)
 		ours.Rank = theirs.Rank
@@ -78,7 +78,7 @@ func (g *group) listen(ctx context.Context, master string, ours hello) error {
 	return nil
 }
 
-// dial tries until rank 0 listens.
+// dial tries again until rank 0 listens.
 func (g *group) dial(ctx context.Context, master string, ours hello) error {
 	retry := time.NewTicker(100 * time.Millisecond)
 	defer retry.Stop()
@@ -96,8 +96,8 @@ func (g *group) dial(ctx context.Context, master string, ours hello) error {
 	}
 }
 
-// sum replaces v, on every rank, by the sum over all ranks. Rank 0 adds in rank
-// order: the result does not depend on which rank is fast.
+// sum replaces v by the sum over all ranks. Rank 0 adds in the order of ranks, so the result is
+// deterministic.
 func (g *group) sum(v []float64) error {
 	got := make([]float64, 0, len(v))
 	if g.rank > 0 {
@@ -119,8 +119,8 @@ func (g *group) sum(v []float64) error {
 	return g.sendAll(v)
 }
 
-// newest replaces s, on every rank, by the one of the highest step: it is enough
-// that one node has the files.
+// newest replaces s by the state with the highest step of all ranks. It is enough if one node has
+// the files.
 func (g *group) newest(s *state) error {
 	if g.rank > 0 {
 		if err := g.send(0, s); err != nil {

@@ -22,10 +22,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	ctx, cancel := context.WithCancel(ctx)
-	// For good: a scheduler and the agent may both send SIGTERM, and the second must break off no
-	// save.
+	// The handler stays: a scheduler and the agent may both send SIGTERM, and the second one must
+	// not interrupt a save.
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)
 	go func() {
@@ -41,17 +41,17 @@ var (
 	errLost  = errors.New("lost connection")
 )
 
-// console is where a worker writes.
+// console has the streams that a worker writes to.
 type console struct{ stdout, stderr io.Writer }
 
 // run trains until the run is complete or ctx asks to stop, and returns the status
 // that the process ends with:
 //
 //	0    training is complete, and only then
-//	143  asked to stop; all ranks stopped after the same step, and it is saved. Not 0:
-//	     elastic would take the worker for finished. It asked, so this is no failure
-//	101  a new generation, please: the other ranks were asked to stop, we were not
-//	1    failure. A lost peer is one too: elastic blames the peer, not us
+//	143  asked to stop; all ranks stopped after the same step, and saved. With 0 elastic
+//	     would take the worker for done. After a request 143 is no failure
+//	101  request for a new generation: the other ranks were asked to stop, this one was not
+//	1    failure, also after the loss of a peer: elastic finds out that the peer is the cause
 //	2    usage
 func run(ctx context.Context, args []string, getenv func(string) string, to console) int {
 	var c config

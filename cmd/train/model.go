@@ -7,8 +7,8 @@ import (
 
 const classes = 3
 
-// dataset is three noisy spirals in the plane. It depends on the seed alone, and
-// so is the same on every machine.
+// dataset has three noisy spirals in the plane. It depends only on the seed, so it is the same on
+// every machine.
 type dataset struct {
 	x    [][2]float64
 	y    []int
@@ -30,9 +30,9 @@ func makeData(n int, seed uint64) *dataset {
 	return d
 }
 
-// at is the sample at a position of the run. Positions count samples over all
-// epochs and ranks, and every rank knows the order of every epoch: that is all it
-// takes for every sample once an epoch, whatever the worlds.
+// at returns the sample at a position of the run. Positions count samples over all epochs and
+// ranks. Every rank knows the order of every epoch. So every sample is used once an epoch in any
+// world.
 func (d *dataset) at(position int64) int {
 	n := int64(len(d.x))
 	if epoch := position / n; epoch != d.epoch {
@@ -41,9 +41,9 @@ func (d *dataset) at(position int64) int {
 	return d.order.at(int(position % n))
 }
 
-// newWeights are those of a network of one tanh layer and a softmax, as one
-// vector: a row (a, b, bias) for each hidden unit, then a row (one weight for each
-// hidden unit, bias) for each class.
+// newWeights returns the weights of a network with one tanh layer and a softmax, as one vector: a
+// row (a, b, bias) for each hidden unit, then a row (a weight for each hidden unit, bias) for each
+// class.
 func newWeights(hidden int, seed uint64) []float64 {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := make([]float64, hidden*3+classes*(hidden+1))
@@ -53,13 +53,13 @@ func newWeights(hidden int, seed uint64) []float64 {
 	return w
 }
 
-// gradient is where a gradient is added, scaled; the zero value takes none.
+// gradient receives a scaled gradient. The zero value ignores it.
 type gradient struct {
 	into  []float64
 	scale float64
 }
 
-// loss of the network on one sample, and whether its best guess is right.
+// loss returns the loss of the network on one sample, and whether its best guess is right.
 func loss(w []float64, x [2]float64, y int, g gradient) (float64, bool) {
 	scale, grad := g.scale, g.into
 	hidden := (len(w) - classes) / (3 + classes)

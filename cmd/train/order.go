@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// order is a permutation of 0..n-1 that belongs to a seed and an epoch, computed index by index:
-// nothing is stored. It is the one of the Python helper (python/elastic/permutation.py, which says
-// how it works), so that a program in either language can go on where the other stopped.
+// order is a permutation of 0..n-1 for a seed and an epoch. It is computed index by index and
+// stores nothing. The Python helper has the same one (python/elastic/permutation.py, which explains
+// it), so a program in either language can continue the training of the other.
 type order struct {
 	n, a, b uint64
 	keys    [6]uint64
@@ -24,7 +24,7 @@ func newOrder(n int, seed uint64, epoch int64) order {
 	return o
 }
 
-// at is the number at a position.
+// at returns the number at a position.
 func (o *order) at(position int) int {
 	for index := uint64(position); ; {
 		left, right := index/o.b, index%o.b
@@ -38,14 +38,14 @@ func (o *order) at(position int) int {
 	}
 }
 
-// add is (x + y) mod m without overflow.
+// add returns (x + y) mod m without overflow.
 func add(x, y, m uint64) uint64 {
 	sum, carry := bits.Add64(x, y, 0)
 	_, rem := bits.Div64(carry%m, sum, m)
 	return rem
 }
 
-// root is the largest integer whose square is at most n.
+// root returns the largest integer whose square is at most n.
 func root(n uint64) uint64 {
 	r := uint64(math.Sqrt(float64(n)))
 	for r*r > n {

@@ -9,19 +9,19 @@ import (
 	"slices"
 )
 
-// state is all that a later world needs to go on, whatever its size.
+// state is all that another world of any size needs to continue.
 type state struct {
 	Identity string    `json:"identity"`
 	Step     int       `json:"step"`
-	Samples  int64     `json:"samples"`  // the position: all before it were trained on
-	Checksum float64   `json:"checksum"` // of the samples that the steps really took
+	Samples  int64     `json:"samples"`  // the position: training has used all samples before it
+	Checksum float64   `json:"checksum"` // of the samples that were used
 	Weights  []float64 `json:"weights"`
 	Seed     uint64    `json:"seed"`
 	Dataset  int       `json:"dataset_size"`
 	History  []stretch `json:"history"`
 }
 
-// stretch is what one generation contributed.
+// stretch describes the part of one generation.
 type stretch struct {
 	Generation int `json:"generation"`
 	World      int `json:"world"`
@@ -30,18 +30,18 @@ type stretch struct {
 
 const (
 	stateFile  = "state.json"
-	commitFile = ".elastic-commit" // says, to elastic and to us, that the save is whole
+	commitFile = ".elastic-commit" // marks a complete save, for elastic and for load
 	keepSaves  = 3
 )
 
 func savePath(dir string, step int) string { return filepath.Join(dir, fmt.Sprintf("step-%d", step)) }
 
-// save writes a directory step-<n>. The commit file comes last: a worker killed at
-// any point before leaves files that are not taken for a save.
+// save writes a directory step-<n>. It writes the commit file last, so the files of a worker that
+// was killed before do not count as a save.
 func save(dir string, s *state) error {
 	path := savePath(dir, s.Step)
 	for _, do := range []func() error{
-		func() error { return os.RemoveAll(path) }, // torn, or of steps that were given up
+		func() error { return os.RemoveAll(path) }, // incomplete, or of steps that were rolled back
 		func() error { return os.MkdirAll(path, 0o700) },
 		func() error { return writeJSON(path, stateFile, s) },
 		func() error { return syncDir(dir) },
@@ -57,7 +57,7 @@ func save(dir string, s *state) error {
 	return nil
 }
 
-// mark is the statement that a save is complete: it stands in the manifest of the checkpoint.
+// mark returns the content of the commit file. The manifest of the checkpoint has it too.
 func (s *state) mark() map[string]any {
 	m := map[string]any{"step": s.Step, "samples": s.Samples}
 	if n := int64(s.Dataset); n > 0 {
@@ -66,8 +66,8 @@ func (s *state) mark() map[string]any {
 	return m
 }
 
-// retain removes old saves. A save of a later step belongs to steps that were rolled back: it is
-// left alone, and does not count, so that it cannot push out the present save.
+// retain removes old saves. Saves of later steps belong to steps that were rolled back. They stay
+// and do not count, so they cannot displace the current save.
 func retain(dir string, step int) error {
 	whole := 0
 	steps, err := saves(dir)
@@ -85,7 +85,7 @@ func retain(dir string, step int) error {
 	return err
 }
 
-// saves lists the steps in dir, whole or torn, newest first.
+// saves lists the steps in dir, complete or not, newest first.
 func saves(dir string) ([]int, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -103,7 +103,7 @@ func saves(dir string) ([]int, error) {
 	return steps, err
 }
 
-// newest is the newest whole save in dir, nil if there is none.
+// newest reads the newest complete save in dir, nil if there is none.
 func newest(dir string) (*state, error) {
 	steps, err := saves(dir)
 	for _, n := range steps {
@@ -114,7 +114,7 @@ func newest(dir string) (*state, error) {
 	return nil, err
 }
 
-// load reads a save; an error if it is not whole.
+// load reads a save. It fails if the save is not complete.
 func load(path string) (*state, error) {
 	if _, err := os.Stat(filepath.Join(path, commitFile)); err != nil {
 		return nil, fmt.Errorf("not a whole save: %w", err)
@@ -130,7 +130,7 @@ func load(path string) (*state, error) {
 	return s, nil
 }
 
-// writeJSON makes the file whole or not at all.
+// writeJSON writes a file atomically.
 func writeJSON(dir, name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ownAsk bounds the wait to be asked ourselves, after another rank was.
+// ownAsk limits how long a rank waits to be asked itself, after another rank was asked.
 const ownAsk = 30 * time.Second
 
 // trainer is one worker's part in one generation.
@@ -21,7 +21,7 @@ type trainer struct {
 	group *group
 	data  *dataset
 	out   io.Writer // of rank 0 only
-	mean  float64   // loss over the newest batch
+	mean  float64   // loss of the newest batch
 	saved int       // step of the newest save
 }
 
@@ -49,8 +49,8 @@ func train(ctx context.Context, c config, w world, stdout io.Writer) error {
 	return t.loop(ctx)
 }
 
-// resume is what the world goes on from: the checkpoint that elastic names, else
-// the newest whole save of any rank, else the start.
+// resume returns the state to start from: the checkpoint that elastic names, else the newest
+// complete save of any rank, else the initial state.
 func resume(g *group, c config, w world) (*state, error) {
 	var s *state
 	var unreadable error
@@ -67,7 +67,7 @@ func resume(g *group, c config, w world) (*state, error) {
 		return nil, err
 	}
 	if s.Step == 0 && unreadable != nil {
-		return nil, unreadable // where there is a checkpoint, never silently from scratch
+		return nil, unreadable // an unreadable checkpoint must not become a start from scratch
 	}
 	if s.Identity != c.identity() {
 		return nil, fmt.Errorf("it was saved with %s, this is %s", s.Identity, c.identity())
@@ -83,13 +83,13 @@ func (t *trainer) loop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.tell(t.losses)
+		t.report(t.losses)
 		if since := time.Since(shownAt); t.rank == 0 && since >= time.Second {
 			fmt.Fprintf(t.out,
 				"step %d  epoch %.2f  loss %.4f  %.0f samples/s  world %d  batch %d  lr %.4g\n", t.Step,
 				float64(t.Samples)/float64(t.samples), t.mean, float64(t.Samples-shown)/since.Seconds(),
 				t.size, t.global, t.rate(t.Samples))
-			t.tell(t.progress)
+			t.report(t.progress)
 			shown, shownAt = t.Samples, time.Now()
 		}
 		if time.Since(savedAt) >= t.saveEvery {
@@ -105,7 +105,7 @@ func (t *trainer) loop(ctx context.Context) error {
 	return t.end(ctx)
 }
 
-// left is how many samples are still to be trained on.
+// left returns how many samples remain.
 func (t *trainer) left() int64 {
 	if t.steps > 0 {
 		return int64(t.steps-t.Step) * int64(t.global)
@@ -113,12 +113,12 @@ func (t *trainer) left() int64 {
 	return int64(t.epochs)*int64(t.samples) - t.Samples
 }
 
-// step takes the next global batch. mine is this rank's number of samples; stop is
-// the same on all ranks, and true if any was asked to.
+// step trains on the next global batch. mine is the number of samples of this rank. stop is the
+// same on all ranks, and true if any rank was asked to stop.
 func (t *trainer) step(ctx context.Context) (mine int, stop bool, err error) {
 	asked := t.asked(ctx)
-	// The mean of a micro-batch, over the micro-batches, times the weight: a sample
-	// counts size/global. Only the last batch of an epoch may be shorter.
+	// Each micro-batch is averaged, then all of them, and the weight is applied. So a sample counts
+	// size/global. Only the last batch of an epoch may be shorter.
 	n, scale := t.global, t.weight/float64(t.batch*t.accum)
 	if left := t.samples - int(t.Samples%int64(t.samples)); left < n {
 		n, scale = left, float64(t.size)/float64(left)
@@ -160,13 +160,13 @@ func (t *trainer) step(ctx context.Context) (mine int, stop bool, err error) {
 	return mine, v[end+2] > 0, nil
 }
 
-// asked reports whether elastic wants this worker to save and end.
+// asked reports whether elastic asked this worker to save and end.
 func (t *trainer) asked(ctx context.Context) bool {
 	_, err := os.Stat(t.drain)
 	return ctx.Err() != nil || err == nil
 }
 
-// pause makes the step as long as that of a model worth distributing.
+// pause makes a step as slow as that of a large model.
 func (t *trainer) pause(ctx context.Context, begin time.Time, mine int) {
 	wait := t.stepSleep
 	if wait == 0 && t.pace > 0 {
@@ -178,14 +178,14 @@ func (t *trainer) pause(ctx context.Context, begin time.Time, mine int) {
 	}
 }
 
-// end saves, and keeps all ranks together until that is done.
+// end saves, and keeps all ranks together until the save is complete.
 func (t *trainer) end(ctx context.Context) error {
 	err := t.save()
 	complete := t.left() <= 0
 	if err == nil && complete && t.rank == 0 {
-		err = t.prove()
+		err = t.checkSamples()
 	}
-	t.tell(t.progress)
+	t.report(t.progress)
 	if err == nil {
 		err = t.group.sum([]float64{0})
 	}
@@ -193,8 +193,8 @@ func (t *trainer) end(ctx context.Context) error {
 		return err
 	}
 	if !t.asked(ctx) {
-		// A worker that ends before its agent asked it to looks like one that failed.
-		// All agents ask at about the same time: wait for ours.
+		// A worker that ends before its agent asked it counts as failed. All agents ask at about
+		// the same time, so wait for ours.
 		select {
 		case <-ctx.Done():
 		case <-time.After(ownAsk):
@@ -215,8 +215,8 @@ func (t *trainer) save() error {
 	return err
 }
 
-// tell appends a line to a file. The one of elastic is shown by status, and counts as progress.
-func (t *trainer) tell(file string) {
+// report appends a line of progress to a file. status shows the file of elastic.
+func (t *trainer) report(file string) {
 	if file == "" || t.rank > 0 {
 		return
 	}
@@ -231,7 +231,7 @@ func (t *trainer) tell(file string) {
 	}
 }
 
-// total is the whole run, as JSON.
+// total returns the size of the whole run as JSON.
 func (t *trainer) total() string {
 	if t.steps > 0 {
 		return fmt.Sprintf("\"total_steps\":%d", t.steps)
@@ -239,15 +239,15 @@ func (t *trainer) total() string {
 	return fmt.Sprintf("\"total_samples\":%d", int64(t.epochs)*int64(t.samples))
 }
 
-// mark stands for one sample of one epoch in the checksum: a whole number below
-// 2^20, so that a float64 sums up billions of them exactly, in any order.
+// mark returns the number of one sample of one epoch in the checksum. It is below 2^20, so a
+// float64 adds billions of them exactly, in any order.
 func mark(epoch int64, id int) float64 {
 	return float64((uint64(epoch)<<32 | uint64(id)) * 0x9E3779B97F4A7C15 >> 44)
 }
 
-// prove prints what the weights were trained on, after comparing the checksum of
-// what the steps took with that of every sample once an epoch.
-func (t *trainer) prove() error {
+// checkSamples compares the checksum of the samples used with that of every sample once an epoch, and
+// prints the result.
+func (t *trainer) checkSamples() error {
 	want := 0.0
 	for position := range t.Samples {
 		want += mark(position/int64(t.samples), t.data.at(position))

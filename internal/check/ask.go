@@ -14,32 +14,32 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Link is the way to the listeners of a job's nodes.
+// Link connects to the listeners of a job's nodes.
 type Link interface {
 	To(membership.Ref) http.RoundTripper
-	// Probe dials a node; Reach asks a node to dial an address of this one.
+	// Probe dials a node. Reach asks a node to dial an address of this one.
 	Probe(ctx context.Context, to membership.Ref) membership.Answer
 	Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error)
 }
 
-// Nodes is the nodes of a job as one of them, or a command, sees them.
+// Nodes are the nodes of a job, for a check on one of them or elsewhere.
 type Nodes struct {
 	Link  Link
 	Ring  []membership.Ref // in the order of their ranks
-	Self  string           // which of them this is; "": none
-	Round string           // all nodes that check the same start name the same one
+	Self  string           // the name of this node; "": it is none of them
+	Round string           // the same for all nodes that check before the same start
 
-	absent []string // nodes that do not answer, and are asked nothing more
+	absent []string // nodes that did not answer, and are not asked again
 }
 
-// askLimit is how long a node may take for an answer that needs no work.
+// askLimit is how long a node may take for a simple answer.
 const askLimit = 3 * time.Second
 
-// neighbours is how far on each side of this node transfers are measured: in a large job each node
-// sees to its part.
+// neighbours is how many nodes on each side of this one have their transfers measured. The checks
+// of all nodes together cover a large job.
 const neighbours = 8
 
-// others are the nodes that this one has to do with, without itself.
+// others returns the nodes to check, without this one.
 func (n *Nodes) others() (refs []membership.Ref) {
 	for _, i := range n.near() {
 		if r := n.Ring[i]; r.Node != n.Self {
@@ -49,10 +49,10 @@ func (n *Nodes) others() (refs []membership.Ref) {
 	return refs
 }
 
-// mostErr is how much is shown of what another node says.
+// mostErr is how many bytes of another node's error are shown.
 const mostErr = 300
 
-// near are the places in the ring around this node, all of them in a small job.
+// near returns the positions in the ring around this node; in a small job, all of them.
 func (n *Nodes) near() (places []int) {
 	at := 0
 	for i, r := range n.Ring {
@@ -73,7 +73,7 @@ func (n *Nodes) near() (places []int) {
 	return places
 }
 
-// self is this node; nil: it is none of them.
+// self returns this node; nil: it is none of the nodes.
 func (n *Nodes) self() *membership.Ref {
 	for i := range n.Ring {
 		if n.Ring[i].Node == n.Self {
@@ -83,8 +83,8 @@ func (n *Nodes) self() *membership.Ref {
 	return nil
 }
 
-// Transfer has each node near this one fetch bytes from the one before it, all at the same time as
-// in an all-reduce, and returns how fast they came.
+// Transfer lets each node near this one fetch bytes from the node before it, all at the same time
+// as in an all-reduce. It returns the rates.
 func (n *Nodes) Transfer(ctx context.Context, limit time.Duration) []Edge {
 	if len(n.Ring) < 2 {
 		return nil
@@ -148,8 +148,8 @@ func (n *Nodes) ask(ctx context.Context, node membership.Ref, q question, into a
 	return json.NewDecoder(io.LimitReader(res.Body, 64<<10)).Decode(into)
 }
 
-// Clocks is how far the clock of each node is before that of this process. A node that does not
-// answer is left out.
+// Clocks returns how far the clock of each node is ahead of this process. It leaves out nodes that
+// do not answer.
 func (n *Nodes) Clocks(ctx context.Context) map[string]time.Duration {
 	offsets := map[string]time.Duration{}
 	var mu sync.Mutex

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the check of a disk costs at most.
+// The limits of the check of a disk.
 const (
 	diskBytes = 64 << 20
 	diskTime  = 3 * time.Second
 	diskBlock = 1 << 20
 )
 
-// Disk writes into a directory, and reports its free space, its speed and how long it takes to make
-// bytes durable. It fails when the disk cannot be written or has less than least bytes free.
+// Disk writes into a directory, and reports free space, speed and the time of an fsync. It fails if
+// the disk cannot be written, or has less than least bytes free.
 func Disk(ctx context.Context, dir string, least int64) Finding {
 	text, err := measureDisk(ctx, dir, least)
 	if err != nil {

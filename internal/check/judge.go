@@ -1,5 +1,5 @@
-// Package check finds out whether a node can train: its disk, its clock beside those of the other
-// nodes, the ways between them, and how fast bytes move there.
+// Package check tests whether a node can train: its disk, its clock, its connections to the other
+// nodes, and their speed.
 package check
 
 import (
@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Finding is what one check found.
+// Finding is the result of one check.
 type Finding struct {
 	Check  string   `json:"check"` // disk, clock, addresses, transfer
 	Failed bool     `json:"failed"`
 	Text   string   `json:"text"`
-	Nodes  []string `json:"nodes"` // that it names
+	Nodes  []string `json:"nodes"` // nodes with the problem
 }
 
 // Edge is a transfer from one node to another.
@@ -23,14 +23,15 @@ type Edge struct {
 	From string  `json:"from"`
 	To   string  `json:"to"`
 	Rate float64 `json:"bytes_per_second"`
-	Err  string  `json:"error,omitempty"` // why there was none
+	Err  string  `json:"error,omitempty"` // the reason if there was no transfer
 }
 
-// farSlower is how many times slower than others a node is that is named.
+// farSlower is how many times slower than the others a node must be for Slow.
 const farSlower = 4
 
-// Slow names the nodes all of whose transfers are far slower than those of the others. A node needs
-// two of its own, to distinguish it from its neighbour, and one of others to be compared with.
+// Slow returns the nodes whose transfers are all far slower than those of the other nodes, and the
+// usual rate. A node needs two transfers of its own, because one could be slow because of its
+// neighbour. At least one transfer without the node is needed to compare.
 func Slow(edges []Edge) (names []string, usual float64) {
 	edges = slices.DeleteFunc(slices.Clone(edges), func(e Edge) bool { return e.Err != "" })
 	of := map[string][]float64{}
@@ -57,8 +58,9 @@ func Slow(edges []Edge) (names []string, usual float64) {
 	return names, median(all)
 }
 
-// Skewed names the nodes whose clock is further than most from that of the others; offsets are
-// against any one clock. Two clocks that differ are both named: nothing tells which is wrong.
+// Skewed returns the nodes whose clock differs by more than most from the median of all clocks.
+// offsets are relative to any clock. If there are only two clocks and they differ, both are
+// returned, because it is unknown which one is wrong.
 func Skewed(offsets map[string]time.Duration, most time.Duration) (names []string) {
 	var all []float64
 	for _, d := range offsets {
@@ -77,7 +79,7 @@ func Skewed(offsets map[string]time.Duration, most time.Duration) (names []strin
 	return names
 }
 
-// median is the middle of values, 0 if there are none.
+// median returns the middle of values, 0 if there are none.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -86,7 +88,7 @@ func median(values []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// Bytes is a number of bytes for people.
+// Bytes formats a number of bytes.
 func Bytes(n float64) string {
 	for _, unit := range []string{"B", "KB", "MB", "GB"} {
 		if n < 1000 {

@@ -15,10 +15,10 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Network is what the checks between nodes are given.
+// Network has the settings of the checks between nodes.
 type Network struct {
 	Nodes
-	Secret   []byte // of the job: a stranger without it cannot use what a check opens
+	Secret   []byte // of the job: only its nodes can use what a check opens
 	Job      schema.Job
 	UID      schema.UID
 	PortsLo  int // of workers; 0, 0: any
@@ -27,9 +27,8 @@ type Network struct {
 	Transfer time.Duration
 }
 
-// Run checks the ways, the clocks and the transfers between the nodes. Where this is one of the
-// nodes, only its own problems are failures: those of another node are named here, and fail the
-// check of that node.
+// Run checks the connections, the clocks and the transfers between the nodes. On a node, only
+// problems of this node are failures. The check of another node fails for that node's problems.
 func (n *Network) Run(ctx context.Context) ([]Finding, error) {
 	client, err := peer.Dial(n.Secret, peer.Self{Hello: func() peer.Hello {
 		return peer.Hello{Job: n.Job, UID: n.UID}
@@ -46,7 +45,7 @@ func (n *Network) Run(ctx context.Context) ([]Finding, error) {
 	return []Finding{ways, n.clocks(ctx), n.transfers(ctx)}, ctx.Err()
 }
 
-// ways opens a port as workers use them while the others try it.
+// ways opens a port, as workers do, while the other nodes try to connect to it.
 func (n *Network) ways(ctx context.Context) (Finding, error) {
 	address := ""
 	if me := n.self(); me != nil {
@@ -66,7 +65,7 @@ func (n *Network) ways(ctx context.Context) (Finding, error) {
 		defer func() {
 			end, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			_ = server.Close(end) // what does not end is closed with the process
+			_ = server.Close(end) // connections that stay open end with the process
 		}()
 		self := peer.Hello{Job: n.Job, UID: n.UID, Node: n.Self, Incarnation: "check"}
 		if err := server.Serve(n.Secret, peer.Self{Hello: func() peer.Hello { return self }}); err != nil {
@@ -107,7 +106,7 @@ func (n *Nodes) judgeWays(w Ways, port string) Finding {
 
 func (n *Network) clocks(ctx context.Context) Finding {
 	offsets := n.Clocks(ctx)
-	offsets[n.Self] = 0 // of this machine, whether it is one of the nodes or not
+	offsets[n.Self] = 0 // the clock of this machine, which may be no node
 	names := Skewed(offsets, n.MaxSkew)
 	f := Finding{Check: "clock", Nodes: names}
 	if len(names) == 0 {
@@ -129,7 +128,7 @@ func (n *Network) clocks(ctx context.Context) Finding {
 		}
 		f.Text += fmt.Sprintf(" %s (%+.1fs)", at, offsets[name].Seconds())
 	}
-	// Of two clocks nothing tells which is wrong.
+	// With two clocks it is unknown which one is wrong.
 	f.Failed = n.self() == nil || len(offsets) > 2 && slices.Contains(names, n.Self)
 	return f
 }
@@ -169,7 +168,7 @@ func (n *Nodes) judgeTransfers(edges []Edge) Finding {
 	return f
 }
 
-// Ring makes the ring out of nodes in the order of a world, and what is registered beside it.
+// Ring returns the registered nodes, first those of a world in its order.
 func Ring(world []membership.Ref, registered []membership.Node) (ring []membership.Ref) {
 	here := map[string]membership.Ref{}
 	for _, n := range registered {

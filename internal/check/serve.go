@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// What a node's listener answers to a check. It speaks to agents and commands of the job alone;
-// what it does for them is bounded in time and number.
+// What a node's listener offers to checks. Only agents and commands of the job can use it. Its work
+// is limited in time and number.
 const (
 	NowPath  = "/check/now"
 	DataPath = "/check/data"
@@ -23,12 +23,12 @@ const (
 
 const (
 	maxTransfer = 10 * time.Second
-	maxSending  = 8   // transfers that a node serves at a time
-	maxRounds   = 256 // results that a node remembers
+	maxSending  = 8   // concurrent transfers from a node
+	maxRounds   = 256 // results that a node keeps
 	blockBytes  = 256 << 10
 )
 
-// Server answers checks for one node.
+// Server serves the checks of other nodes.
 type Server struct {
 	to      func(membership.Ref) http.RoundTripper
 	sending chan struct{}
@@ -37,13 +37,13 @@ type Server struct {
 	rounds map[string]*pulled
 }
 
-// pulled is one transfer, which all nodes that ask for it share.
+// pulled is one transfer, shared by all nodes that requested it.
 type pulled struct {
 	done   chan struct{}
 	result Pulled // set before done is closed
 }
 
-// Pulled is what a transfer to a node brought.
+// Pulled is the result of a transfer to a node.
 type Pulled struct {
 	Rate float64 `json:"bytes_per_second"`
 	Err  string  `json:"error,omitempty"`
@@ -56,12 +56,12 @@ type pull struct {
 	MS    int64          `json:"ms"`
 }
 
-// NewServer returns a Server; to leads to other nodes.
+// NewServer returns a Server. to returns the transport to another node.
 func NewServer(to func(membership.Ref) http.RoundTripper) *Server {
 	return &Server{to: to, sending: make(chan struct{}, maxSending), rounds: map[string]*pulled{}}
 }
 
-// Handlers are the patterns of the node's listener.
+// Handlers returns the handlers of the node's listener.
 func (s *Server) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{
 		"GET " + NowPath:   http.HandlerFunc(s.now),
@@ -76,10 +76,10 @@ type moment struct {
 }
 
 func (s *Server) now(w http.ResponseWriter, _ *http.Request) {
-	_ = json.NewEncoder(w).Encode(moment{time.Now().UnixNano()}) // a peer that went away asks again
+	_ = json.NewEncoder(w).Encode(moment{time.Now().UnixNano()}) // if the reply is lost, the peer asks again
 }
 
-// data sends bytes for the time that is asked for.
+// data sends bytes for the requested time.
 func (s *Server) data(w http.ResponseWriter, r *http.Request) {
 	ms, err := strconv.ParseInt(r.URL.Query().Get("ms"), 10, 64)
 	if err != nil || ms <= 0 || ms > maxTransfer.Milliseconds() {
@@ -101,7 +101,7 @@ func (s *Server) data(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pull fetches bytes from another node, once for each round.
+// pull fetches bytes from another node, once per round.
 func (s *Server) pull(w http.ResponseWriter, r *http.Request) {
 	var q pull
 	if err := json.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(&q); err != nil || q.MS <= 0 ||
@@ -115,18 +115,18 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many transfers at a time", http.StatusServiceUnavailable)
 		return
 	case mine:
-		p.result = s.fetch(q) // not bound to this request: others wait for it, too
+		p.result = s.fetch(q) // without the request's context, because other requests wait for it
 		close(p.done)
 	}
 	select {
 	case <-p.done:
-		_ = json.NewEncoder(w).Encode(p.result) // a peer that went away asks again
+		_ = json.NewEncoder(w).Encode(p.result) // if the reply is lost, the peer asks again
 	case <-r.Context().Done():
 	}
 }
 
-// round is the transfer of a key, and whether the caller has to make it; nil: too many are under
-// way.
+// round returns the transfer of a key, and whether the caller must run it; nil: too many transfers
+// are running.
 func (s *Server) round(key string) (p *pulled, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *Server) fetch(q pull) Pulled {
 	return Pulled{Rate: rate}
 }
 
-// download measures how fast bytes come from a node, from the first of them on.
+// download measures the rate of bytes from a node, starting at the first byte.
 func download(ctx context.Context, from http.RoundTripper, limit time.Duration) (rate float64, err error) {
 	url := fmt.Sprintf("https://node%s?ms=%d", DataPath, limit.Milliseconds())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

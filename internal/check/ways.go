@@ -9,26 +9,26 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Ways is which nodes reach each other.
+// Ways lists the nodes that do not reach each other.
 type Ways struct {
 	Unreached []string // nodes that do not answer this one
-	Cut       []string // of these, nodes that another node reaches: the way from here is closed
-	Blind     []string // nodes that answer, and cannot reach this one's agent
-	Closed    []string // nodes that answer, and cannot reach a port of this node as workers use
+	Cut       []string // Unreached nodes that another node reaches
+	Blind     []string // nodes that answer, but cannot reach this node's agent
+	Closed    []string // nodes that answer, but cannot reach a port of this node
 	Asked     int
 }
 
-// How often a node is asked before it counts as away, and a way to this node is tried before it
-// counts as closed: that is this node's own fault, and a machine that is overloaded may be slow to
-// answer.
+// askTries is how often a silent node is asked. wayTries is how often a connection to this node is
+// tried: more often, because a failure is this node's own, and an overloaded machine may answer
+// late.
 const (
 	askTries = 3
 	wayTries = 6
 	pause    = 500 * time.Millisecond
 )
 
-// Ways tries the ways between this node and the others; port is an address of this node on which a
-// listener of the job answers, "": none does.
+// Ways tries the connections between this node and the others. port is an address of this node on
+// which a listener of the job answers; "": there is none.
 func (n *Nodes) Ways(ctx context.Context, port string) Ways {
 	w := Ways{}
 	var mu sync.Mutex
@@ -42,9 +42,9 @@ func (n *Nodes) Ways(ctx context.Context, port string) Ways {
 	w.Asked = len(others)
 	for _, r := range others {
 		all.Go(func() {
-			if !again(ctx, askTries, func() bool { return n.Link.Probe(ctx, r).Kind == membership.Same }) {
+			if !retry(ctx, askTries, func() bool { return n.Link.Probe(ctx, r).Kind == membership.Same }) {
 				note(&w.Unreached, r.Node)
-				if n.witness(ctx, others, r) {
+				if n.reachedByOther(ctx, others, r) {
 					note(&w.Cut, r.Node)
 				}
 				return
@@ -64,17 +64,17 @@ func (n *Nodes) Ways(ctx context.Context, port string) Ways {
 	return w
 }
 
-// reaches reports whether a node reaches an address of this one. A node that does not say so in
-// time says nothing against this one.
+// reaches reports whether another node reaches an address of this one. If that node does not
+// answer, the result is true.
 func (n *Nodes) reaches(ctx context.Context, by membership.Ref, address string) bool {
-	return again(ctx, wayTries, func() bool {
+	return retry(ctx, wayTries, func() bool {
 		kind, err := n.Link.Reach(ctx, by, address)
 		return err != nil || kind == membership.Same
 	})
 }
 
-// witness reports whether a node reaches about, which this one does not.
-func (n *Nodes) witness(ctx context.Context, others []membership.Ref, about membership.Ref) bool {
+// reachedByOther reports whether a third node reaches about.
+func (n *Nodes) reachedByOther(ctx context.Context, others []membership.Ref, about membership.Ref) bool {
 	for _, by := range others {
 		if by.Node == about.Node {
 			continue
@@ -86,8 +86,8 @@ func (n *Nodes) witness(ctx context.Context, others []membership.Ref, about memb
 	return false
 }
 
-// again tries until it succeeds, a few times.
-func again(ctx context.Context, tries int, try func() bool) bool {
+// retry calls try up to tries times, until it succeeds.
+func retry(ctx context.Context, tries int, try func() bool) bool {
 	for i := range tries {
 		if i > 0 {
 			select {

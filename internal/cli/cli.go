@@ -1,9 +1,9 @@
-// Package cli is the table of the commands of elastic. show, change and setup have the commands;
-// run and ckpt are commands with packages of their own. Below them are command (the line and its
-// settings), target (the server and the job that are meant), screen (output) and problem (errors).
+// Package cli has the table of the commands of elastic. The packages show, change, setup, run and
+// ckpt have the commands. They use command (command line and settings), target (server and job),
+// screen (output) and problem (errors).
 package cli
 
 import "github.com/elasticd/elastic/internal/cli/command"
 
-// Main runs one command line, without the program's name, and returns the exit status.
+// Main runs one command line without the program's name, and returns the exit status.
 func Main(a command.App, args []string) int { return a.Main(args, commands()) }

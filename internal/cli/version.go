@@ -9,7 +9,7 @@ import (
 )
 
 func versionCommand() command.Command {
-	return command.Command{Name: "version", Usage: "which elastic this is", Action: versionAction,
+	return command.Command{Name: "version", Usage: "the version of elastic", Action: versionAction,
 		File: command.FileNone}
 }
 

@@ -19,23 +19,23 @@ import (
 const (
 	lookEvery = 5 * time.Second // alarms cannot be watched
 	tidyEvery = time.Hour
-	history   = 10_000 // revisions that tidy leaves
-	// A cure moves every byte of every member; one that did not help is not tried again at once.
+	history   = 10_000 // revisions that tidy keeps
+	// A cure rewrites the databases of all members, so it is repeated only after this time.
 	cureAgain = 10 * time.Minute
-	peerLimit = 5 * time.Minute // for one member to move its bytes
+	peerLimit = 5 * time.Minute // to defragment one member
 	careLimit = 30 * time.Minute
 	signLimit = 10 * time.Second
 )
 
-// care is what Run knows of the store's health; cures is read by metrics too.
+// care is the state of Run about the space of the store. The metrics read cures too.
 type care struct {
-	reported bool      // the log has said that there is no space
-	tried    time.Time // the last cure
+	reported bool      // the log has the message that the store is full
+	tried    time.Time // when the last cure started
 	cures    atomic.Int64
 }
 
-// sign writes schema.Elasticd, once for each version.
-func (m *Member) sign(ctx context.Context) {
+// writeVersion writes schema.Elasticd, once for each version.
+func (m *Member) writeVersion(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, signLimit)
 	defer cancel()
 	_, err := m.client.Txn(ctx).
@@ -58,7 +58,7 @@ func (m *Member) settle(ctx context.Context) {
 	}
 }
 
-// look reports a full store, and cures it where this member leads.
+// look logs whether the store is full. If it is, the leader cures it.
 func (m *Member) look(ctx context.Context, now time.Time) {
 	full := m.tell()
 	if !full || !m.leads() || !m.care.tried.IsZero() && now.Sub(m.care.tried) < cureAgain {
@@ -77,7 +77,7 @@ func (m *Member) look(ctx context.Context, now time.Time) {
 	}
 }
 
-// tell says in the log, once, that the store is full, or has space again.
+// tell logs once that the store is full, or that it has space again.
 func (m *Member) tell() (full bool) {
 	full = m.full()
 	switch {
@@ -92,8 +92,8 @@ func (m *Member) tell() (full bool) {
 	return full
 }
 
-// full reports whether any member raised the alarm NOSPACE: then etcd takes
-// no put and no new lease until an operator disarms it.
+// full reports whether a member raised the alarm NOSPACE. etcd then refuses puts and new leases
+// until the alarm is disarmed.
 func (m *Member) full() bool { return m.alarm(pb.AlarmType_NOSPACE) }
 
 func (m *Member) alarm(kind pb.AlarmType) bool {
@@ -105,8 +105,7 @@ func (m *Member) alarm(kind pb.AlarmType) bool {
 	return false
 }
 
-// cure forgets the history, gives the space back on one member after the
-// other, and lets writes in again.
+// cure compacts the whole history, defragments one member after the other, and disarms the alarm.
 func (m *Member) cure(ctx context.Context) error {
 	now, err := m.client.Get(ctx, schema.Elasticd, clientv3.WithCountOnly())
 	if err != nil {
@@ -130,9 +129,9 @@ func (m *Member) cure(ctx context.Context) error {
 	return nil
 }
 
-// defragment shrinks the database of every member in turn, this one last: a member answers no
-// request meanwhile. A member that cannot be reached is passed over; one whose data is really that
-// large is an error.
+// defragment shrinks the database of each member in turn, this one last. A member answers no
+// requests meanwhile. It skips a member that it cannot reach. It fails if this member's data is
+// still too large.
 func (m *Member) defragment(ctx context.Context) error {
 	members, err := m.client.MemberList(ctx)
 	if err != nil {
@@ -146,7 +145,7 @@ func (m *Member) defragment(ctx context.Context) error {
 			m.log.Error("a member was not defragmented", zap.String("member", peer.Name), zap.Error(err))
 		}
 	}
-	b := m.etcd.Server.Backend() // the client in process cannot: etcd's handler wants a listener's health
+	b := m.etcd.Server.Backend() // the in-process client cannot defragment
 	if err := b.Defrag(); err != nil {
 		return fmt.Errorf("defragment: %w", err)
 	}
@@ -190,8 +189,8 @@ func (m *Member) defragmentPeer(ctx context.Context, urls []string) error {
 	return m.fits(s.DbSize)
 }
 
-// tidy runs now and then on the leader: it removes jobs that ended long ago, and gives space back
-// before it runs out.
+// tidy runs every hour on the leader. It removes jobs that ended long ago, compacts old history,
+// and defragments a large database that is mostly free.
 func (m *Member) tidy(ctx context.Context, now time.Time) {
 	if !m.leads() {
 		return
@@ -212,8 +211,8 @@ func (m *Member) tidy(ctx context.Context, now time.Time) {
 	}
 }
 
-// shorten forgets old history. etcd does it by itself every five minutes, but
-// the local server seldom lives that long.
+// shorten compacts history older than keep revisions. etcd does this every five minutes, but a
+// local server is often idle and ends sooner.
 func (m *Member) shorten(ctx context.Context, keep int64) error {
 	r, err := m.client.Get(ctx, schema.Elasticd, clientv3.WithCountOnly())
 	if err != nil || r.Header.Revision <= keep {

@@ -18,25 +18,25 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Config says which member this is. The zero value is a single member whose clients
-// use a socket in its data directory.
+// Config describes a member. The zero value is a single member whose clients use a socket in its
+// data directory.
 type Config struct {
 	Name string // "": the name in the data directory, else the host name
 	Dir  string // "": Name + ".etcd"
 
 	ListenClients, AdvertiseClients []url.URL
-	ListenPeers, AdvertisePeers     []url.URL // nil for a single member: it listens for none
+	ListenPeers, AdvertisePeers     []url.URL // nil for a single member, which listens for none
 
-	InitialCluster string // "": this member alone
-	Existing       bool   // join a cluster that exists
-	Token          string // "": etcd's own for a cluster, a random one for a single member
+	InitialCluster string // "": only this member
+	Existing       bool   // join an existing cluster
+	Token          string // "": etcd's default for a cluster, a random one for a single member
 
 	Clients, Peers TLS
-	Insecure       bool // serve every client that reaches a TCP address
+	Insecure       bool // accept every client on TCP addresses
 
-	Heartbeat, Election time.Duration // 0: 100 ms and 1 s; least lease = ceil(1.5 × Election) seconds
-	// between two looks whether the database has something to write; 0: etcd's own. The log of etcd
-	// has every write before it is acknowledged, however long this is.
+	Heartbeat, Election time.Duration // 0: 100 ms and 1 s; shortest lease = ceil(1.5 × Election) seconds
+	// Flush is how often the database is written; 0: etcd's default. No acknowledged write depends
+	// on it, because all are in etcd's log.
 	Flush time.Duration
 	Quota int64 // bytes; 0: 2 GiB
 
@@ -46,21 +46,21 @@ type Config struct {
 
 const (
 	defaultQuota = 2 << 30
-	// signEvery, and up to a tenth more, passes between two signs of life of a watch. A watch
-	// without any for two seconds asks for one, after three it is opened again.
+	// signEvery is how often a watch gets a progress message; etcd adds up to a tenth. A client
+	// asks for one after two seconds without a message, and opens the watch again after three.
 	signEvery = 1800 * time.Millisecond
 
-	// A window of fixed size: gRPC would find one by a ping for each request.
+	// The window has a fixed size. gRPC would otherwise measure it with a ping for each request.
 	window = 4 << 20
 )
 
-// ParseURLs reads a comma list of URLs that etcd accepts.
+// ParseURLs parses a comma list of URLs as etcd does.
 func ParseURLs(list string) ([]url.URL, error) {
 	urls, err := types.NewURLs(strings.Split(list, ","))
 	return urls, err
 }
 
-// complete fills in the defaults and refuses what contradicts itself.
+// complete adds the defaults. It fails for settings that contradict each other.
 func (c Config) complete() (Config, error) {
 	if c.Name == "" {
 		c.Name = hostname()
@@ -93,7 +93,7 @@ func (c Config) complete() (Config, error) {
 		c.AdvertisePeers = reachable(c.ListenPeers)
 	}
 	if c.ListenPeers == nil {
-		c.AdvertisePeers = []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}} // not dialled
+		c.AdvertisePeers = []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}} // nobody dials it
 	}
 	if c.Quota == 0 {
 		c.Quota = defaultQuota
@@ -117,7 +117,7 @@ func (c Config) complete() (Config, error) {
 	return c, c.secure()
 }
 
-// checkCluster refuses an initial cluster that cannot be read, or that lacks this member.
+// checkCluster fails if the initial cluster cannot be parsed, or does not have this member.
 func (c Config) checkCluster() error {
 	if c.InitialCluster == "" {
 		return nil
@@ -134,14 +134,14 @@ func (c Config) checkCluster() error {
 	return nil
 }
 
-// single reports whether the member starts a cluster of its own.
+// single reports whether the member is a cluster of its own.
 func (c Config) single() bool { return c.InitialCluster == "" && !c.Existing }
 
-// etcd builds the configuration of the embedded server.
+// etcd returns the configuration of the embedded server.
 //
-// Its HTTP pages (/metrics, /version, /debug) know no users, so the ports of clients serve gRPC
-// alone. etcd wants an address for them all the same: a socket that is unlinked as soon as it is
-// there.
+// etcd's HTTP pages (/metrics, /version, /debug) have no access control, so the client ports serve
+// only gRPC. etcd still needs an address for the pages. It gets a socket that is removed right
+// after the start.
 func (c Config) etcd(token, pages string, conns *conns, streams *Streams) (*embed.Config, error) {
 	e := embed.NewConfig()
 	e.Name, e.Dir = c.Name, c.Dir
@@ -177,7 +177,7 @@ func (c Config) etcd(token, pages string, conns *conns, streams *Streams) (*embe
 	return e, err
 }
 
-// reachable replaces the address "every interface" by one that others can dial.
+// reachable replaces an "all interfaces" address by one that others can dial.
 func reachable(listen []url.URL) []url.URL {
 	urls := slices.Clone(listen)
 	for i, u := range urls {
@@ -198,7 +198,7 @@ func unspecified(host string) bool {
 	return ip != nil && ip.IsUnspecified()
 }
 
-// hostname is the host's name without its domain.
+// hostname returns the host's name without its domain.
 func hostname() string {
 	h, err := os.Hostname()
 	if err != nil || h == "" {

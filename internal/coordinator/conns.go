@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// conns counts the connections of clients. It is a stats.Handler of gRPC.
+// conns counts the connections of clients. It implements stats.Handler of gRPC.
 type conns struct {
 	open atomic.Int64
-	last atomic.Int64 // when one began or ended, in unix nanoseconds
+	last atomic.Int64 // when a connection began or ended, in Unix nanoseconds
 }
 
 func (c *conns) HandleConn(_ context.Context, s stats.ConnStats) {

@@ -18,39 +18,38 @@ import (
 
 const pagesSocket = "pages.sock"
 
-// directory is a data directory that this process holds.
+// directory is a data directory that this process has locked.
 type directory struct {
 	path   string
 	lock   *os.File
-	handle *os.File // the directory itself: a way to files in it that is never too long for a socket
+	handle *os.File // the open directory, for short paths to sockets in it
 }
 
-// hold takes the lock of the data directory. etcd has locks of its own, but
-// its second process binds the ports and then hangs on them without a word.
-// Errors: ErrInUse, ErrDataDir.
+// hold locks the data directory. Without this lock, a second etcd would bind the ports and then
+// wait silently for etcd's own lock. Errors: ErrInUse, ErrDataDir.
 func hold(path string) (*directory, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, unusable("make data directory", err)
+		return nil, dirError("make data directory", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, unusable("lock data directory", err)
+		return nil, dirError("lock data directory", err)
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		pid, _ := os.ReadFile(lock.Name())
 		lock.Close()
 		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, unusable("lock data directory "+path, err)
+			return nil, dirError("lock data directory "+path, err)
 		}
 		return nil, inUse(path, "process "+strings.TrimSpace(string(pid)))
 	}
 	handle, err := os.Open(path)
 	if err != nil {
 		lock.Close()
-		return nil, unusable("open data directory", err)
+		return nil, dirError("open data directory", err)
 	}
 	d := &directory{path: path, lock: lock, handle: handle}
-	if err := d.own(); err != nil {
+	if err := d.recordOwner(); err != nil {
 		d.release()
 		return nil, err
 	}
@@ -62,15 +61,16 @@ func (d *directory) release() {
 	d.lock.Close()
 }
 
-// pages is where etcd listens for HTTP until unlink. It stays a valid path until release.
+// pages returns the socket on which etcd serves HTTP until unlink. The path stays valid until
+// release.
 func (d *directory) pages() string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", d.handle.Fd(), pagesSocket)
 }
 
 func (d *directory) unlink() error { return os.Remove(filepath.Join(d.path, pagesSocket)) }
 
-// unusable says what to do about a data directory that the system refuses.
-func unusable(what string, err error) error {
+// dirError returns the error for a data directory that the system refuses.
+func dirError(what string, err error) error {
 	fix := "another --data-dir"
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		fix = "make space on that disk, or another --data-dir"
@@ -78,21 +78,21 @@ func unusable(what string, err error) error {
 	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("%s: %v", what, err), Fix: fix}
 }
 
-// own writes down which process holds the lock, and looks whether a plain etcd, which
-// does not know of our lock, has its own on the database.
-func (d *directory) own() error {
+// recordOwner writes the pid into the lock file. It also tests whether a plain etcd, which does not use
+// this lock, has locked the database.
+func (d *directory) recordOwner() error {
 	if err := d.lock.Truncate(0); err != nil {
-		return unusable("lock data directory", err)
+		return dirError("lock data directory", err)
 	}
 	if _, err := d.lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
-		return unusable("lock data directory", err)
+		return dirError("lock data directory", err)
 	}
 	db, err := os.Open(filepath.Join(d.path, "member", "snap", "db"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return unusable("open data directory", err)
+		return dirError("open data directory", err)
 	}
 	defer db.Close()
 	if err := unix.Flock(int(db.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
@@ -106,16 +106,15 @@ func inUse(path, by string) error {
 		Why: "two servers on the same data would destroy it", Fix: "stop that one, or another --data-dir"}
 }
 
-// identity is what a data directory remembers of its first start.
+// identity is written to a data directory at its first start.
 type identity struct {
 	Format int    `json:"format"`
 	Name   string `json:"name"`
 	Token  string `json:"token"`
 }
 
-// identify returns the identity that holds from now on, and whether it has to
-// be written down. given is the name that the operator gave, if one.
-// Errors: ErrOtherMember, ErrDataDir.
+// identify returns the identity of the directory, and whether it must be written. given is the name
+// that the operator gave, if any. Errors: ErrOtherMember, ErrDataDir.
 func (d *directory) identify(c Config, given string) (id identity, fresh bool, err error) {
 	found, err := d.remembered()
 	if err != nil {
@@ -126,7 +125,7 @@ func (d *directory) identify(c Config, given string) (id identity, fresh bool, e
 		switch {
 		case id.Token != "":
 		case c.single() && !d.started():
-			id.Token = rand.Text() // else a wiped store looks like the one before
+			id.Token = rand.Text() // otherwise a wiped store looks like the old one
 		default:
 			id.Token = embed.NewConfig().InitialClusterToken
 		}
@@ -145,26 +144,26 @@ func (d *directory) identify(c Config, given string) (id identity, fresh bool, e
 				found.Token),
 			Why: "etcd would go on with the old cluster and not say so", Fix: "another --data-dir"}
 	}
-	if err := d.whole(c); err != nil {
+	if err := d.checkLog(c); err != nil {
 		return id, false, err
 	}
 	if id = *found; c.Token == "" && c.single() && !d.started() {
-		id.Token, fresh = rand.Text(), true // as above: all that etcd had here was removed
+		id.Token, fresh = rand.Text(), true // as above: the data of etcd was removed
 	}
 	return id, fresh, nil
 }
 
-// whole refuses a database without its log: etcd would begin another log, and wait for ever for
-// entries that only the database has. An earlier server left both.
-func (d *directory) whole(c Config) error {
+// checkLog fails if there is a database without its log. etcd would start a new log, and wait forever
+// for entries that only the database has.
+func (d *directory) checkLog(c Config) error {
 	member := filepath.Join(d.path, "member")
 	if _, err := os.Stat(filepath.Join(member, "snap", "db")); err != nil {
-		return nil // etcd itself reports its errors
+		return nil // etcd reports these errors
 	}
 	log := filepath.Join(member, "wal")
 	list, err := os.ReadDir(log)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return unusable("read data directory", err)
+		return dirError("read data directory", err)
 	}
 	if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".wal") }) {
 		return nil
@@ -177,7 +176,7 @@ func (d *directory) whole(c Config) error {
 	}
 	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("data directory %s is not whole: its database "+
 		"is there, and its log (%s) is not", d.path, log),
-		Why: "a part of it was removed, and without the log there is no telling what the database lacks",
+		Why: "a part of it was removed, and only the log shows what the database lacks",
 		Fix: fmt.Sprintf("put %s back; if it is gone, %s", log, gone)}
 }
 
@@ -187,7 +186,7 @@ func (d *directory) remembered() (*identity, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, unusable("read data directory", err)
+		return nil, dirError("read data directory", err)
 	}
 	var id identity
 	if err := json.Unmarshal(b, &id); err != nil || id.Name == "" {
@@ -205,17 +204,17 @@ func (d *directory) remember(id identity) error {
 	}
 	tmp := d.file() + ".tmp"
 	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return unusable("write data directory", err)
+		return dirError("write data directory", err)
 	}
 	if err := os.Rename(tmp, d.file()); err != nil {
-		return unusable("write data directory", err)
+		return dirError("write data directory", err)
 	}
 	return nil
 }
 
 func (d *directory) file() string { return filepath.Join(d.path, "elasticd.json") }
 
-// started reports whether etcd has data here.
+// started reports whether etcd has data in the directory.
 func (d *directory) started() bool {
 	_, err := os.Stat(filepath.Join(d.path, "member"))
 	return err == nil

@@ -17,9 +17,9 @@ var (
 	ErrStopped = errors.New("etcd stopped")
 )
 
-// Problem is an error for the operator of a server: what, why, what to do.
+// Problem is an error for the operator of a server: what happened, why, and how to fix it.
 type Problem struct {
-	Kind           error // one of the sentinels above
+	Kind           error // one of the errors above
 	Text, Why, Fix string
 }
 

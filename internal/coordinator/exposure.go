@@ -15,10 +15,10 @@ import (
 const (
 	clientSocket = "clients.sock" // in the data directory, which only its user can enter
 	httpSocket   = "http.sock"
-	socketMax    = 107 // longest path of a socket that the kernel takes
+	socketMax    = 107 // the kernel's limit for the path of a socket
 )
 
-// TLS names files as etcd's flags do.
+// TLS has the same file settings as etcd.
 type TLS struct {
 	Cert, Key, CA string
 	ClientAuth    bool
@@ -31,7 +31,7 @@ func (t TLS) scheme() string {
 	return "http"
 }
 
-// check refuses files that are incomplete or cannot be read. flag is the prefix of their flags.
+// check fails if a file is missing or cannot be read. flag is the prefix of the flags.
 func (t TLS) check(flag string) error {
 	switch {
 	case (t.Cert == "") != (t.Key == ""):
@@ -64,14 +64,15 @@ func (t TLS) check(flag string) error {
 	return nil
 }
 
-// info makes etcd require a certificate of every client if there is an authority to check it with.
-// With ClientAuth the name in the certificate is the user of etcd.
+// info makes etcd require a certificate of every client if there is a CA file. With ClientAuth the
+// name in the certificate is the etcd user.
 func (t TLS) info() transport.TLSInfo {
 	return transport.TLSInfo{CertFile: t.Cert, KeyFile: t.Key, TrustedCAFile: t.CA,
 		ClientCertAuth: t.ClientAuth}
 }
 
-// secure refuses settings without effect, and addresses that admit every client without --insecure.
+// secure fails for settings without effect, and for addresses open to every client without
+// --insecure.
 func (c Config) secure() error {
 	for _, side := range []struct {
 		tls    TLS
@@ -81,11 +82,11 @@ func (c Config) secure() error {
 		if err := side.tls.check(side.flag); err != nil {
 			return err
 		}
-		if err := side.tls.fits(side.flag, side.listen); err != nil {
+		if err := side.tls.checkURLs(side.flag, side.listen); err != nil {
 			return err
 		}
 		for _, u := range side.listen {
-			if err := c.exposed(side.tls, side.flag, u); err != nil {
+			if err := c.checkExposure(side.tls, side.flag, u); err != nil {
 				return err
 			}
 		}
@@ -93,8 +94,8 @@ func (c Config) secure() error {
 	return nil
 }
 
-// fits compares the certificate with the URLs that would use it.
-func (t TLS) fits(flag string, listen []url.URL) error {
+// checkURLs fails if the certificate and the URLs do not match.
+func (t TLS) checkURLs(flag string, listen []url.URL) error {
 	encrypted := func(u url.URL) bool { return u.Scheme == "https" || u.Scheme == "unixs" }
 	if t.Cert != "" && len(listen) > 0 && !slices.ContainsFunc(listen, encrypted) {
 		return usage(fmt.Sprintf("--%scert-file is given, but %s is not https", flag, &listen[0]),
@@ -107,10 +108,10 @@ func (t TLS) fits(flag string, listen []url.URL) error {
 	return nil
 }
 
-// exposed refuses an address that admits every client that reaches it. A socket is its user's
-// alone: it is made with a umask of 077. A TCP port is not, on loopback neither: every user of the
-// machine reaches it.
-func (c Config) exposed(t TLS, flag string, u url.URL) error {
+// checkExposure fails for an address that every client can use. A socket is private to its user, because
+// the umask is 077. A TCP port is not, even on loopback, where all users of the machine can reach
+// it.
+func (c Config) checkExposure(t TLS, flag string, u url.URL) error {
 	if u.Scheme == "unix" || u.Scheme == "unixs" {
 		return checkSocket(u.Host + u.Path)
 	}
@@ -127,7 +128,7 @@ func open(address, can, fix string) error {
 		Fix: fix + " (elastic certs makes them); or --insecure, where every user that reaches it may"}
 }
 
-// checkSocket refuses paths that the kernel does not take or that permissions do not protect.
+// checkSocket fails for a path that is too long, or that permissions do not protect.
 func checkSocket(path string) error {
 	if !filepath.IsAbs(path) { // also "@name", which has no permissions
 		return usage(fmt.Sprintf("%q is not the absolute path of a socket", path), "unix:///DIR/NAME")
@@ -142,7 +143,7 @@ func checkSocket(path string) error {
 	return nil
 }
 
-// socketPath is the path of --http=unix:PATH.
+// socketPath returns the path of --http=unix:PATH.
 func socketPath(address string) (path string, ok bool) {
 	path, ok = strings.CutPrefix(address, "unix:")
 	return strings.TrimPrefix(path, "//"), ok

@@ -26,8 +26,8 @@ import (
 // readyLimit is how long one check of /readyz may take.
 const readyLimit = time.Second
 
-// Handler serves /healthz (this process lives), /readyz (the store can be
-// used, ?verbose says what cannot) and /metrics. It changes nothing.
+// Handler serves /healthz (the process runs), /readyz (the store can be used; ?verbose gives the
+// reason if not) and /metrics. It is read-only.
 func (m *Member) Handler() http.Handler {
 	own := prometheus.NewRegistry()
 	own.MustRegister(metrics{m})
@@ -43,8 +43,8 @@ func (m *Member) Handler() http.Handler {
 	return m.onlyKnown(onlyByAddress(mux))
 }
 
-// onlyKnown hides pages that name jobs from clients without a certificate, if client certificates
-// are required.
+// onlyKnown hides pages with names of jobs from clients without a certificate, if client
+// certificates are required.
 func (m *Member) onlyKnown(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		anonymous := r.TLS != nil && m.cfg.Clients.CA != "" && len(r.TLS.VerifiedChains) == 0
@@ -57,14 +57,13 @@ func (m *Member) onlyKnown(next http.Handler) http.Handler {
 	})
 }
 
-// ListenHTTP opens the listener for Handler: at a socket in the data directory.
-// Errors: ErrListen.
+// ListenHTTP opens the listener for Handler on a socket in the data directory. Errors: ErrListen.
 func (m *Member) ListenHTTP() (net.Listener, error) {
 	return listenSocket(filepath.Join(m.cfg.Dir, httpSocket))
 }
 
-// ListenHTTP opens the listener for Handler: at a socket (unix:PATH) or at HOST:PORT, with the
-// clients' certificate if there is one. Errors: ErrUsage, ErrListen.
+// ListenHTTP opens the listener for Handler: on a socket (unix:PATH) or on HOST:PORT. It uses the
+// TLS certificate of the client port, if there is one. Errors: ErrUsage, ErrListen.
 func (c Config) ListenHTTP(address string) (net.Listener, error) {
 	if path, ok := socketPath(address); ok {
 		return listenSocket(path)
@@ -91,7 +90,7 @@ func (c Config) ListenHTTP(address string) (net.Listener, error) {
 	return tls.NewListener(l, conf), nil
 }
 
-// listenSocket replaces a socket that a killed server left; one that is served is in use.
+// listenSocket replaces the socket of a killed server. It fails if a server listens on the socket.
 func listenSocket(path string) (net.Listener, error) {
 	if err := checkSocket(path); err != nil {
 		return nil, err
@@ -110,11 +109,11 @@ func listenSocket(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// pages asks for a certificate of the client without insisting: /healthz and /readyz answer a
-// supervisor that has none, everything else does not (Handler).
+// pages requests a certificate from the client, but does not require one: supervisors without a
+// certificate may read /healthz and /readyz. Handler requires it for all other pages.
 func (t TLS) pages() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS13,
-		// read again: certificates are renewed
+		// read for each connection, because certificates are renewed
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 			return &pair, err
@@ -199,8 +198,8 @@ func (m *Member) serveReady(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// onlyByAddress refuses requests that reached loopback under a name that is
-// not this machine's: a page in a user's browser under a name that resolves to this machine.
+// onlyByAddress refuses requests to loopback with another host name than this machine's. A web page
+// in the user's browser could otherwise reach this server by a name that resolves to 127.0.0.1.
 func onlyByAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		here, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)

@@ -8,8 +8,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// WaitIdle returns nil when no client has had a lease or a connection for limit.
-// Leases end without a word, so both are looked at now and then.
+// WaitIdle returns nil when no client has had a lease or a connection for limit. It polls, because
+// the end of a lease is not signalled.
 func (m *Member) WaitIdle(ctx context.Context, limit time.Duration) error {
 	look := time.NewTicker(min(max(limit/10, 10*time.Millisecond), 5*time.Second))
 	defer look.Stop()
@@ -26,7 +26,7 @@ func (m *Member) WaitIdle(ctx context.Context, limit time.Duration) error {
 			if used {
 				busy = now
 			}
-			if last := time.Unix(0, m.conns.last.Load()); last.After(busy) { // a client came and went
+			if last := time.Unix(0, m.conns.last.Load()); last.After(busy) { // a short connection
 				busy = last
 			}
 			if now.Sub(busy) >= limit {

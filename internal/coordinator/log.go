@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Logger writes warnings and worse as lines for people.
+// Logger writes warnings and errors as text.
 func Logger(w io.Writer) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.TimeEncoderOfLayout(time.RFC3339)
@@ -21,7 +21,7 @@ func Logger(w io.Writer) *zap.Logger {
 	return zap.New(quiet{core})
 }
 
-// quiet drops warnings that etcd prints at every start, and those of settings made on purpose.
+// quiet drops warnings that etcd prints at each start, and those about settings that are intended.
 type quiet struct{ zapcore.Core }
 
 func (q quiet) With(f []zapcore.Field) zapcore.Core { return quiet{q.Core.With(f)} }
@@ -43,7 +43,7 @@ func (q quiet) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		"Failed to detect storage schema version. Please wait till wal snapshot before upgrading cluster.":
 		return nil
 	case "Failed to detect schema version", "failed to update storage version":
-		// A new store is looked at before its first entry is on disk; etcd looks again.
+		// etcd checks a new store before its first entry is on disk, and again later.
 		if slices.ContainsFunc(fields, func(f zapcore.Field) bool {
 			err, ok := f.Interface.(error)
 			return ok && strings.Contains(err.Error(), "missing term information")
@@ -54,8 +54,8 @@ func (q quiet) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return q.Core.Write(e, fields)
 }
 
-// muted is the logger of a server whose listeners are closed on purpose: its messages about that
-// are dropped.
+// muted is the logger of a server. It drops the messages about listeners that are closed on
+// purpose.
 type muted struct {
 	zapcore.Core
 	closing *atomic.Bool

@@ -1,7 +1,6 @@
-// Package coordinator runs an embedded etcd member with the care that etcd
-// itself leaves to its operator: one process per data directory, errors that
-// say what to do, a store that does not fill up, ended jobs removed, health
-// and metrics. It is the inside of elasticd, and decides nothing about jobs.
+// Package coordinator runs an embedded etcd member, and does the work that etcd leaves to its
+// operator. It locks the data directory, explains errors, frees space, removes jobs that ended long
+// ago, and serves health and metrics. elasticd is made of it. It decides nothing about jobs.
 package coordinator
 
 import (
@@ -26,7 +25,7 @@ import (
 type Member struct {
 	cfg     Config
 	etcd    *embed.Etcd
-	client  *clientv3.Client // in process: neither network nor TLS
+	client  *clientv3.Client // in-process, without network and TLS
 	conns   *conns
 	streams *Streams
 	dir     *directory
@@ -35,7 +34,7 @@ type Member struct {
 	care    care
 }
 
-// Start starts a member; it serves when Ready returns.
+// Start starts a member. It serves after Ready has returned.
 //
 // Errors: ErrUsage, ErrDataDir, ErrInUse, ErrOtherMember, ErrListen.
 func Start(cfg Config) (*Member, error) {
@@ -61,7 +60,7 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 		return nil, err
 	}
 	c.Name = id.Name
-	if err := dir.roomy(); err != nil {
+	if err := dir.checkSpace(); err != nil {
 		return nil, err
 	}
 
@@ -75,11 +74,11 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 	}
 	etcd, err := embed.StartEtcd(e)
 	if err != nil {
-		return nil, starting(err)
+		return nil, startError(err)
 	}
 	if err := dir.unlink(); err != nil {
 		etcd.Close()
-		return nil, unusable("unlink a socket in the data directory", err)
+		return nil, dirError("unlink a socket in the data directory", err)
 	}
 	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), conns: conns, streams: streams,
 		dir: dir, log: log, closing: closing}
@@ -92,14 +91,14 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 	return m, nil
 }
 
-// starting says what to do about an etcd that did not start.
-func starting(err error) error {
+// startError returns the error for an etcd that did not start, with a fix.
+func startError(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "listen" && op.Addr != nil {
 		return listening(op.Addr.String(), op.Err)
 	}
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return unusable("start etcd", err)
+		return dirError("start etcd", err)
 	}
 	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("start etcd: %v", err),
 		Why: "etcd refuses what it found in the data directory, or its settings",
@@ -113,8 +112,8 @@ func listening(address string, err error) error {
 		Fix: "stop that one (ss -ltnp shows it), or another address"}
 }
 
-// Ready waits until the member serves: it has its data, and the cluster a
-// leader. That needs a majority of the members, however long they take.
+// Ready waits until the member has its data and the cluster has a leader. It needs a majority of
+// the members, and has no time limit.
 //
 // Errors: ErrStopped, and the cause of ctx.
 func (m *Member) Ready(ctx context.Context) error {
@@ -130,7 +129,7 @@ func (m *Member) Ready(ctx context.Context) error {
 	}
 }
 
-// Run takes care of the store until ctx ends; only then it returns nil.
+// Run maintains the store until ctx ends. It then returns nil.
 //
 // Errors: ErrStopped.
 func (m *Member) Run(ctx context.Context) error {
@@ -139,7 +138,7 @@ func (m *Member) Run(ctx context.Context) error {
 	defer tidy.Stop()
 	settled := time.NewTimer(schema.SettleTime)
 	defer settled.Stop()
-	m.sign(ctx)
+	m.writeVersion(ctx)
 	m.tidy(ctx, time.Now())
 	for {
 		select {
@@ -168,7 +167,7 @@ func (m *Member) failed(err error) error {
 	return p
 }
 
-// Close stops serving, hands leadership over and gives the data directory back.
+// Close stops serving, transfers the leadership and unlocks the data directory.
 func (m *Member) Close() {
 	m.stop()
 	m.dir.release()
@@ -177,12 +176,12 @@ func (m *Member) Close() {
 func (m *Member) stop() {
 	m.closing.Store(true)
 	m.streams.Stop()
-	m.etcd.Server.Stop() // before Close, which would wait for ever for a member that was never ready
+	m.etcd.Server.Stop() // Close alone would wait forever for a member that was never ready
 	m.etcd.Close()
 	m.client.Close()
 }
 
-// URLs returns the addresses that are announced to clients.
+// URLs returns the addresses that clients are given.
 func (m *Member) URLs() []string {
 	var urls []string
 	for _, u := range m.cfg.AdvertiseClients {
@@ -191,6 +190,6 @@ func (m *Member) URLs() []string {
 	return urls
 }
 
-// leads reports whether this member is the leader, which does the work that is done once per
+// leads reports whether this member is the leader. The leader does the work that is needed once per
 // cluster.
 func (m *Member) leads() bool { return m.etcd.Server.Leader() == m.etcd.Server.MemberID() }

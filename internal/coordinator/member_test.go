@@ -215,8 +215,8 @@ func TestBusyPort(t *testing.T) {
 func TestFullDiskHasItsFix(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT} {
 		cause := &fs.PathError{Op: "write", Path: "/data/member/wal", Err: errno}
-		for _, err := range []error{starting(fmt.Errorf("etcd: %w", cause)),
-			unusable("lock data directory", cause)} {
+		for _, err := range []error{startError(fmt.Errorf("etcd: %w", cause)),
+			dirError("lock data directory", cause)} {
 			var p *Problem
 			if !errors.As(err, &p) || p.Kind != ErrDataDir ||
 				!strings.HasPrefix(p.Fix, "make space on that disk") {
@@ -225,7 +225,7 @@ func TestFullDiskHasItsFix(t *testing.T) {
 		}
 	}
 	var p *Problem
-	if err := starting(errors.New("etcd: wal: crc mismatch")); !errors.As(err, &p) ||
+	if err := startError(errors.New("etcd: wal: crc mismatch")); !errors.As(err, &p) ||
 		strings.Contains(p.Fix, "space") {
 		t.Errorf("damaged data: %+v", p)
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/elasticd/elastic/internal/coordinator/jobs"
 )
 
-// metrics are read from the store and from Run at each scrape; nothing is kept between two scrapes,
-// so a job that is removed is gone here too.
+// metrics reads the store and the state of Run at each scrape. It caches nothing, so a removed job
+// disappears at once.
 type metrics struct{ m *Member }
 
-// Describe sends nothing: which metrics there are depends on the jobs.
+// Describe sends nothing, because the metrics depend on the jobs.
 func (metrics) Describe(chan<- *prometheus.Desc) {}
 
 func (c metrics) Collect(out chan<- prometheus.Metric) {
@@ -32,7 +32,7 @@ func (c metrics) Collect(out chan<- prometheus.Metric) {
 		prometheus.CounterValue, float64(c.m.care.cures.Load()))
 
 	if !c.m.leads() {
-		return // of a cluster the leader alone tells of the jobs: each series is there once
+		return // only the leader exports the metrics of jobs, so each series exists once
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

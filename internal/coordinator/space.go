@@ -8,19 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is kept free for the database and for small files.
+// room is the space that must stay free for the database and for small files.
 const room = 16 << 20
 
-// roomy refuses a disk on which etcd could not begin: it makes two segments of its log at once, one
-// where it has some already, and ends with a panic when there is no space for them.
-func (d *directory) roomy() error {
+// checkSpace fails if the disk has too little space for etcd to start. etcd creates two segments of its
+// log, or one if it has some already, and panics without space for them.
+func (d *directory) checkSpace() error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(d.path, &disk); err != nil {
-		return unusable("look at the disk of the data directory", err)
+		return dirError("look at the disk of the data directory", err)
 	}
 	segments, err := filepath.Glob(filepath.Join(d.path, "member", "wal", "*.wal"))
 	if err != nil {
-		return unusable("look into the data directory", err)
+		return dirError("look into the data directory", err)
 	}
 	needs := wal.SegmentSizeBytes + room
 	if len(segments) == 0 {

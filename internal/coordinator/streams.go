@@ -10,14 +10,15 @@ import (
 	"github.com/elasticd/elastic/internal/scope"
 )
 
-// Streams ends the watches and keep-alives of a server that is about to stop. Without it, etcd
-// usually waits five seconds for the clients to close them.
+// Streams ends the watches and keep-alives of a server that stops. Otherwise etcd usually waits
+// five seconds until the clients close them.
 type Streams struct{ scope scope.Scope }
 
-// NewStreams returns the Streams of one server. Its Intercept is an option of that server.
+// NewStreams returns the Streams of one server. The server must be created with Intercept as an
+// option.
 func NewStreams() *Streams { return new(Streams) }
 
-// Stop ends all streams with the code "unavailable": a client then asks another server, or tries
+// Stop ends all streams with the code "unavailable". The clients then use another server, or try
 // again later.
 func (s *Streams) Stop() { s.scope.End() }
 
@@ -34,7 +35,7 @@ func (s *Streams) Intercept(
 	return err
 }
 
-// stream is a stream with a context of its own: grpc asks a stream for it.
+// stream is a gRPC stream with a context that Streams can end.
 type stream struct {
 	grpc.ServerStream
 	ctx context.Context

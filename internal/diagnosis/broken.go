@@ -2,9 +2,9 @@ package diagnosis
 
 import "strings"
 
-// signs are what programs and frameworks say when a connection to another worker broke, in lower
-// case. A sign must not appear in a message about anything else: a failure that is taken for a
-// victim is reported only if there is no other.
+// signs are messages of programs and frameworks after a connection to another worker broke, in
+// lower case. Each must be specific: a failure that is taken for a victim is hidden if there is
+// another one.
 var signs = []string{
 	// Python and the C library.
 	"connection reset by peer", "connectionreseterror", "connectionabortederror", "connectionrefusederror",
@@ -25,7 +25,7 @@ var signs = []string{
 	"lost connection",
 }
 
-// broken reports whether a message says that a connection broke, and nothing else.
+// broken reports whether a message only says that a connection broke.
 func broken(message string) bool {
 	m := strings.ToLower(message)
 	for _, s := range signs {

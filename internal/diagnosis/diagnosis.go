@@ -1,6 +1,6 @@
-// Package diagnosis says why a worker ended, from what it left: its exit status, its error file and
-// the end of its output. It also says which rank of a job that hangs is behind. It decides and does
-// nothing else: the same facts give the same answer.
+// Package diagnosis finds out why a worker ended, from its exit status, its error file and the end
+// of its output. It also finds the rank of a hanging job that the others wait for. It is pure: the
+// same facts give the same answer.
 package diagnosis
 
 import (
@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// Ending is what a worker left.
+// Ending has the facts about a worker that has ended.
 type Ending struct {
 	Code      int    // exit status; 128+N for a signal
 	Signal    string // "SIGKILL"; "" if it ended by itself
-	Note      string // what else is known, as "killed by the kernel: out of memory"
+	Note      string // another fact, like "killed by the kernel: out of memory"
 	ErrorFile []byte // content of $TORCHELASTIC_ERROR_FILE; nil: there is none
-	Output    []byte // the end of what it wrote, of stderr where that is apart
+	Output    []byte // the last bytes of its output, of stderr if that has its own log
 }
 
-// Cause is why a worker ended, as far as one worker can show it.
+// Cause is the reason why a worker ended, as far as its own facts show it.
 type Cause struct {
 	Message string // one line: the exception, or the last line of the output
 	Detail  string // several lines: the traceback, or the end of the output; at most maxDetail bytes
-	// Victim: all that it says is that its connection to another worker broke. Another failure
-	// of the same generation is the cause.
+	// Victim: the worker reports only that its connection to another worker broke. The cause is
+	// another failure of the same generation.
 	Victim bool
 }
 
@@ -35,14 +35,14 @@ const (
 	outputRows = 20
 )
 
-// Explain finds the cause in what a worker left.
+// Explain returns the cause of an ending.
 func Explain(e Ending) Cause {
 	c, raised := fromErrorFile(e.ErrorFile)
 	if !raised {
 		c, raised = fromOutput(e.Output)
 	}
 	switch {
-	case slices.Contains(kernel, e.Signal): // not of a broken connection
+	case slices.Contains(kernel, e.Signal): // not because of a broken connection
 	case e.Signal == "SIGPIPE":
 		c.Victim = true
 	case raised:
@@ -59,11 +59,11 @@ func Explain(e Ending) Cause {
 	return c
 }
 
-// kernel are the signals that name a cause of their own: the kernel or a person sent them.
+// kernel are signals that are a cause by themselves: the kernel or a person sent them.
 var kernel = []string{"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGXCPU", "SIGXFSZ"}
 
-// fromErrorFile reads what torch's @record writes:
-// {"message":{"message":…,"extraInfo":{"py_callstack":…}}}, or a plain string as the message.
+// fromErrorFile reads the file that torch's @record writes:
+// {"message":{"message":…,"extraInfo":{"py_callstack":…}}}, or with a string as the message.
 func fromErrorFile(file []byte) (Cause, bool) {
 	var outer struct {
 		Message json.RawMessage `json:"message"`
@@ -91,8 +91,8 @@ func fromErrorFile(file []byte) (Cause, bool) {
 	return c, true
 }
 
-// fromOutput finds the last traceback of Python, else takes the last lines. raised: there is a
-// traceback.
+// fromOutput finds the last Python traceback, else it takes the last lines. raised reports whether
+// there is a traceback.
 func fromOutput(output []byte) (c Cause, raised bool) {
 	rows := rowsOf(output)
 	begin, at := lastTraceback(rows)
@@ -113,8 +113,8 @@ func fromOutput(output []byte) (c Cause, raised bool) {
 	return c, true
 }
 
-// continues reports whether a row below an exception may belong to its message. What threads and
-// destructors say while the interpreter ends does not.
+// continues reports whether a row below an exception may belong to its message. Messages of threads
+// and destructors at the end of the interpreter do not.
 func continues(row string) bool {
 	return row != "" && row[0] != '[' && !strings.HasPrefix(row, "Exception ignored") &&
 		!strings.HasPrefix(row, "terminate called")
@@ -126,8 +126,8 @@ const (
 	directRow    = "The above exception was the direct cause of the following exception:"
 )
 
-// lastTraceback finds where the last traceback begins, with those that it is chained to, and the
-// row of its exception; -1: there is none.
+// lastTraceback finds the start of the last traceback, including those it is chained to, and the
+// row of its exception. The exception is -1 if there is none.
 func lastTraceback(rows []string) (begin, exception int) {
 	begin = -1
 	chained := false
@@ -141,7 +141,7 @@ func lastTraceback(rows []string) (begin, exception int) {
 				at++
 			}
 			if at == len(rows) {
-				continue // it is cut off: what it says is not known
+				continue // its start is cut off
 			}
 			if !chained {
 				begin = i
@@ -152,9 +152,8 @@ func lastTraceback(rows []string) (begin, exception int) {
 	return begin, exception
 }
 
-// rowsOf splits output into lines, without the "[rank3]: " that torch puts before each line of a
-// traceback, without what a progress bar wrote over, without what nanobind says at the end of a
-// process, and without blank lines at the end.
+// rowsOf splits output into lines. It removes torch's "[rank3]: ", text that a progress bar has
+// overwritten, nanobind's report at the end of a process, and blank lines at the end.
 func rowsOf(output []byte) []string {
 	text := strings.ToValidUTF8(string(bytes.TrimRight(output, " \t\r\n")), "?")
 	if text == "" {
@@ -171,16 +170,16 @@ func rowsOf(output []byte) []string {
 		}
 		rows[i] = row
 	}
-	rows = slices.DeleteFunc(rows, tellsLeaks)
+	rows = slices.DeleteFunc(rows, isLeakReport)
 	for len(rows) > 0 && rows[len(rows)-1] == "" {
 		rows = rows[:len(rows)-1]
 	}
 	return rows
 }
 
-// tellsLeaks reports whether a row is one of those in which nanobind, with which modules of Python are
-// built, lists the objects that are left when a process ends. Each exception leaves some.
-func tellsLeaks(row string) bool {
+// isLeakReport reports whether a row is part of nanobind's list of objects that are left when a
+// process ends. Python modules that use nanobind print it after every exception.
+func isLeakReport(row string) bool {
 	return slices.ContainsFunc(
 		[]string{"nanobind: ", " - leaked ", " - ... skipped ", "See https://nanobind."},
 		func(prefix string) bool { return strings.HasPrefix(row, prefix) })
@@ -193,7 +192,7 @@ func firstRow(s string) string {
 	return strings.TrimSpace(first)
 }
 
-// joinRows makes one line of a message of several.
+// joinRows joins a message of several lines into one line.
 func joinRows(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func lastRows(s string, n int) string {
@@ -201,7 +200,7 @@ func lastRows(s string, n int) string {
 	return strings.Join(rows[max(0, len(rows)-n):], "\n")
 }
 
-// cut shortens s to at most n bytes, at a whole character.
+// cut shortens s to at most n bytes. It does not split a character.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -209,7 +208,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n-len("…")], "") + "…"
 }
 
-// tail is the last lines of s that fit into n bytes.
+// tail returns the last lines of s that fit into n bytes.
 func tail(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -221,7 +220,7 @@ func tail(s string, n int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// Status is how a worker ended, in words.
+// Status describes in words how a worker ended.
 func Status(code int, signal string) string {
 	if signal != "" {
 		return "ended by " + signal

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Collective is the last collective that a rank began in the group of all ranks.
+// Collective is the last collective that a rank started in the group of all ranks.
 type Collective struct {
-	Seq  int64  // it began so many
+	Seq  int64  // number of collectives that it started
 	Name string // "gloo:all_reduce"
 }
 
-// ParseFlight reads a dump of torch's flight recorder, as JSON or as its pickle. false: no
-// collective of all ranks is in it.
+// ParseFlight reads a dump of torch's flight recorder, as JSON or as a pickle. It returns false if
+// the dump has no collective of all ranks.
 func ParseFlight(dump []byte) (Collective, bool) {
 	var parsed any
 	if len(dump) > 0 && dump[0] == '{' {
@@ -46,7 +46,7 @@ func ParseFlight(dump []byte) (Collective, bool) {
 	return last, last.Seq > 0
 }
 
-// number is what JSON or a pickle has for a number; 0 for anything else.
+// number converts a number from JSON or a pickle; 0 for other values.
 func number(v any) int64 {
 	switch v := v.(type) {
 	case float64:
@@ -57,8 +57,8 @@ func number(v any) int64 {
 	return 0
 }
 
-// lowestCollective finds the one rank that began fewer collectives than the others, or, where all
-// began as many, the one whose last is another than that of most.
+// lowestCollective finds the single rank that started fewer collectives than the others. If all
+// started as many, it finds the one whose last collective differs from that of most.
 func lowestCollective(ranks []Standstill) (int, string) {
 	least, most, alone := -1, -1, true
 	for i, r := range ranks {
@@ -80,16 +80,16 @@ func lowestCollective(ranks []Standstill) (int, string) {
 	}
 	if low, high := ranks[least].Collective, ranks[most].Collective; low.Seq < high.Seq {
 		if !alone {
-			return -1, "" // several are behind: another sign has to tell them apart
+			return -1, "" // several ranks are behind: another sign must decide
 		}
 		reason := fmt.Sprintf("it began %d collectives, and others wait in the %s after that, %s",
 			low.Seq, ordinal(high.Seq-low.Seq), high.Name)
-		if at := place(mainThread(ranks[least].Stack)); at != "" {
+		if at := topOfStack(mainThread(ranks[least].Stack)); at != "" {
 			reason += "; it stands in " + at
 		}
 		return least, reason
 	}
-	return odd(ranks, func(r Standstill) string {
+	return findDifferent(ranks, func(r Standstill) string {
 		return fmt.Sprintf("collective %d, %s", r.Collective.Seq, r.Collective.Name)
 	},
 		func(mine, theirs string) string {
@@ -98,7 +98,7 @@ func lowestCollective(ranks []Standstill) (int, string) {
 		})
 }
 
-// ordinal is a place in a row, in figures.
+// ordinal formats n as 1st, 2nd and so on.
 func ordinal(n int64) string {
 	switch {
 	case n%100 >= 11 && n%100 <= 13:

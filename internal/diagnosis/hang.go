@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Standstill is the evidence about one rank of a job that makes no progress.
+// Standstill is the evidence about one rank of a job without progress.
 type Standstill struct {
 	Rank     int
 	State    string // of its process, as in /proc
 	WChan    string
 	Syscall  string
-	Stack    string // of Python, as py-spy or faulthandler write it; "" if it is not known
+	Stack    string // Python stack, from py-spy or faulthandler; "": unknown
 	Progress string // the last line of its progress file
-	// Collective is the last that torch's flight recorder has of it; nil: it is not known.
+	// Collective is the last one in torch's flight recorder; nil: unknown.
 	Collective *Collective
 }
 
@@ -27,15 +27,16 @@ type Behind struct {
 	Stack  string // of its main thread, innermost call first, at most maxDetail bytes
 }
 
-// FindBehind says which rank of a job that hangs the others wait for. The clearest sign decides: a
-// process that is stopped, one that the kernel holds, a step that is lower than that of most, fewer
-// collectives or another one, a rank that is in no collective while others are in one, a rank that
+// FindBehind returns the rank that the others wait for. It uses the clearest sign: a process that
+// is stopped; one that waits in the kernel; a lower step than most; fewer collectives, or another
+// one; a rank outside of a collective while others are in one; a rank in another call than most.
+// ranks is not empty.
 // is elsewhere than most. ranks is not empty.
 func FindBehind(ranks []Standstill) Behind {
 	ranks = slices.Clone(ranks)
 	slices.SortFunc(ranks, func(a, b Standstill) int { return cmp.Compare(a.Rank, b.Rank) })
 	for _, find := range []func([]Standstill) (int, string){stopped, inKernel, lowestStep, lowestCollective,
-		outsideCollective, elsewhere, otherSleep} {
+		outsideCollective, inOtherCall, otherSleep} {
 		if i, reason := find(ranks); i >= 0 {
 			return behind(ranks[i], reason)
 		}
@@ -43,15 +44,15 @@ func FindBehind(ranks []Standstill) Behind {
 	reason := "no rank stands out"
 	if len(ranks) == 1 {
 		reason = "it makes no progress"
-		if at := place(mainThread(ranks[0].Stack)); at != "" {
+		if at := topOfStack(mainThread(ranks[0].Stack)); at != "" {
 			reason = "it stands in " + at
 		}
 	}
 	return behind(ranks[0], reason)
 }
 
-// behind is the record of one rank. Names of calls and collectives come from workers, on other
-// machines too: they are cut to what a record holds.
+// behind returns the result for one rank. Calls and collectives are named by workers, also on other
+// machines, so they are cut to the limits.
 func behind(r Standstill, reason string) Behind {
 	return Behind{r.Rank, cut(strings.Join(strings.Fields(reason), " "), maxMessage),
 		cut(strings.Join(mainThread(r.Stack), "\n"), maxDetail)}
@@ -98,7 +99,7 @@ func lowestStep(ranks []Standstill) (int, string) {
 	}
 	for i, step := range steps {
 		if i != least && step == steps[least] {
-			return -1, "" // several are behind: another sign has to tell them apart
+			return -1, "" // several ranks are behind: another sign must decide
 		}
 	}
 	return least, fmt.Sprintf("it is at step %d, others are at %d", steps[least], steps[most])
@@ -122,20 +123,20 @@ func outsideCollective(ranks []Standstill) (int, string) {
 		return -1, ""
 	}
 	return outside, fmt.Sprintf("it stands in %s, and %d of %d ranks wait for it in %s",
-		place(mainThread(ranks[outside].Stack)), waiting, len(ranks), where)
+		topOfStack(mainThread(ranks[outside].Stack)), waiting, len(ranks), where)
 }
 
-// elsewhere finds a rank that is in another call of the program than most.
-func elsewhere(ranks []Standstill) (int, string) {
-	return odd(ranks, func(r Standstill) string { return userFrame(mainThread(r.Stack)) },
+// inOtherCall finds a rank in another call of the program than most.
+func inOtherCall(ranks []Standstill) (int, string) {
+	return findDifferent(ranks, func(r Standstill) string { return userFrame(mainThread(r.Stack)) },
 		func(mine, theirs string) string {
 			return fmt.Sprintf("it stands in %s, the others in %s", mine, theirs)
 		})
 }
 
-// otherSleep finds a rank that sleeps elsewhere in the kernel than most.
+// otherSleep finds a rank in another kernel function than most.
 func otherSleep(ranks []Standstill) (int, string) {
-	return odd(ranks, func(r Standstill) string {
+	return findDifferent(ranks, func(r Standstill) string {
 		call, _, _ := strings.Cut(r.Syscall, " ")
 		if r.WChan == "" || r.WChan == "0" {
 			return strings.TrimPrefix("system call "+call, "system call running")
@@ -146,8 +147,8 @@ func otherSleep(ranks []Standstill) (int, string) {
 	})
 }
 
-// odd finds the first rank with another sign than more than half of all ranks have.
-func odd(
+// findDifferent finds the first rank whose sign differs from that of more than half of all ranks.
+func findDifferent(
 	ranks []Standstill, sign func(Standstill) string, say func(mine, theirs string) string,
 ) (int, string) {
 	count := map[string]int{}

@@ -42,9 +42,9 @@ Thread 14 (idle): "Thread-1"
 func TestFindBehind(t *testing.T) {
 	waiting := Standstill{State: "S", WChan: "futex_wait_queue", Stack: inAllReduce}
 	for name, test := range map[string]struct {
-		odd    Standstill // rank 3 of 5; the others wait in a collective
-		others Standstill
-		reason string
+		findDifferent Standstill // rank 3 of 5; the others wait in a collective
+		others        Standstill
+		reason        string
 	}{
 		"stopped": {Standstill{State: "T"}, waiting, "is stopped"},
 		"a disk does not answer": {Standstill{State: "D", WChan: "nfs_wait"}, waiting,
@@ -69,7 +69,7 @@ func TestFindBehind(t *testing.T) {
 			for _, rank := range []int{4, 2, 3, 1, 0} {
 				r := test.others
 				if rank == 3 {
-					r = test.odd
+					r = test.findDifferent
 				}
 				r.Rank = rank
 				ranks = append(ranks, r)

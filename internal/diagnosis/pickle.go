@@ -8,11 +8,11 @@ import (
 
 var errPickle = errors.New("not a pickle of plain values")
 
-// mark is what MARK puts on the stack.
+// mark is the value that the opcode MARK pushes.
 type mark struct{}
 
-// unpickler reads a pickle of plain values: what torch's flight recorder writes. It makes no
-// objects, and what it keeps is in proportion to its input: a value that is used twice is kept
+// unpickler reads a pickle of plain values, as torch's flight recorder writes it. It creates no
+// objects. Its memory is proportional to its input, because a value that is used twice is kept
 // once.
 type unpickler struct {
 	in    []byte
@@ -20,7 +20,7 @@ type unpickler struct {
 	memo  map[uint32]any
 }
 
-// list is a list of a pickle: the memo and the stack share it while it grows.
+// list is a list under construction, which the memo and the stack share.
 type list struct{ values []any }
 
 func unpickle(in []byte) (any, error) {
@@ -42,7 +42,7 @@ func unpickle(in []byte) (any, error) {
 	}
 }
 
-// take is the next n bytes.
+// take returns the next n bytes.
 func (u *unpickler) take(n int) ([]byte, bool) {
 	if n < 0 || n > len(u.in) {
 		return nil, false
@@ -57,7 +57,7 @@ func (u *unpickler) push(v any) bool {
 	return true
 }
 
-// step carries out one opcode of the ones that plain values need.
+// step carries out one opcode. It supports only those of plain values.
 func (u *unpickler) step(op byte) bool {
 	switch op {
 	case 0x80: // PROTO
@@ -126,7 +126,7 @@ func (u *unpickler) scalar(op byte) bool {
 	return u.push(n)
 }
 
-// remember puts into the memo, or takes out of it.
+// remember stores a value in the memo, or gets one from it.
 func (u *unpickler) remember(op byte) bool {
 	size := map[byte]int{'q': 1, 'h': 1, 'r': 4, 'j': 4}[op]
 	b, ok := u.take(size)
@@ -148,7 +148,7 @@ func (u *unpickler) remember(op byte) bool {
 	return true
 }
 
-// gather makes one value of those on top of the stack.
+// gather combines the values on top of the stack into one value.
 func (u *unpickler) gather(op byte) bool {
 	var values []any
 	switch op {
@@ -194,7 +194,7 @@ func (u *unpickler) gather(op byte) bool {
 	return false
 }
 
-// pop takes n values from the stack; nil: there are not as many.
+// pop takes n values from the stack. It returns nil if there are fewer.
 func (u *unpickler) pop(n int) []any {
 	if len(u.stack) < n {
 		return nil

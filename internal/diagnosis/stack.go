@@ -12,8 +12,8 @@ var (
 	pySpyFrame = regexp.MustCompile(`^\s+(\S.*) \((\S*):(\d+)\)$`)
 )
 
-// mainThread is the stack of the main thread, "function (file:line)" for each call, the innermost
-// first. Of faulthandler it is the last that is written, of py-spy the one that is called so.
+// mainThread returns the calls of the main thread as "function (file:line)", innermost first. It is
+// the last thread of faulthandler, and the thread with that name of py-spy.
 func mainThread(stack string) []string {
 	var frames, named []string
 	inside := ""
@@ -42,11 +42,11 @@ func mainThread(stack string) []string {
 	return frames
 }
 
-// framework are the directories whose calls are not the program's own.
+// framework are directories of frameworks, whose calls are not the program's own.
 var framework = []string{"/torch/", "(torch/", "(paddle/", "/paddle/", "site-packages/", "dist-packages/",
 	"/lib/python", "<frozen"}
 
-// userFrame is the innermost call in the program itself.
+// userFrame returns the innermost call of the program itself.
 func userFrame(frames []string) string {
 	for _, f := range frames {
 		foreign := false
@@ -60,9 +60,9 @@ func userFrame(frames []string) string {
 	return ""
 }
 
-// place is where a stack stands, for people: the innermost call, and the program's own if that is
-// another.
-func place(frames []string) string {
+// topOfStack describes the top of a stack: the innermost call, and the innermost call of the program if
+// it is another one.
+func topOfStack(frames []string) string {
 	if len(frames) == 0 {
 		return ""
 	}
@@ -75,9 +75,9 @@ func place(frames []string) string {
 var collectiveCalls = []string{"all_reduce", "allreduce", "all_gather", "allgather",
 	"reduce_scatter", "broadcast", "barrier", "all_to_all", "_engine_run_backward", "monitored_barrier"}
 
-// collective is the call in which a stack waits for other ranks; "" if it does not.
+// collective returns the call in which a stack waits for other ranks; "" if there is none.
 func collective(frames []string) string {
-	const depth = 8 // a collective that is further out has called something else since
+	const depth = 8 // a call further out is not waiting any more
 	for i, f := range frames {
 		if i == depth {
 			break

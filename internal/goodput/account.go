@@ -6,33 +6,33 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// account is what was read of the events so far: time goes into one bucket after the other.
+// account is the state after some of the events. At each time one bucket is active.
 type account struct {
-	seconds map[Bucket]float64 // but for the time in which workers ran
+	seconds map[Bucket]float64 // without the time in which workers ran
 	lives   []life
 	in      Bucket
 	since   time.Time
-	short   bool  // it is saved, and fewer nodes are here than asked for: then they are waited for
+	short   bool  // the job saves while nodes are missing: the time after the save is Waiting
 	running *life // nil: no workers run
-	ended   bool  // the newest attempt is over
+	ended   bool  // the newest attempt has ended
 }
 
-// life is a generation, with what decides what its time was good for.
+// life is a generation, with the facts that decide which of its steps count.
 type life struct {
 	Generation
 	began     time.Time
-	stopped   time.Time // when its workers were asked to stop, or one failed
-	committed time.Time // its newest commit; zero: none
+	stopped   time.Time // when its workers were asked to stop, or a worker failed
+	committed time.Time // time of its newest commit; zero: none
 	hang      bool      // it ended because its workers hung
 	last      *LastProgress
-	redone    bool    // the next generation made again what was not committed
-	resumed   bool    // and began from a checkpoint
-	broken    float64 // seconds of the step that it was broken off in, which the next one made again
+	redone    bool    // the next generation repeated the steps that were not committed
+	resumed   bool    // the next generation started from a checkpoint
+	broken    float64 // seconds of its last, unfinished step, which the next one repeated
 }
 
 func (a *account) take(e history.Event) {
 	if a.ended && (e.Kind == history.NodeJoined || e.Kind == history.WorldProposed) {
-		a.ended, a.since = false, e.Time // another attempt
+		a.ended, a.since = false, e.Time // another attempt has started
 	}
 	switch e.Kind {
 	case history.JobCreated:
@@ -44,31 +44,31 @@ func (a *account) take(e history.Event) {
 			a.running.hang = true
 		}
 	case history.Committed:
-		a.commits(e)
+		a.recordCommit(e)
 	case history.WaitEntered:
-		a.turn(bucketOf(e.Fields["why_code"]), e.Time)
+		a.switchTo(bucketOf(e.Fields["why_code"]), e.Time)
 		present, np := whole(e.Fields["present"]), whole(e.Fields["np"])
 		a.short = a.in == Saving && present != nil && np != nil && *present < *np
 	case history.WorldProposed:
 		a.proposed(e)
 	case history.WorldRunning:
 		if n := len(a.lives); n > 0 {
-			a.turn(Kept, e.Time)
+			a.switchTo(Kept, e.Time)
 			a.running = &a.lives[n-1]
 			a.running.began, a.running.stopped = e.Time, e.Time
 		}
 	case history.Started:
-		a.goesOn(e)
+		a.fromMemory(e)
 	case history.JobDone, history.JobFailed, history.JobStopped:
-		a.closes(e.Time, whole(e.Fields["last_step"]), lastProgress(e))
-		a.turn(Waiting, e.Time)
+		a.endLife(e.Time, whole(e.Fields["last_step"]), lastProgress(e))
+		a.switchTo(Waiting, e.Time)
 		a.ended = true
 	}
 }
 
 func (a *account) proposed(e history.Event) {
-	a.closes(e.Time, whole(e.Fields["last_step"]), lastProgress(e))
-	a.turn(Barrier, e.Time)
+	a.endLife(e.Time, whole(e.Fields["last_step"]), lastProgress(e))
+	a.switchTo(Barrier, e.Time)
 	from := whole(e.Fields["resume_step"])
 	if n := len(a.lives); n > 0 {
 		l := &a.lives[n-1]
@@ -82,9 +82,9 @@ func (a *account) proposed(e history.Event) {
 		WorldSize: int64(size), From: from}})
 }
 
-// goesOn notes that a generation went on from the state in memory: nothing of the one that ran
-// before is made again.
-func (a *account) goesOn(e history.Event) {
+// fromMemory records that a generation continued with the state in memory. No step of the generation
+// before was repeated.
+func (a *account) fromMemory(e history.Event) {
 	waterfall, _ := e.Fields["waterfall"].(map[string]any)
 	memory, _ := waterfall["from_memory"].(bool)
 	n := len(a.lives)
@@ -101,11 +101,11 @@ func (a *account) goesOn(e history.Event) {
 	}
 }
 
-// commits notes the newest commit of a generation. Where nodes are missing it ends the saving.
-func (a *account) commits(e history.Event) {
+// recordCommit records the newest commit of a generation. If nodes are missing, the bucket Saving ends.
+func (a *account) recordCommit(e history.Event) {
 	if a.short {
 		a.short = false
-		a.turn(Waiting, e.Time)
+		a.switchTo(Waiting, e.Time)
 	}
 	for i := range a.lives {
 		if a.lives[i].Generation.Generation == int64(e.Generation) {
@@ -114,10 +114,10 @@ func (a *account) commits(e history.Event) {
 	}
 }
 
-// turn puts the time since the last turn where it belongs, and begins another bucket.
-func (a *account) turn(to Bucket, at time.Time) {
+// switchTo adds the time since the last turn to the active bucket, and makes another bucket active.
+func (a *account) switchTo(to Bucket, at time.Time) {
 	passed := max(0, at.Sub(a.since).Seconds())
-	if a.short { // nothing was saved in this time
+	if a.short { // there was nothing to save
 		a.in, a.short = Waiting, false
 	}
 	switch {
@@ -131,23 +131,23 @@ func (a *account) turn(to Bucket, at time.Time) {
 	a.in, a.since = to, at
 }
 
-// closes ends the generation whose workers ran, at its last step.
-func (a *account) closes(at time.Time, step *int64, last *LastProgress) {
+// endLife ends the running generation at its last step.
+func (a *account) endLife(at time.Time, step *int64, last *LastProgress) {
 	if a.running == nil {
 		return
 	}
 	if a.in == Kept {
-		a.turn(Barrier, at)
+		a.switchTo(Barrier, at)
 	}
 	a.running.To, a.running.last, a.running = step, last, nil
 	if last != nil && last.Before != nil {
-		a.breaksOff(*last.Before)
+		a.setBroken(*last.Before)
 	}
 }
 
-// breaksOff notes when the last step of a generation ended, as reported by the next one that has its
-// state.
-func (a *account) breaksOff(last time.Time) {
+// setBroken records when the last step of a generation ended. The next generation, which has its
+// state, reports it.
+func (a *account) setBroken(last time.Time) {
 	for i := len(a.lives) - 2; i >= 0; i-- {
 		if l := &a.lives[i]; !l.began.IsZero() && !last.Before(l.began) {
 			l.broken = max(0, l.stopped.Sub(last).Seconds())
@@ -156,7 +156,7 @@ func (a *account) breaksOff(last time.Time) {
 	}
 }
 
-// lost moves the time from the first sign of a loss to its decision out of training.
+// lost moves the time between the first sign of a loss and the decision from training to Detection.
 func (a *account) lost(e history.Event) {
 	after, ok := e.Fields["after_ms"].(float64)
 	if !ok || a.in != Kept || a.running == nil {
@@ -166,16 +166,16 @@ func (a *account) lost(e history.Event) {
 	if sign.Before(a.since) {
 		sign = a.since
 	}
-	a.turn(Detection, sign)
+	a.switchTo(Detection, sign)
 }
 
-// untold divides the time of a generation of a job that tells no steps.
+// untold splits the time of a generation if the job reports no steps.
 func (l *life) untold() map[Bucket]float64 {
 	hung, again := l.hung(), l.uncommitted()
 	return map[Bucket]float64{Hung: hung, Untold: l.Seconds - hung - again, Redone: again}
 }
 
-// split divides the time of a generation of a job that tells its steps.
+// split splits the time of a generation if the job reports its steps.
 func (l *life) split() map[Bucket]float64 {
 	hung := l.hung()
 	trained := l.Seconds - hung
@@ -199,7 +199,7 @@ func (l *life) split() map[Bucket]float64 {
 	return part
 }
 
-// toFirst is the time until the first step ended; 0: not known.
+// toFirst returns the time until the first step ended; 0: unknown.
 func (l *life) toFirst() float64 {
 	if l.last == nil || l.last.First == nil {
 		return 0
@@ -207,14 +207,15 @@ func (l *life) toFirst() float64 {
 	return max(0, l.last.First.Sub(l.began).Seconds())
 }
 
-// A generation counts as hung if its workers were found to hang, or if they reported nothing for
-// ten times as long as usual, and half a minute at least, before they were stopped.
+// A generation counts as hung if a hang was found. It also counts as hung if its workers reported
+// nothing for ten times the usual interval, and for at least half a minute, before they were
+// stopped.
 const (
 	quietTimes = 10
 	quietLeast = 30 * time.Second
 )
 
-// hung is for how long the workers reported nothing any more.
+// hung returns for how long the workers reported nothing.
 func (l *life) hung() float64 {
 	since, limit := l.began, time.Duration(0)
 	if l.last != nil {
@@ -222,7 +223,7 @@ func (l *life) hung() float64 {
 	}
 	if !l.hang {
 		if l.last == nil {
-			return 0 // it may tell nothing at all
+			return 0 // it may report no progress at all
 		}
 		limit = max(quietLeast, quietTimes*l.last.Every)
 	}
@@ -233,8 +234,8 @@ func (l *life) hung() float64 {
 	return min(quiet.Seconds(), l.Seconds)
 }
 
-// uncommitted is the time since the newest commit that the next generation made again, of a job
-// that tells no steps.
+// uncommitted returns the time since the newest commit, if the job reports no steps. The next
+// generation repeated that time.
 func (l *life) uncommitted() float64 {
 	if !l.redone {
 		return 0

@@ -1,5 +1,5 @@
-// Package goodput says where the time of a job went: into steps that count, into steps that were
-// made again, and into everything else. It is pure: it reads events, and nothing else.
+// Package goodput computes how a job used its time: for steps that count, for steps that were
+// repeated, and for everything else. It is pure: it reads only events.
 package goodput
 
 import (
@@ -9,15 +9,15 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// Bucket is one thing that time goes into.
+// Bucket is one use of time.
 type Bucket string
 
 const (
 	Kept      Bucket = "kept"      // steps that count
-	Redone    Bucket = "redone"    // steps that were lost and made again
-	Untold    Bucket = "untold"    // workers ran, of a job that tells no steps
-	NoSteps   Bucket = "no_steps"  // workers ran, and had not ended a first step yet, where that is reported
-	Hung      Bucket = "hung"      // workers ran, and reported nothing any more
+	Redone    Bucket = "redone"    // steps that were lost and repeated
+	Untold    Bucket = "untold"    // workers ran, but the job reports no steps
+	NoSteps   Bucket = "no_steps"  // workers ran before their first step ended, if that is reported
+	Hung      Bucket = "hung"      // workers ran without any report
 	Detection Bucket = "detection" // from the first sign of a loss to the decision
 	Barrier   Bucket = "barrier"   // from the proposal of a world to its start
 	Saving    Bucket = "saving"    // a planned change: the last save
@@ -25,7 +25,7 @@ const (
 	Waiting   Bucket = "waiting"   // for nodes
 )
 
-// Buckets returns all of them, in the order in which they are shown.
+// Buckets returns all buckets in the order of the output.
 func Buckets() []Bucket {
 	return []Bucket{Kept, Untold, Redone, NoSteps, Hung, Detection, Barrier, Saving, Backoff, Waiting}
 }
@@ -39,17 +39,17 @@ type Report struct {
 	Generations []Generation       `json:"generations"`
 }
 
-// Generation is what one of them brought.
+// Generation is the result of one generation.
 type Generation struct {
 	Generation int64   `json:"generation"`
 	WorldSize  int64   `json:"world_size"`
-	From       *int64  `json:"from_step"` // null: it is not known
-	To         *int64  `json:"to_step"`   // the last that was reported
+	From       *int64  `json:"from_step"` // null: unknown
+	To         *int64  `json:"to_step"`   // the last reported step
 	Lost       int64   `json:"lost_steps"`
-	Seconds    float64 `json:"seconds"` // that its workers ran
+	Seconds    float64 `json:"seconds"` // in which its workers ran
 }
 
-// Steps is the number of steps that were made; 0 if it is not known.
+// Steps returns the number of steps; 0 if it is unknown.
 func (g Generation) Steps() int64 {
 	if g.From == nil || g.To == nil {
 		return 0
@@ -57,24 +57,24 @@ func (g Generation) Steps() int64 {
 	return max(0, *g.To-*g.From)
 }
 
-// LastProgress is when workers last reported progress, how often they usually do, and when their
+// LastProgress says when workers last reported progress, how often they usually do, and when their
 // first step ended.
 type LastProgress struct {
 	At     time.Time
-	Every  time.Duration // 0: not known
-	First  *time.Time    // nil: not known
-	Before *time.Time    // when the step before that ended, in an older generation; nil: not known
+	Every  time.Duration // 0: unknown
+	First  *time.Time    // nil: unknown
+	Before *time.Time    // end of the step before First, in an older generation; nil: unknown
 }
 
-// Now is what the events of a job that goes on do not say yet.
+// Now is the current state of a running job, which is not in its events yet.
 type Now struct {
 	Time         time.Time
 	Step         *int64        // of the running generation
-	LastProgress *LastProgress // likewise
+	LastProgress *LastProgress // of the running generation
 }
 
-// Of accounts for the events of a job, oldest first. Time between an attempt that ended and the
-// next one is the job's no more.
+// Of computes the report from the events of a job, oldest first. Time between an attempt that ended
+// and the next one is not counted.
 func Of(job string, events []history.Event, now Now) Report {
 	a := account{in: Waiting, seconds: map[Bucket]float64{}}
 	if len(events) > 0 {
@@ -84,8 +84,8 @@ func Of(job string, events []history.Event, now Now) Report {
 		a.take(e)
 	}
 	if len(events) > 0 && !a.ended && now.Time.After(a.since) {
-		a.closes(now.Time, now.Step, now.LastProgress)
-		a.turn(a.in, now.Time)
+		a.endLife(now.Time, now.Step, now.LastProgress)
+		a.switchTo(a.in, now.Time)
 	}
 	return a.report(job)
 }
@@ -114,7 +114,7 @@ func (a *account) report(job string) Report {
 	return r
 }
 
-// whole is a number out of JSON; nil if it is none.
+// whole returns a whole number from JSON; nil if v is none.
 func whole(v any) *int64 {
 	switch n := v.(type) {
 	case float64:
@@ -126,7 +126,7 @@ func whole(v any) *int64 {
 	return nil
 }
 
-// lastProgress reads from an event the newest progress of the generation before it; nil: none.
+// lastProgress returns the newest progress of the previous generation from an event; nil: none.
 func lastProgress(e history.Event) *LastProgress {
 	text, _ := e.Fields["last_told"].(string)
 	at, err := time.Parse(time.RFC3339Nano, text)
@@ -139,7 +139,7 @@ func lastProgress(e history.Event) *LastProgress {
 	return t
 }
 
-// moment is the time that a field of an event has; nil if none.
+// moment returns the time in a field of an event; nil: none.
 func moment(e history.Event, field string) *time.Time {
 	text, _ := e.Fields[field].(string)
 	at, err := time.Parse(time.RFC3339Nano, text)

@@ -13,48 +13,48 @@ import (
 	"github.com/elasticd/elastic/internal/scope"
 )
 
-// Why workers cannot be paused, or handed a World.
+// The reasons why workers cannot be paused, or moved to another world.
 var (
-	// ErrCannotStay: one of them has ended, or said that it cannot stay any more.
+	// ErrCannotStay means that a worker has ended, or can no longer stay.
 	ErrCannotStay = errors.New("a worker cannot stay")
-	// ErrNotLeft: one of them still takes part in its generation.
+	// ErrNotLeft means that a worker still takes part in its generation.
 	ErrNotLeft = errors.New("a worker has not left its generation")
 )
 
-// Group is the workers of one node, for as long as their processes live.
+// Group has the workers of one node, for as long as their processes live.
 type Group struct {
 	mu         sync.Mutex // guards what follows
 	generation uint64
 	workers    []workerState
 	moved      chan struct{} // closed at the next change
-	requests   *scope.Scope  // of the generation, to the store
+	requests   *scope.Scope  // requests of this generation to the store
 	closed     bool
 }
 
-// workerState is what one worker said.
+// workerState is the last that one worker reported.
 type workerState struct {
-	conn net.Conn // nil: it is not connected
+	conn net.Conn // nil: not connected
 	can  bool
-	left *left // of the generation at hand; nil: it takes part in it
+	left *left // nil: the worker takes part in the current generation
 
-	received Received // of the state of another rank, until it has all of it
+	received Received // bytes of another rank's state; zero when it is complete
 }
 
-// NewGroup returns a Group to which no worker connects.
+// NewGroup returns a Group without connections.
 func NewGroup(generation uint64, workers int) *Group {
 	return &Group{generation: generation, workers: make([]workerState, workers), moved: make(chan struct{}),
 		requests: new(scope.Scope)}
 }
 
-// Moved is closed when one of them says something new, connects or hangs up, and by Close.
+// Moved returns a channel that is closed at the next message, connect or disconnect of a worker,
+// and by Close.
 func (g *Group) Moved() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.moved
 }
 
-// CanStay reports whether each worker is connected and said that it can take part in another
-// generation.
+// CanStay reports whether all workers are connected and can take part in another generation.
 func (g *Group) CanStay() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,7 +66,8 @@ func (g *Group) canStay() bool {
 	return !g.closed && !slices.ContainsFunc(g.workers, func(w workerState) bool { return !w.can })
 }
 
-// Received is how much of the state of another rank the workers have got that get one now.
+// Received returns how much of another rank's state the workers have received, over all workers
+// that are receiving one.
 func (g *Group) Received() (all Received) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,13 +79,13 @@ func (g *Group) Received() (all Received) {
 	return all
 }
 
-// changed has all waiting callers look again. mu is held.
+// changed wakes all waiting callers. mu is held.
 func (g *Group) changed() {
 	close(g.moved)
 	g.moved = make(chan struct{})
 }
 
-// Close ends it: its connections, and what was asked of the store.
+// Close closes the connections of the workers, and ends their requests to the store.
 func (g *Group) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,9 +102,9 @@ func (g *Group) Close() {
 	}
 }
 
-// Leave has the workers leave their generation, and ends what they ask of its store. It returns
-// when each has said that it takes part in no collective of it any more. held is the least step
-// that the state of one of them has come to; nil: one holds no state.
+// Leave asks the workers to leave their generation, and ends their requests to its store. It
+// returns when all workers take part in no more collectives of it. held is the lowest optimizer
+// step of their states; nil: a worker has no state.
 func (g *Group) Leave(ctx context.Context) (held *int64, err error) {
 	if err := g.tellLeave(); err != nil {
 		return nil, err
@@ -122,8 +123,8 @@ func (g *Group) Leave(ctx context.Context) (held *int64, err error) {
 	}
 }
 
-// Await returns when each worker has said that it waits for its first World. Workers that begin in
-// no generation say so without being asked to leave one.
+// Await returns when all workers wait for their first world. Workers that start in no generation
+// report that without being asked to leave one.
 func (g *Group) Await(ctx context.Context) error {
 	for {
 		moved := g.Moved()
@@ -156,7 +157,7 @@ func (g *Group) tellLeave() error {
 	}
 	for i := range g.workers {
 		w := &g.workers[i]
-		if err := say(w.conn, message{Leave: g.generation}); err != nil {
+		if err := sendLine(w.conn, message{Leave: g.generation}); err != nil {
 			g.drop(w)
 			return fmt.Errorf("%w: %w", ErrCannotStay, err)
 		}
@@ -165,8 +166,8 @@ func (g *Group) tellLeave() error {
 	return nil
 }
 
-// left reports whether all workers have left the generation at hand, and the least step of their
-// states; nil: one holds none.
+// left reports whether all workers have left the current generation. held is the lowest step of
+// their states; nil: a worker has no state.
 func (g *Group) left() (all bool, held *int64, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,8 +187,8 @@ func (g *Group) left() (all bool, held *int64, err error) {
 	return true, held, nil
 }
 
-// Hand hands the World of a newer generation to workers that have left theirs: the environment of
-// each, by local rank. After an error some may have it, and all have to be ended.
+// Hand gives the workers the variables of a newer generation, by local rank. All of them must have
+// left theirs. After an error some workers may have them, so the caller must end all workers.
 func (g *Group) Hand(generation uint64, environ []map[string]string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -205,7 +206,7 @@ func (g *Group) Hand(generation uint64, environ []map[string]string) error {
 	for i := range g.workers {
 		w := &g.workers[i]
 		w.left = nil
-		if err := say(w.conn, message{World: environ[i]}); err != nil {
+		if err := sendLine(w.conn, message{World: environ[i]}); err != nil {
 			g.drop(w)
 			return fmt.Errorf("%w: %w", ErrCannotStay, err)
 		}
@@ -213,7 +214,7 @@ func (g *Group) Hand(generation uint64, environ []map[string]string) error {
 	return nil
 }
 
-// drop forgets a worker whose connection ended. mu is held.
+// drop removes a worker whose connection has ended. mu is held.
 func (g *Group) drop(w *workerState) {
 	if w.conn == nil {
 		return
@@ -223,10 +224,10 @@ func (g *Group) drop(w *workerState) {
 	g.changed()
 }
 
-// serveWorker hears one worker until it hangs up.
+// serveWorker reads the messages of one worker until it closes the connection.
 func (g *Group) serveWorker(c net.Conn, in *bufio.Scanner, o opening) {
-	if why := g.enter(c, o); why != "" {
-		say(c, message{Refused: why})
+	if why := g.connect(c, o); why != "" {
+		sendLine(c, message{Refused: why})
 		return
 	}
 	w := &g.workers[*o.LocalRank]
@@ -236,16 +237,16 @@ func (g *Group) serveWorker(c net.Conn, in *bufio.Scanner, o opening) {
 		g.drop(w)
 	}()
 	for in.Scan() {
-		var s said
+		var s workerMessage
 		if err := json.Unmarshal(in.Bytes(), &s); err != nil {
 			return
 		}
-		g.hear(w, s)
+		g.record(w, s)
 	}
 }
 
-// enter takes the connection of a worker; or says why not.
-func (g *Group) enter(c net.Conn, o opening) string {
+// connect records the connection of a worker. It returns the reason if it refuses.
+func (g *Group) connect(c net.Conn, o opening) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i := *o.LocalRank
@@ -261,8 +262,8 @@ func (g *Group) enter(c net.Conn, o opening) string {
 	return ""
 }
 
-// hear takes in what a worker said of this generation. What it says of another one is dropped.
-func (g *Group) hear(w *workerState, s said) {
+// record records a message of a worker. It ignores a left message of another generation.
+func (g *Group) record(w *workerState, s workerMessage) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s.CanStay != nil {

@@ -1,12 +1,12 @@
-// Package handover is how an agent speaks with workers that can stay: on a unix socket that only
-// its user can open.
+// Package handover connects an agent to workers that can stay, by a unix socket that only the
+// agent's user can open.
 //
-// A worker says that it can stay. When its world changes it is asked to leave its generation,
-// answers when it has, and is handed the World of the next one. A worker that never connects is
-// ended and started again, as ever. The package also holds the store in which the workers of one
-// generation find each other.
+// A worker declares that it can stay. When the world changes, the agent asks it to leave its
+// generation. The worker answers when it has left, and gets the variables of the next world. A
+// worker that never connects is ended and started again. The package also has the store in which
+// the workers of one generation find each other.
 //
-// Everything is a line of JSON. The first line of a connection says what it is for.
+// All messages are lines of JSON. The first line of a connection states its purpose.
 package handover
 
 import (
@@ -24,54 +24,54 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Version is that of the lines. A worker with another one is refused, and is ended and started
-// again as ever.
+// Version is the version of the messages. A worker with another version is refused. It is then
+// ended and started again at each change.
 const Version = 1
 
 // SocketName is the name of the socket in its directory.
 const SocketName = "agent.sock"
 
-// longestLine is the largest line that is read: a value of the store and its JSON.
+// longestLine is the longest line that is read: a value of the store in JSON.
 const longestLine = 2 << 20
 
-// mostConns is how many connections a server keeps: a worker that forgets to close its own takes no
-// descriptor that the agent needs.
+// mostConns is how many connections a server keeps. A worker that does not close its connections
+// must not use up the descriptors of the agent.
 const mostConns = 4096
 
-// sayLimit is how long a worker may take to take a line. It reads in a thread of its own.
+// sayLimit is how long a write to a worker may take. The worker reads in a thread of its own.
 const sayLimit = time.Second
 
 // opening is the first line of a connection.
 type opening struct {
 	Version    int     `json:"version"`
 	Generation uint64  `json:"generation"`
-	LocalRank  *int    `json:"local_rank"` // of the worker that speaks
-	Store      *string `json:"store"`      // the connection carries requests to the store
+	LocalRank  *int    `json:"local_rank"` // of the worker
+	Store      *string `json:"store"`      // set: the connection is for requests to the store
 }
 
-// said is a line of a worker.
-type said struct {
+// workerMessage is a message of a worker.
+type workerMessage struct {
 	CanStay  *bool     `json:"can_stay"`
 	Left     *left     `json:"left"`
 	Received *Received `json:"received"`
 }
 
-// Received is how much of the state of another rank a worker has got, in bytes.
+// Received is how much of another rank's state a worker has received, in bytes.
 type Received struct {
 	Done  int64 `json:"done"`
 	Total int64 `json:"total"`
 }
 
-// left says that a worker takes part in no collective of a generation any more.
+// left is the message that a worker takes part in no more collectives of a generation.
 type left struct {
 	Generation uint64 `json:"generation"`
-	Step       *int64 `json:"step"` // that its state has come to; nil: it has no state
+	Step       *int64 `json:"step"` // the optimizer step of its state; nil: it has no state
 }
 
-// message is a line that the agent sends to a worker. One field is set.
+// message is a message to a worker. Exactly one field is set.
 type message struct {
 	Leave   uint64            `json:"leave,omitempty"`
-	World   map[string]string `json:"world,omitempty"` // the environment of the generation
+	World   map[string]string `json:"world,omitempty"` // the variables of the next generation
 	Refused string            `json:"refused,omitempty"`
 }
 
@@ -88,8 +88,8 @@ type Server struct {
 	closed bool
 }
 
-// Listen makes the socket in dir, which is made private. What an earlier agent left there is
-// replaced: the caller holds the lock of the node.
+// Listen opens the socket in dir, and makes dir private. It replaces the socket of an earlier
+// agent. The caller holds the lock of the node.
 func Listen(dir string, storage Storage) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the agent's socket: %w", err)
@@ -110,8 +110,8 @@ func Listen(dir string, storage Storage) (*Server, error) {
 	return s, nil
 }
 
-// listen opens the socket by way of its directory's descriptor: its path may be longer than an
-// address of a socket can be.
+// listen opens the socket through a descriptor of its directory, because the path may be longer
+// than a socket address can be.
 func listen(dir string) (*net.UnixListener, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -123,11 +123,11 @@ func listen(dir string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // the descriptor of its path is closed by then
+	l.SetUnlinkOnClose(false) // the descriptor in the address is closed before
 	return l, nil
 }
 
-// Path is that of the socket.
+// Path returns the path of the socket.
 func (s *Server) Path() string { return filepath.Join(s.dir, SocketName) }
 
 // Close ends all connections.
@@ -143,8 +143,8 @@ func (s *Server) Close() {
 	os.Remove(s.Path())
 }
 
-// Expect makes the group of so many workers that begin in a generation. Workers of earlier groups
-// are heard no more.
+// Expect makes the group of so many workers that start in a generation. Workers of earlier groups
+// are ignored from now on.
 func (s *Server) Expect(generation uint64, workers int) *Group {
 	g := NewGroup(generation, workers)
 	s.mu.Lock()
@@ -162,7 +162,7 @@ func (s *Server) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // no descriptor is left: others may be closed soon
+		if err != nil { // no descriptor is free; others may be closed soon
 			<-time.After(100 * time.Millisecond)
 			continue
 		}
@@ -186,10 +186,10 @@ func (s *Server) accept() {
 	}
 }
 
-// openingLimit is how long a connection may take to say what it is for.
+// openingLimit is how long the first line of a connection may take.
 const openingLimit = 5 * time.Second
 
-// serve speaks on one connection until it ends.
+// serve handles one connection until it ends.
 func (s *Server) serve(c net.Conn) {
 	in := bufio.NewScanner(c)
 	in.Buffer(make([]byte, 0, 4096), longestLine)
@@ -200,7 +200,7 @@ func (s *Server) serve(c net.Conn) {
 	}
 	c.SetReadDeadline(time.Time{})
 	if o.Version != Version {
-		say(c, message{Refused: fmt.Sprintf("the helper speaks version %d, this agent version %d",
+		sendLine(c, message{Refused: fmt.Sprintf("the helper speaks version %d, this agent version %d",
 			o.Version, Version)})
 		return
 	}
@@ -209,7 +209,7 @@ func (s *Server) serve(c net.Conn) {
 	s.mu.Unlock()
 	switch {
 	case g == nil:
-		say(c, message{Refused: "no worker is expected"})
+		sendLine(c, message{Refused: "no worker is expected"})
 	case o.Store != nil:
 		g.serveStore(c, in, s.storage)
 	case o.LocalRank != nil:
@@ -217,8 +217,8 @@ func (s *Server) serve(c net.Conn) {
 	}
 }
 
-// say writes one line.
-func say(c net.Conn, v any) error {
+// sendLine writes one message.
+func sendLine(c net.Conn, v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
 		return err

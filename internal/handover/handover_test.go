@@ -39,7 +39,7 @@ type worker struct {
 func dial(t *testing.T, s *Server, first string) *worker {
 	t.Helper()
 	w := connect(t, s)
-	w.say(first)
+	w.sendLine(first)
 	return w
 }
 
@@ -59,7 +59,7 @@ func connect(t *testing.T, s *Server) *worker {
 	return &worker{t, c, bufio.NewScanner(c)}
 }
 
-func (w *worker) say(line string) {
+func (w *worker) sendLine(line string) {
 	if _, err := fmt.Fprintln(w, line); err != nil {
 		w.t.Fatal(err)
 	}
@@ -111,22 +111,22 @@ func TestWorldsAreHandedOver(t *testing.T) {
 	s := server(t)
 	g := s.Expect(3, 2)
 	a, b := dial(t, s, control(3, 0)), dial(t, s, control(3, 1))
-	a.say(`{"can_stay":true}`)
+	a.sendLine(`{"can_stay":true}`)
 	if _, err := g.Leave(t.Context()); !errors.Is(err, ErrCannotStay) {
 		t.Fatalf("one of two said that it can stay, and both are asked to leave: %v", err)
 	}
-	b.say(`{"can_stay":true}`)
+	b.sendLine(`{"can_stay":true}`)
 	until(t, g, "both can stay", g.CanStay)
 	for generation := uint64(3); generation < 6; generation++ {
 		left := leave(g)
 		a.hears(fmt.Sprintf(`"leave":%d`, generation))
 		b.hears(fmt.Sprintf(`"leave":%d`, generation))
-		a.say(fmt.Sprintf(`{"left":{"generation":%d,"step":7}}`, generation))
-		b.say(`{"left":{"generation":2,"step":7}}`) // of another generation: it says nothing
+		a.sendLine(fmt.Sprintf(`{"left":{"generation":%d,"step":7}}`, generation))
+		b.sendLine(`{"left":{"generation":2,"step":7}}`) // of another generation: it says nothing
 		if err := g.Hand(generation+1, make([]map[string]string, 2)); !errors.Is(err, ErrNotLeft) {
 			t.Fatalf("a worker that has not left is handed a World: %v", err)
 		}
-		b.say(fmt.Sprintf(`{"left":{"generation":%d,"step":7}}`, generation))
+		b.sendLine(fmt.Sprintf(`{"left":{"generation":%d,"step":7}}`, generation))
 		if err := <-left; err != nil {
 			t.Fatal(err)
 		}
@@ -150,8 +150,8 @@ func TestWorkersWaitForTheirFirstWorld(t *testing.T) {
 	waits := make(chan error, 1)
 	go func() { waits <- g.Await(t.Context()) }()
 	a := dial(t, s, control(3, 0))
-	a.say(`{"can_stay":true}`)
-	a.say(`{"left":{"generation":3,"step":null}}`)
+	a.sendLine(`{"can_stay":true}`)
+	a.sendLine(`{"left":{"generation":3,"step":null}}`)
 	until(t, g, "one waits", func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -163,8 +163,8 @@ func TestWorkersWaitForTheirFirstWorld(t *testing.T) {
 	default:
 	}
 	b := dial(t, s, control(3, 1))
-	b.say(`{"can_stay":true}`)
-	b.say(`{"left":{"generation":3,"step":null}}`)
+	b.sendLine(`{"can_stay":true}`)
+	b.sendLine(`{"left":{"generation":3,"step":null}}`)
 	if err := <-waits; err != nil {
 		t.Fatal(err)
 	}
@@ -186,11 +186,11 @@ func TestAWorkerWithoutAState(t *testing.T) {
 	g := s.Expect(1, 2)
 	a, b := dial(t, s, control(1, 0)), dial(t, s, control(1, 1))
 	for _, w := range []*worker{a, b} {
-		w.say(`{"can_stay":true}`)
+		w.sendLine(`{"can_stay":true}`)
 	}
 	until(t, g, "both can stay", g.CanStay)
-	a.say(`{"left":{"generation":1,"step":7}}`)
-	b.say(`{"left":{"generation":1}}`)
+	a.sendLine(`{"left":{"generation":1,"step":7}}`)
+	b.sendLine(`{"left":{"generation":1}}`)
 	if held, err := g.Leave(t.Context()); held != nil || err != nil {
 		t.Fatalf("held: %v, %v", held, err)
 	}
@@ -203,8 +203,8 @@ func TestTheLeastStateOfANode(t *testing.T) {
 		g := s.Expect(1, 2)
 		for i, step := range steps {
 			w := dial(t, s, control(1, i))
-			w.say(`{"can_stay":true}`)
-			w.say(fmt.Sprintf(`{"left":{"generation":1,"step":%d}}`, step))
+			w.sendLine(`{"can_stay":true}`)
+			w.sendLine(fmt.Sprintf(`{"left":{"generation":1,"step":%d}}`, step))
 		}
 		until(t, g, "both can stay", g.CanStay)
 		if held, err := g.Leave(t.Context()); err != nil || held == nil || *held != 7 {
@@ -218,7 +218,7 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 	dial(t, s, control(3, 0)).hears("no worker is expected")
 	g := s.Expect(3, 1)
 	first := dial(t, s, control(3, 0))
-	first.say(`{"can_stay":true}`)
+	first.sendLine(`{"can_stay":true}`)
 	until(t, g, "it can stay", g.CanStay)
 	for line, answer := range map[string]string{
 		`{"version":2,"generation":3,"local_rank":0}`: "version 2",
@@ -253,7 +253,7 @@ func ask(w *worker, r Request) Reply {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.say(string(line))
+	w.sendLine(string(line))
 	if !w.in.Scan() {
 		w.t.Fatal("the store hung up")
 	}
@@ -349,13 +349,13 @@ func TestLeaveEndsWaits(t *testing.T) {
 	s := server(t)
 	g := s.Expect(1, 1)
 	w := dial(t, s, control(1, 0))
-	w.say(`{"can_stay":true}`)
+	w.sendLine(`{"can_stay":true}`)
 	until(t, g, "it can stay", g.CanStay)
 	waits := dial(t, s, `{"version":1,"store":""}`)
-	waits.say(`{"generation":1,"op":"get","keys":["never"],"wait_ms":3600000}`)
+	waits.sendLine(`{"generation":1,"op":"get","keys":["never"],"wait_ms":3600000}`)
 	left := leave(g)
 	w.hears("leave")
-	w.say(`{"left":{"generation":1,"step":0}}`)
+	w.sendLine(`{"left":{"generation":1,"step":0}}`)
 	if err := <-left; err != nil {
 		t.Fatal(err)
 	}
@@ -460,28 +460,28 @@ func TestWhatWorkersHaveReceived(t *testing.T) {
 	g := s.Expect(1, 2)
 	a, b := dial(t, s, control(1, 0)), dial(t, s, control(1, 1))
 	is := func(want Received) func() bool { return func() bool { return g.Received() == want } }
-	a.say(`{"received":{"done":10,"total":100}}`)
+	a.sendLine(`{"received":{"done":10,"total":100}}`)
 	until(t, g, "one receives", is(Received{10, 100}))
-	b.say(`{"received":{"done":20,"total":100}}`)
+	b.sendLine(`{"received":{"done":20,"total":100}}`)
 	until(t, g, "both receive", is(Received{30, 200}))
-	a.say(`{"received":{"done":100,"total":100}}`)
+	a.sendLine(`{"received":{"done":100,"total":100}}`)
 	until(t, g, "one has all", is(Received{20, 100}))
-	b.say(`{"received":{"done":-5,"total":100}}`)
+	b.sendLine(`{"received":{"done":-5,"total":100}}`)
 	until(t, g, "nonsense counts for nothing", is(Received{}))
-	b.say(`{"received":{"done":40,"total":100}}`)
+	b.sendLine(`{"received":{"done":40,"total":100}}`)
 	until(t, g, "one receives again", is(Received{40, 100}))
 	b.Close()
 	until(t, g, "one hung up", is(Received{}))
 }
 
-// An answer of an older generation says nothing of the one at hand.
+// A left message of an older generation does not count for the current one.
 func TestAnAnswerOfAnOlderGeneration(t *testing.T) {
 	s := server(t)
 	g := s.Expect(3, 1)
 	w := dial(t, s, control(3, 0))
-	w.say(`{"can_stay":true}`)
-	w.say(`{"left":{"generation":2,"step":7}}`)
-	w.say(`{"received":{"done":1,"total":2}}`) // what was said before is heard when this is
+	w.sendLine(`{"can_stay":true}`)
+	w.sendLine(`{"left":{"generation":2,"step":7}}`)
+	w.sendLine(`{"received":{"done":1,"total":2}}`) // what was said before is heard when this is
 	until(t, g, "its words are heard", func() bool { return g.Received().Done == 1 })
 	if err := g.Hand(4, make([]map[string]string, 1)); !errors.Is(err, ErrNotLeft) {
 		t.Errorf("a worker that has not left is handed a World: %v", err)

@@ -25,47 +25,46 @@ type Request struct {
 
 // Reply answers a Request.
 type Reply struct {
-	Values [][]byte `json:"values"` // get: of each key; add, compare: what the key has now
-	// check: all keys are there; get: so they are, in time; delete: it was there
+	Values [][]byte `json:"values"` // get: of each key; add, compare: the new value of the key
+	// check: all keys exist; get: all keys exist in time; delete: the key existed
 	Found bool   `json:"found"`
-	Error string `json:"error,omitempty"` // the request was refused
+	Error string `json:"error,omitempty"` // why the request was refused
 }
 
-// Storage answers the requests of the workers here: with the Store of the node of rank 0, wherever
-// that is.
+// Storage answers the requests of the workers of this node, with the Store of rank 0's node.
 type Storage interface {
 	Do(ctx context.Context, r Request) (Reply, error)
 }
 
-// What one generation may keep.
+// The limits of the store of one generation.
 const (
 	mostKeys  = 1 << 20
 	mostBytes = 256 << 20 // of keys and values
-	mostReply = 2 << 20   // of the values of one reply: a request may name a key many times
+	mostReply = 2 << 20   // of the values of one reply, because a request can name a key many times
 )
 
-// The answers to a request that asks for too much.
+// The errors for a request that exceeds a limit.
 var (
 	full     = Reply{Error: "the store of this generation is full"}
 	tooLarge = Reply{Error: fmt.Sprintf("the values that are asked for have more than %d bytes", mostReply)}
 )
 
-// ErrOldGeneration: a newer generation is at hand.
+// ErrOldGeneration means that a request is for an older generation than the store's.
 var ErrOldGeneration = errors.New("a newer generation is at hand")
 
-// Store is the values of the newest generation. It is on the agent of rank 0: it outlives every
-// worker, and with the agent the generation ends.
+// Store has the values of the newest generation. The agent of rank 0 keeps it, so that it outlives
+// every worker. The generation ends if that agent ends.
 type Store struct {
 	mu         sync.Mutex // guards what follows
 	generation uint64
 	values     map[string][]byte
 	bytes      int
-	changed    chan struct{} // closed at the next change, or when a newer generation begins
+	changed    chan struct{} // closed at the next change, or when a newer generation starts
 }
 
-// Do carries a request out. A get waits for its keys for as long as it says, and until ctx ends.
-// The first request of a newer generation forgets the one before: ErrOldGeneration for all that is
-// asked of it.
+// Do carries out a request. A get waits for its keys until its time limit, or until ctx ends. The
+// first request of a newer generation clears the store. Requests of older ones then fail with
+// ErrOldGeneration.
 func (s *Store) Do(ctx context.Context, r Request) (Reply, error) {
 	limit := time.NewTimer(time.Duration(r.WaitMS) * time.Millisecond)
 	defer limit.Stop()
@@ -84,8 +83,7 @@ func (s *Store) Do(ctx context.Context, r Request) (Reply, error) {
 	}
 }
 
-// once carries a request out as far as it can be now, and returns what is closed at the next
-// change.
+// once carries out a request without waiting. The channel is closed at the next change.
 func (s *Store) once(r Request) (Reply, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +98,7 @@ func (s *Store) once(r Request) (Reply, <-chan struct{}, error) {
 	return reply, s.changed, nil
 }
 
-// wake has all waiting requests look again. mu is held.
+// wake makes all waiting requests check again. mu is held.
 func (s *Store) wake() {
 	if s.changed != nil {
 		close(s.changed)
@@ -108,7 +106,7 @@ func (s *Store) wake() {
 	s.changed = make(chan struct{})
 }
 
-// apply carries a request out on the values. mu is held.
+// apply carries out a request on the values. mu is held.
 func (s *Store) apply(r Request) Reply {
 	if len(r.Keys) == 0 {
 		return Reply{Error: "a request without a key"}
@@ -166,7 +164,7 @@ func (s *Store) find(r Request) Reply {
 	return reply
 }
 
-// compare is torch's compare_set: a key that is not there is set if nothing was expected.
+// compare is torch's compare_set. A missing key is set if no value was expected.
 func (s *Store) compare(key string, expected, desired []byte) Reply {
 	now, ok := s.values[key]
 	if !ok && len(expected) > 0 {
@@ -181,7 +179,7 @@ func (s *Store) compare(key string, expected, desired []byte) Reply {
 	return Reply{Values: [][]byte{now}}
 }
 
-// put sets a value, unless there is no room. mu is held.
+// put sets a value. It returns false if the store is full. mu is held.
 func (s *Store) put(key string, value []byte) bool {
 	old, ok := s.values[key]
 	more := len(value) - len(old)
@@ -197,7 +195,7 @@ func (s *Store) put(key string, value []byte) bool {
 	return true
 }
 
-// serveStore answers the requests of one connection in turn.
+// serveStore answers the requests of one connection one after the other.
 func (g *Group) serveStore(c net.Conn, in *bufio.Scanner, storage Storage) {
 	for in.Scan() {
 		var r Request
@@ -217,7 +215,7 @@ func (g *Group) serveStore(c net.Conn, in *bufio.Scanner, storage Storage) {
 		if err != nil {
 			reply = Reply{Error: err.Error()}
 		}
-		if say(c, reply) != nil {
+		if sendLine(c, reply) != nil {
 			return
 		}
 	}

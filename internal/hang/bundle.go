@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// of one bundle: the evidence of a rank that does not fit is left out, and that is said
+	// of one bundle; evidence that does not fit is left out, and the bundle says so
 	bundleBytes = 256 << 20
 	mostOfRank  = 4 << 20
 	mostBundles = 5 // kept in a log directory
 	bundleName  = "hang-"
 )
 
-// Room is how many bytes the evidence of one rank may have in a world of that size.
+// Room returns the largest size of one rank's evidence in a world of that size.
 func Room(world int) int { return min(mostOfRank, bundleBytes/max(world, 1)) }
 
 // Bundle is the evidence of one hang.
@@ -28,8 +28,8 @@ type Bundle struct {
 	NodeOf  func(rank int) string
 }
 
-// Write keeps a bundle in the log directory logs, and removes the oldest of those that are too
-// many.
+// Write writes a bundle into the log directory logs, and removes the oldest bundles if there are
+// too many.
 func (b *Bundle) Write(logs string, generation uint64) (dir string, err error) {
 	dir = filepath.Join(logs, bundleName+strconv.FormatUint(generation, 10))
 	if err := os.RemoveAll(dir); err != nil {
@@ -53,7 +53,7 @@ func (b *Bundle) Write(logs string, generation uint64) (dir string, err error) {
 		if len(e.Flight) == 0 {
 			continue
 		}
-		end := ".flight" // as torch's own analysis reads it
+		end := ".flight" // the name that torch's own analysis expects
 		if e.Flight[0] == '{' {
 			end = ".flight.json"
 		}

@@ -17,34 +17,34 @@ import (
 	"github.com/elasticd/elastic/internal/regular"
 )
 
-// Evidence is what can be seen of a worker that makes no progress. Each part is bounded.
+// Evidence shows what a worker without progress is doing. Each part has a size limit.
 type Evidence struct {
 	LocalRank int    `json:"local_rank"`
 	Rank      int    `json:"rank"`
 	PID       int    `json:"pid"`
 	State     string `json:"state"` // of its main thread: R, S, D, T…
-	WChan     string `json:"wchan"` // where it sleeps in the kernel; "" or 0: unknown
+	WChan     string `json:"wchan"` // kernel function in which it sleeps; "" or 0: unknown
 	Syscall   string `json:"syscall"`
-	Kernel    string `json:"kernel"`   // its stack there, where we may read it
-	Threads   string `json:"threads"`  // a line for each: number, name, state, where it sleeps
-	Stack     string `json:"stack"`    // of Python, by py-spy, by the helper or by faulthandler
+	Kernel    string `json:"kernel"`   // its kernel stack, if it may be read
+	Threads   string `json:"threads"`  // one line each: number, name, state, kernel function
+	Stack     string `json:"stack"`    // Python stack from py-spy, the helper or faulthandler
 	Flight    []byte `json:"flight"`   // a dump of torch's flight recorder: JSON or pickle
 	Progress  string `json:"progress"` // the last line of its progress file
-	// Collective is the last one that Flight has; nil: none.
+	// Collective is the last one in Flight; nil: none.
 	Collective *diagnosis.Collective `json:"collective,omitempty"`
 }
 
-// Fit shortens evidence that is too large to be sent and kept: most bytes are for this rank.
+// Fit shortens evidence to most bytes.
 func (e *Evidence) Fit(most int) {
 	if len(e.Flight) > most/2 {
 		e.Flight = nil
 	}
 	e.Threads = e.Threads[:min(len(e.Threads), most/8)]
 	e.Kernel = e.Kernel[:min(len(e.Kernel), most/8)]
-	e.Stack = e.Stack[max(0, len(e.Stack)-most/4):] // of faulthandler the main thread is the last
+	e.Stack = e.Stack[max(0, len(e.Stack)-most/4):] // faulthandler writes the main thread last
 }
 
-// How much of each part is kept, and how long a worker may take to answer.
+// The size limits of the parts, and how long a worker may take to answer.
 const (
 	StackBytes  = 64 << 10
 	kernelBytes = 8 << 10
@@ -53,14 +53,14 @@ const (
 	answerLimit = 2500 * time.Millisecond
 )
 
-// Names of files in a worker's run directory, on which it is asked and answers.
+// Names of files in a worker's run directory, for requests to it and its answers.
 const (
-	helperName = "evidence" // of the Python helper: .ask is a pipe, .stacks and .flight are its answers
-	flightName = "flight."  // of torch: flight.RANK.pipe is a pipe, flight.RANK its answer
+	helperName = "evidence" // of the Python helper: .ask is a pipe; .stacks and .flight are the answers
+	flightName = "flight."  // of torch: flight.RANK.pipe is a pipe; flight.RANK is the answer
 )
 
-// variables are those of a worker with a run directory. Two spellings of one thing are of older
-// and newer torch.
+// variables are the variables that make a worker answer requests. Some are there twice, with the
+// names of older and newer versions of torch.
 func variables(dir string) [][]string {
 	return [][]string{
 		{"PYTHONFAULTHANDLER=1"},
@@ -72,12 +72,12 @@ func variables(dir string) [][]string {
 	}
 }
 
-// Inspect gathers what can be seen of a process without an effect on it. dir is its run directory.
+// Inspect gathers evidence of a process without changing it. dir is its run directory.
 func Inspect(ctx context.Context, pid int, dir string) Evidence {
-	e := lookAt(pid)
+	e := readProc(pid)
 	e.Progress = lastLine(filepath.Join(dir, "progress.jsonl"))
 	if e.State == "T" || e.State == "t" {
-		return e // it answers nothing
+		return e // a stopped process does not answer
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -88,7 +88,7 @@ func Inspect(ctx context.Context, pid int, dir string) Evidence {
 	all.Go(func() {
 		base := filepath.Join(dir, helperName)
 		byHelper = string(ask(ctx, base+".ask", base+".stacks", StackBytes))
-		if byHelper != "" { // the helper writes the dump, if it has one, before the stacks
+		if byHelper != "" { // the helper writes the flight dump, if it has one, before the stacks
 			flightOfHelper = readFile(base+".flight", flightBytes)
 		}
 	})
@@ -112,12 +112,11 @@ func Inspect(ctx context.Context, pid int, dir string) Evidence {
 	return e
 }
 
-// ask writes to a pipe, and waits for the file that is the answer. nil: there was no answer, or one
-// that is too large to be whole. An answer that was there before is taken where nothing reads the
-// pipe.
+// ask writes to a pipe, and waits for the file answer. It returns nil if there is no answer, or if
+// it is larger than most. If no process reads the pipe, it returns the old content of the file.
 func ask(ctx context.Context, pipe, answer string, most int64) []byte {
 	old := readFile(answer, most)
-	_ = os.Remove(answer) // so that a new one is no old one
+	_ = os.Remove(answer) // so that an old answer is not taken for the new one
 	f, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return old
@@ -131,7 +130,7 @@ func ask(ctx context.Context, pipe, answer string, most int64) []byte {
 	for {
 		info, err := os.Stat(answer)
 		if err == nil && info.Size() > 0 && info.Size() == last {
-			return readFile(answer, most) // it did not grow any more
+			return readFile(answer, most) // its size is stable, so it is complete
 		}
 		if err == nil {
 			last = info.Size()
@@ -144,7 +143,7 @@ func ask(ctx context.Context, pipe, answer string, most int64) []byte {
 	}
 }
 
-// readFile reads a regular file of at most so many bytes; nil if it is none, or larger.
+// readFile reads a regular file of at most most bytes. It returns nil for any other file.
 func readFile(path string, most int64) []byte {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -162,13 +161,13 @@ func readFile(path string, most int64) []byte {
 	return b
 }
 
-// lookAt reads what /proc says of a process.
-func lookAt(pid int) Evidence {
+// readProc reads the state of a process from /proc.
+func readProc(pid int) Evidence {
 	dir := "/proc/" + strconv.Itoa(pid)
-	e := Evidence{PID: pid, WChan: word(dir, "wchan"), Syscall: word(dir, "syscall"),
-		Kernel: word(dir, "stack")}
+	e := Evidence{PID: pid, WChan: procFile(dir, "wchan"), Syscall: procFile(dir, "syscall"),
+		Kernel: procFile(dir, "stack")}
 	e.Kernel = e.Kernel[:min(len(e.Kernel), kernelBytes)]
-	if state := stateOf(word(dir, "stat")); state != 0 {
+	if state := stateOf(procFile(dir, "stat")); state != 0 {
 		e.State = string(rune(state))
 	}
 	var threads strings.Builder
@@ -179,18 +178,18 @@ func lookAt(pid int) Evidence {
 		}
 		at := dir + "/task/" + tid
 		state := "?"
-		if s := stateOf(word(at, "stat")); s != 0 {
+		if s := stateOf(procFile(at, "stat")); s != 0 {
 			state = string(rune(s))
 		}
-		line := []string{tid, word(at, "comm"), state, word(at, "wchan")}
+		line := []string{tid, procFile(at, "comm"), state, procFile(at, "wchan")}
 		threads.WriteString(strings.Join(line, " ") + "\n")
 	}
 	e.Threads = threads.String()
 	return e
 }
 
-// word is a file of /proc; "" where we may not read it.
-func word(dir, name string) string {
+// procFile reads a file of /proc; "" if that is not allowed.
+func procFile(dir, name string) string {
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		return ""
@@ -198,7 +197,7 @@ func word(dir, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// pySpy asks py-spy for the stacks of a process; "" where there is none, or it may not look.
+// pySpy returns the stacks that py-spy prints; "" if it is not installed or not allowed.
 func pySpy(ctx context.Context, pid int) string {
 	path, err := exec.LookPath("py-spy")
 	if err != nil {
@@ -213,7 +212,7 @@ func pySpy(ctx context.Context, pid int) string {
 	return string(out[:min(len(out), StackBytes)])
 }
 
-// lastLine is the last whole line of a file.
+// lastLine returns the last complete line of a file.
 func lastLine(path string) string {
 	f, err := regular.Open(path)
 	if err != nil {

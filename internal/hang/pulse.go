@@ -8,26 +8,27 @@ import (
 	"time"
 )
 
-// Pulse is how much one worker, with all that it started, has done since it began. Only the
-// difference of two of them says something.
+// Pulse counts what one worker and its descendants have done since their start. Only the difference
+// of two pulses is meaningful.
 type Pulse struct {
 	CPU time.Duration
-	// bytes that were read and written, as far as the kernel counts them for a process
+	// bytes read and written, as the kernel counts them for a process
 	IO      int64
 	Output  int64            // bytes of its logs and of its progress file
-	Threads map[int]Thread   // what the scheduler says, by thread id
-	Sockets map[uint32]int64 // bytes that passed each TCP connection, by its inode
-	Held    bool             // a thread is held by the kernel, as by a disk
+	Threads map[int]Thread   // scheduler statistics, by thread id
+	Sockets map[uint32]int64 // bytes of each TCP connection, by inode
+	Held    bool             // a thread waits in the kernel, for example for a disk
 }
 
-// Thread is what the scheduler says of one thread since it began.
+// Thread has the scheduler statistics of one thread since its start.
 type Thread struct {
-	Waited   time.Duration // for a processor. The kernel adds a wait when it ends
-	Slices   uint64        // how often it was given a processor
-	Runnable bool          // it has a processor, or waits for one
+	Waited   time.Duration // for a processor; the kernel counts a wait when it ends
+	Slices   uint64        // how often it got a processor
+	Runnable bool          // it runs, or waits for a processor
 }
 
-// Processes reads what processes did, without their output; connections are those of Connections.
+// Processes reads the pulse of processes, without their output. connections is the result of
+// Connections.
 func Processes(pids []int, connections map[uint32]int64) Pulse {
 	p := Pulse{Threads: map[int]Thread{}, Sockets: map[uint32]int64{}}
 	for _, pid := range pids {
@@ -38,7 +39,7 @@ func Processes(pids []int, connections map[uint32]int64) Pulse {
 	return p
 }
 
-// addThreads reads the threads of a process. One that ends meanwhile is left out.
+// addThreads adds the threads of a process. It skips threads that end meanwhile.
 func (p *Pulse) addThreads(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
 	for _, name := range namesIn(dir) {
@@ -54,7 +55,7 @@ func (p *Pulse) addThreads(pid int) {
 		}
 		p.Held = p.Held || state == 'D' && onLocalDisk(filepath.Join(dir, name))
 		if err2 != nil {
-			continue // a kernel without scheduler statistics
+			continue // the kernel has no scheduler statistics
 		}
 		if t, ok := parseSchedstat(string(sched)); ok {
 			t.Runnable = state == 'R'
@@ -63,8 +64,7 @@ func (p *Pulse) addThreads(pid int) {
 	}
 }
 
-// stateOf is the state in a line of proc_pid_stat(5), behind the name in parentheses; 0 if there is
-// none.
+// stateOf returns the state in a line of proc_pid_stat(5), after the name in parentheses; 0: none.
 func stateOf(stat string) byte {
 	end := strings.LastIndexByte(stat, ')')
 	if end < 0 || len(stat) < end+3 {
@@ -84,18 +84,18 @@ func parseSchedstat(text string) (Thread, bool) {
 	return Thread{Waited: time.Duration(waited), Slices: slices}, err1 == nil && err2 == nil
 }
 
-// remote begins the names of the kernel's functions that wait for another machine, or for a file
-// system in a process: the disks of this machine say nothing about them.
-var remote = []string{"nfs", "rpc", "fuse", "request_wait", "ceph", "cifs", "smb", "cl_", "ll_",
+// remoteWaits are prefixes of kernel functions that wait for another machine or for a FUSE process. The
+// counters of the local disks say nothing about such a wait.
+var remoteWaits = []string{"nfs", "rpc", "fuse", "request_wait", "ceph", "cifs", "smb", "cl_", "ll_",
 	"p9_", "gpfs"}
 
-// onLocalDisk reports whether a held thread may wait for a disk of this machine.
+// onLocalDisk reports whether a waiting thread may wait for a local disk.
 func onLocalDisk(dir string) bool {
 	wchan, err := os.ReadFile(filepath.Join(dir, "wchan"))
 	if err != nil {
 		return true
 	}
-	for _, prefix := range remote {
+	for _, prefix := range remoteWaits {
 		if strings.HasPrefix(string(wchan), prefix) {
 			return false
 		}
@@ -103,8 +103,7 @@ func onLocalDisk(dir string) bool {
 	return true
 }
 
-// DiskBytes is how much all disks of this machine have read and written; 0 where that is
-// unknown.
+// DiskBytes returns how many bytes the disks of this machine have read and written; 0: unknown.
 func DiskBytes() (bytes int64) {
 	text, err := os.ReadFile("/proc/diskstats")
 	if err != nil {
@@ -123,18 +122,18 @@ func DiskBytes() (bytes int64) {
 	return bytes
 }
 
-// namesIn lists a directory; nothing where that cannot be done.
+// namesIn lists a directory. It returns nothing after an error.
 func namesIn(dir string) []string {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil
 	}
 	defer d.Close()
-	names, _ := d.Readdirnames(-1) // what ended meanwhile is left out
+	names, _ := d.Readdirnames(-1) // without entries that are gone meanwhile
 	return names
 }
 
-// ioOf is what a process read and wrote; 0 where that is unknown.
+// ioOf returns how many bytes a process has read and written; 0: unknown.
 func ioOf(pid int) (bytes int64) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/io")
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// What a node's listener answers to the node of rank 0.
+// The URL paths that rank 0's node requests from the other nodes.
 const (
 	SilencePath = "/hang/silence" // how long the workers of a node have been silent
-	InspectPath = "/hang/inspect" // what can be seen of them; it holds them
-	StacksPath  = "/hang/stacks"  // their stacks; it ends those that are held
+	InspectPath = "/hang/inspect" // evidence of its workers; stops some of them
+	StacksPath  = "/hang/stacks"  // the stacks of the stopped workers; ends them
 )
 
 type silence struct{ SilentMS int64 }
 
-// Handlers are the patterns of the node's listener; current is the watch of the newest generation,
-// nil if there is none.
+// Handlers returns the handlers of the node's listener. current returns the watch of the newest
+// generation, or nil.
 func Handlers(current func() *Watch) map[string]http.Handler {
 	answer := func(what func(*http.Request, *Watch) any) http.Handler {
 		return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
@@ -26,7 +26,7 @@ func Handlers(current func() *Watch) map[string]http.Handler {
 			w := current()
 			if err == nil && w != nil && w.Generation == g && !w.Workers.Ending() {
 				if v := what(r, w); v != nil {
-					_ = json.NewEncoder(out).Encode(v) // a peer that went away asks again
+					_ = json.NewEncoder(out).Encode(v) // if the reply is lost, the node asks again
 					return
 				}
 			}
@@ -38,7 +38,7 @@ func Handlers(current func() *Watch) map[string]http.Handler {
 			func(_ *http.Request, w *Watch) any { return silence{w.silent().Milliseconds()} }),
 		"POST " + InspectPath: answer(func(r *http.Request, w *Watch) any {
 			if w.silent() < w.Timeout/2 {
-				return nil // they go on: none is held for a stack
+				return nil // the workers go on, and none is stopped
 			}
 			room, err := strconv.Atoi(r.URL.Query().Get("room"))
 			if err != nil || room < 0 {
@@ -51,8 +51,8 @@ func Handlers(current func() *Watch) map[string]http.Handler {
 	}
 }
 
-// Tell adds the variables without which a worker with a run directory cannot be asked what it does.
-// Those that the user set stay.
+// Tell adds the variables that make a worker answer requests for evidence. It keeps those that the
+// user set.
 func Tell(env []string, dir string) []string {
 	for _, together := range variables(dir) {
 		set := slices.ContainsFunc(together, func(kv string) bool {

@@ -1,16 +1,16 @@
-// Package hang decides for how long workers have shown no sign of life, and keeps the evidence of a
-// job that hangs.
+// Package hang measures for how long workers show no sign of life, and saves evidence of a job that
+// hangs.
 package hang
 
 import (
 	"time"
 )
 
-// What counts as a sign of life beside output and progress: a slow evaluation computes, a long save
-// writes, a download receives.
+// What counts as a sign of life besides output and progress: a slow evaluation uses a processor, a
+// long save writes, and a download receives.
 const (
 	busyShare = 20       // one core for a twentieth of the time
-	busyBytes = 64 << 10 // a second
+	busyBytes = 64 << 10 // bytes per second
 	cpuTicks  = 2 * 10 * time.Millisecond
 )
 
@@ -21,15 +21,15 @@ type Look struct {
 	Disk   int64   // bytes that the disks of the machine moved
 }
 
-// Silence measures for how long no worker of a node has shown a sign of life. Time in which a
-// worker waited for a processor is left out, and so is time in which the node did not look: a
-// machine that is overloaded is no hang. The zero value has seen nothing.
+// Silence measures for how long no worker of a node has shown a sign of life. It leaves out time in
+// which a worker waited for a processor, and time in which the node did not look, because an
+// overloaded machine does not hang. The zero value is ready for use.
 type Silence struct {
 	last  Look
 	total time.Duration
 }
 
-// Observe takes the next look; period is the time that should lie between two of them.
+// Observe adds the next look. period is the intended time between two looks.
 func (s *Silence) Observe(now Look, period time.Duration) {
 	before := s.last
 	s.last = now
@@ -40,7 +40,7 @@ func (s *Silence) Observe(now Look, period time.Duration) {
 	since := now.At.Sub(before.At)
 	var starved time.Duration
 	for i := range now.Pulses {
-		if Alive(before.Pulses[i], now.Pulses[i], since) || saves(before, now, i) {
+		if Alive(before.Pulses[i], now.Pulses[i], since) || waitsForDisk(before, now, i) {
 			s.total = 0
 			return
 		}
@@ -49,17 +49,18 @@ func (s *Silence) Observe(now Look, period time.Duration) {
 	s.total += max(0, min(since, 2*period)-starved)
 }
 
-// Total is the silence up to the last look.
+// Total returns the silence up to the last look.
 func (s *Silence) Total() time.Duration { return s.total }
 
-// Alive reports whether a worker did something in a time.
+// Alive reports whether a worker showed a sign of life between two pulses.
 func Alive(before, now Pulse, since time.Duration) bool {
 	enough := busyBytes * since.Seconds()
 	return now.Output != before.Output || now.CPU-before.CPU >= max(since/busyShare, cpuTicks) ||
 		float64(now.IO-before.IO) >= enough || float64(transferred(before, now)) >= enough
 }
 
-// transferred is what the connections of a worker moved. One that is new moved all of it.
+// transferred returns how many bytes the connections of a worker moved. All bytes of a new one
+// count.
 func transferred(before, now Pulse) (bytes int64) {
 	for inode, n := range now.Sockets {
 		if was := before.Sockets[inode]; n >= was {
@@ -69,22 +70,22 @@ func transferred(before, now Pulse) (bytes int64) {
 	return bytes
 }
 
-// saves reports whether a worker waits for a disk while the disks of the machine move bytes: a long
-// fsync counts nothing for the process.
-func saves(before, now Look, i int) bool {
+// waitsForDisk reports whether a worker waits for a disk while the disks of the machine move bytes. A long
+// fsync shows in no counter of the process.
+func waitsForDisk(before, now Look, i int) bool {
 	since := now.At.Sub(before.At)
 	return before.Pulses[i].Held && now.Pulses[i].Held &&
 		float64(now.Disk-before.Disk) >= busyBytes*since.Seconds()
 }
 
-// waited is for how long the thread of a worker that waited most for a processor did so.
+// waited returns how long a thread waited for a processor, for the thread that waited longest.
 func waited(before, now Pulse, since time.Duration) (most time.Duration) {
 	for id, t := range now.Threads {
 		was, known := before.Threads[id]
 		switch {
 		case !known:
 		case t.Runnable && was.Runnable && t.Slices == was.Slices:
-			return since // the kernel adds this wait when it ends
+			return since // the kernel counts a wait only when it ends
 		case t.Waited > was.Waited:
 			most = max(most, t.Waited-was.Waited)
 		}

@@ -29,7 +29,7 @@ func (p *Pulse) addSockets(pid int, connections map[uint32]int64) {
 	}
 }
 
-// The kernel's interface of sock_diag(7): sizes of its records, and where the fields stand in them.
+// The constants of sock_diag(7): sizes of records, and offsets of fields.
 const (
 	diagRequestBytes = 56
 	diagMessageBytes = 72
@@ -40,8 +40,8 @@ const (
 	allStates        = 0xffffffff
 )
 
-// Connections is how many bytes passed each TCP connection of this network namespace in both
-// directions, by its inode; nothing where the kernel does not tell.
+// Connections returns the bytes that each TCP connection of this network namespace moved in both
+// directions, by inode. It returns nothing if the kernel does not support it.
 func Connections() map[uint32]int64 {
 	bytes := map[uint32]int64{}
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
@@ -83,7 +83,7 @@ func dumpTCP(family byte, bytes map[uint32]int64) {
 	}
 }
 
-// readDiag reads the messages of one answer, and reports whether more come.
+// readDiag reads the messages of one reply, and reports whether more replies follow.
 func readDiag(messages []byte, bytes map[uint32]int64) bool {
 	order := binary.NativeEndian
 	for len(messages) >= unix.SizeofNlMsghdr {
@@ -102,7 +102,7 @@ func readDiag(messages []byte, bytes map[uint32]int64) bool {
 	return true
 }
 
-// infoBytes finds struct tcp_info among the attributes of a socket.
+// infoBytes finds struct tcp_info in the attributes of a socket.
 func infoBytes(attributes []byte) (int64, bool) {
 	order := binary.NativeEndian
 	const header = 4
@@ -119,5 +119,5 @@ func infoBytes(attributes []byte) (int64, bool) {
 	return 0, false
 }
 
-// align rounds up as netlink does.
+// align rounds up like netlink.
 func align(n int) int { return (n + 3) &^ 3 }

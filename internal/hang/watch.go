@@ -19,12 +19,12 @@ import (
 // Workers are the workers of one generation on this node.
 type Workers interface {
 	Pulses() []Pulse // by local rank
-	Ending() bool    // they were asked or made to end
+	Ending() bool    // they were asked to end, or are being ended
 	Done() <-chan struct{}
-	// Inspect gathers evidence of all workers. It then holds those that print their stack only as
+	// Inspect gathers evidence of all workers. It stops workers that print their stack only when
 	// they end, so that none of them sees another one end.
 	Inspect(ctx context.Context) []Evidence
-	// Stacks ends those that are held, and returns what they write, by local rank; "": nothing.
+	// Stacks ends the stopped workers, and returns the stacks that they print, by local rank.
 	Stacks(ctx context.Context) []string
 }
 
@@ -33,10 +33,10 @@ type World struct {
 	Job        string
 	Generation uint64
 	Members    []membership.Ref // by rank of the node
-	Slots      int              // workers of each
+	Slots      int              // workers per node
 }
 
-// BehindAs says what a rank does that the others wait for: one that is alone keeps no other waiting.
+// BehindAs describes the rank that the others wait for. A single rank keeps no other one waiting.
 func (w World) BehindAs() string {
 	if len(w.Members)*w.Slots == 1 {
 		return "makes no progress"
@@ -44,33 +44,33 @@ func (w World) BehindAs() string {
 	return "is behind"
 }
 
-// Watch watches the workers of one node and generation. A job hangs when no worker of any node
-// shows a sign of life for Timeout. The node of rank 0 asks the others when its own workers are
-// silent, gathers the evidence of all ranks, and finds the rank that the others wait for. Each node
-// measures silence by its own clock.
+// Watch watches the workers of one node in one generation. A job hangs if no worker of any node
+// shows a sign of life for Timeout. When the workers of rank 0's node are silent, it asks the other
+// nodes, gathers evidence of all ranks, and finds the rank that the others wait for. Each node
+// measures silence with its own clock.
 type Watch struct {
 	World
-	Node    string // this one
+	Node    string // this node
 	Logs    string // directory of the bundle
 	Timeout time.Duration
 	Workers Workers
 	To      func(membership.Ref) http.RoundTripper // to the listeners of other nodes
-	Over    <-chan struct{}                        // closed when the generation is over for workers that stay
+	Over    <-chan struct{}                        // closed when the generation ends for workers that stay
 
-	mu      sync.Mutex // guards silence: handlers ask
+	mu      sync.Mutex // guards silence, which handlers read
 	silence Silence
 }
 
-// Found is a hang.
+// Found describes a hang.
 type Found struct {
 	Rank    int
 	Message string // one line
 	Detail  string // the stack of the rank, and where the bundle is
-	Bundle  string // where the bundle is, or why it is not
+	Bundle  string // where the bundle is, or why there is none
 }
 
-// Run watches until the workers end, the generation is over or ctx ends. On the node of rank 0 it
-// returns the hang that it finds; else nil.
+// Run watches until the workers end, the generation is over, or ctx ends. It returns a hang only on
+// the node of rank 0.
 func (w *Watch) Run(ctx context.Context) *Found {
 	period := min(max(w.Timeout/20, 100*time.Millisecond), 5*time.Second)
 	tick := time.NewTicker(period)
@@ -102,22 +102,22 @@ func (w *Watch) observe(look Look, period time.Duration) {
 	w.silence.Observe(look, period)
 }
 
-// silent is for how long no worker here has shown a sign of life.
+// silent returns for how long no worker of this node has shown a sign of life.
 func (w *Watch) silent() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.silence.Total()
 }
 
-// How long the nodes may take for each answer.
+// How long each request to the other nodes may take.
 const (
 	silenceLimit = 2 * time.Second
 	inspectLimit = answerLimit + time.Second
 	stacksLimit  = 3 * time.Second
 )
 
-// allSilent asks the other nodes. One that does not answer may train: its silence is for others to
-// judge.
+// allSilent asks the other nodes whether they are silent too. A node that does not answer may be
+// training, so the result is then false.
 func (w *Watch) allSilent(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, silenceLimit)
 	defer cancel()
@@ -134,9 +134,9 @@ func (w *Watch) allSilent(ctx context.Context) bool {
 	return all
 }
 
-// examine gathers the evidence of all ranks and names the one that the others wait for. All nodes
-// look, and hold their workers, before the first worker is ended for its stack: one that saw
-// another one end would go on from where it stood.
+// examine gathers evidence of all ranks, and names the rank that the others wait for. All nodes
+// inspect and stop their workers before the first worker is ended for its stack. Otherwise a worker
+// that sees another one end would continue, and its stack would change.
 func (w *Watch) examine(ctx context.Context) *Found {
 	all, without := w.inspectAll(ctx)
 	w.stacksOfAll(ctx, all)
@@ -144,7 +144,7 @@ func (w *Watch) examine(ctx context.Context) *Found {
 	for _, seat := range all {
 		evidence = append(evidence, seat...)
 	}
-	if len(evidence) == 0 { // the workers ended meanwhile
+	if len(evidence) == 0 { // the workers have ended meanwhile
 		return nil
 	}
 	behind := diagnosis.FindBehind(standstills(evidence))
@@ -166,7 +166,8 @@ func (w *Watch) examine(ctx context.Context) *Found {
 
 func (w *Watch) nodeOf(rank int) string { return w.Members[rank/w.Slots].Node }
 
-// inspectAll collects the evidence of all nodes, by seat, and names those that sent none.
+// inspectAll collects the evidence of all nodes, by rank of the node, and the names of nodes
+// without any.
 func (w *Watch) inspectAll(ctx context.Context) (all [][]Evidence, without []string) {
 	ctx, cancel := context.WithTimeout(ctx, inspectLimit)
 	defer cancel()
@@ -176,7 +177,7 @@ func (w *Watch) inspectAll(ctx context.Context) (all [][]Evidence, without []str
 	w.ask(ctx, http.MethodPost, InspectPath, func(seat int, body *json.Decoder) {
 		var theirs []Evidence
 		if body != nil && body.Decode(&theirs) == nil && w.of(seat, theirs) {
-			all[seat] = theirs // each seat is asked once
+			all[seat] = theirs // no lock: each node is asked once
 		}
 	})
 	here.Wait()
@@ -188,7 +189,7 @@ func (w *Watch) inspectAll(ctx context.Context) (all [][]Evidence, without []str
 	return all, without
 }
 
-// stacksOfAll adds the stacks of the workers that are held.
+// stacksOfAll adds the stacks of the stopped workers.
 func (w *Watch) stacksOfAll(ctx context.Context, all [][]Evidence) {
 	ctx, cancel := context.WithTimeout(ctx, stacksLimit)
 	defer cancel()
@@ -211,7 +212,7 @@ func (w *Watch) stacksOfAll(ctx context.Context, all [][]Evidence) {
 	here.Wait()
 }
 
-// inspect is the evidence of the workers here.
+// inspect returns the evidence of the workers on this node.
 func (w *Watch) inspect(ctx context.Context, room int) []Evidence {
 	all := w.Workers.Inspect(ctx)
 	for i := range all {
@@ -220,21 +221,21 @@ func (w *Watch) inspect(ctx context.Context, room int) []Evidence {
 	return all
 }
 
-// of reports whether evidence is of the ranks of a seat, and of nothing else.
+// of reports whether theirs has exactly the ranks of that node.
 func (w *Watch) of(seat int, theirs []Evidence) bool {
 	return len(theirs) == w.Slots && !slices.ContainsFunc(theirs, func(e Evidence) bool {
 		return e.Rank < 0 || e.Rank/w.Slots != seat
 	})
 }
 
-// room is how many bytes the evidence of one rank may have.
+// room returns the largest size of one rank's evidence, in bytes.
 func (w *Watch) room() int { return Room(len(w.Members) * w.Slots) }
 
 // atOnce is how many nodes are asked at a time.
 const atOnce = 64
 
-// ask sends a request to every other node, and gives each answer to take, with the seat of the
-// node; nil: there was none.
+// ask sends a request to every other node. It calls take with each answer and the rank of the node.
+// The answer is nil if there was none.
 func (w *Watch) ask(ctx context.Context, method, path string, take func(seat int, body *json.Decoder)) {
 	room := make(chan struct{}, atOnce)
 	var asking sync.WaitGroup

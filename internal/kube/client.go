@@ -22,13 +22,13 @@ import (
 // Label names the job that a StatefulSet runs. Only objects with it are read or changed.
 const Label = "elastic.dev/job"
 
-// synced is the annotation that holds the size that both sides last agreed on.
+// synced is the annotation with the size that both sides last agreed on.
 const synced = "elastic.dev/synced"
 
-// account is where a pod finds the credentials of its service account.
+// account is the directory in which a pod finds the credentials of its service account.
 const account = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// Client speaks to the API server with the rights of a service account.
+// Client is a client of the API server, with the rights of a service account.
 type Client struct {
 	base      string
 	dir       string // token, ca.crt, namespace
@@ -36,13 +36,13 @@ type Client struct {
 	http      *http.Client
 }
 
-// ErrNotInCluster means that this process is no pod of a Kubernetes cluster.
+// ErrNotInCluster means that this process does not run in a pod.
 var ErrNotInCluster = errors.New("this is no pod of a Kubernetes cluster")
 
 // ErrForbidden means that the service account lacks a right.
 var ErrForbidden = errors.New("the service account lacks a right")
 
-// InCluster is the client of a pod.
+// InCluster returns the client of a pod.
 func InCluster(getenv func(string) string) (*Client, error) {
 	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
@@ -51,7 +51,7 @@ func InCluster(getenv func(string) string) (*Client, error) {
 	return Open("https://"+net.JoinHostPort(host, port), account)
 }
 
-// Open is a client of the API server at base, with the credentials in dir.
+// Open returns a client of the API server at base, with the credentials in dir.
 func Open(base, dir string) (*Client, error) {
 	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 	if err != nil {
@@ -70,7 +70,7 @@ func Open(base, dir string) (*Client, error) {
 		http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}, nil
 }
 
-// StatefulSet has the fields that are read of one.
+// StatefulSet has the fields of a StatefulSet that are used here.
 type StatefulSet struct {
 	Metadata struct {
 		Name            string            `json:"name"`
@@ -94,10 +94,10 @@ type managed struct {
 	} `json:"fieldsV1"`
 }
 
-// Job is the job that the StatefulSet runs.
+// Job returns the job that the StatefulSet runs.
 func (s *StatefulSet) Job() string { return s.Metadata.Labels[Label] }
 
-// Edited is when replicas was last set.
+// Edited returns when replicas was last set.
 func (s *StatefulSet) Edited() time.Time {
 	at := s.Metadata.Created
 	for _, m := range s.Metadata.ManagedFields {
@@ -108,7 +108,7 @@ func (s *StatefulSet) Edited() time.Time {
 	return at
 }
 
-// List reads the StatefulSets that carry Label.
+// List returns the StatefulSets that have Label.
 func (c *Client) List(ctx context.Context) ([]StatefulSet, error) {
 	var list struct {
 		Items []StatefulSet `json:"items"`
@@ -118,13 +118,13 @@ func (c *Client) List(ctx context.Context) ([]StatefulSet, error) {
 	return list.Items, err
 }
 
-// Resize sets the replicas of s, and notes n as agreed. It fails if s was changed since it was
-// read.
+// Resize sets the replicas of s, and records n as the agreed size. It fails if s has changed since
+// it was read.
 func (c *Client) Resize(ctx context.Context, s *StatefulSet, n int) error {
 	return c.patch(ctx, s, map[string]any{"replicas": n}, n)
 }
 
-// Note notes n as agreed. It fails if s was changed since it was read.
+// Note records n as the agreed size. It fails if s has changed since it was read.
 func (c *Client) Note(ctx context.Context, s *StatefulSet, n int) error {
 	return c.patch(ctx, s, nil, n)
 }
@@ -145,7 +145,7 @@ func (c *Client) patch(ctx context.Context, s *StatefulSet, spec map[string]any,
 // as well.
 var validObject = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// objectName is the name of a job's ConfigMap, and the beginning of its events' names.
+// objectName returns the name of a job's ConfigMap, which is also the prefix of its events' names.
 func objectName(job string) string { return "elastic-" + job }
 
 // Publish writes the ConfigMap elastic-<job> with data.
@@ -159,7 +159,7 @@ func (c *Client) Publish(ctx context.Context, job string, data map[string]string
 
 // Event is one Kubernetes event about a StatefulSet.
 type Event struct {
-	Name    string // the same name for the same event: telling it twice is harmless
+	Name    string // writing an event with the same name again is harmless
 	Reason  string
 	Message string
 	Warning bool
@@ -202,10 +202,10 @@ type call struct {
 	body, answer       any
 }
 
-// errConflict means that an object was changed since it was read, or exists already.
+// errConflict means that an object has changed since it was read, or exists already.
 var errConflict = errors.New("changed or exists already")
 
-// limit is how much of an answer is read.
+// limit is how many bytes of a response are read.
 const limit = 16 << 20
 
 func (c *Client) do(ctx context.Context, r call) error {
@@ -221,7 +221,7 @@ func (c *Client) do(ctx context.Context, r call) error {
 	if err != nil {
 		return err
 	}
-	token, err := os.ReadFile(filepath.Join(c.dir, "token")) // Kubernetes replaces it now and then
+	token, err := os.ReadFile(filepath.Join(c.dir, "token")) // Kubernetes replaces the file from time to time
 	if err != nil {
 		return fmt.Errorf("read the token of the service account: %w", err)
 	}
@@ -251,12 +251,12 @@ func (c *Client) do(ctx context.Context, r call) error {
 	return nil
 }
 
-// refused is the API server's own word for what it did not do.
+// refused returns the error of the API server.
 func refused(code int, r call, body []byte) error {
 	var status struct {
 		Message string `json:"message"`
 	}
-	_ = json.Unmarshal(body, &status) // without a message the code has to do
+	_ = json.Unmarshal(body, &status) // without a message the error has only the code
 	why := fmt.Errorf("%s %s: %d %s", r.method, r.path, code, status.Message)
 	switch code {
 	case http.StatusForbidden, http.StatusUnauthorized:

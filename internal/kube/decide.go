@@ -1,6 +1,5 @@
-// Package kube keeps the size of a job and the replicas of its StatefulSet equal, in both
-// directions, and shows the job in Kubernetes: a ConfigMap with its status, its events as
-// Kubernetes events.
+// Package kube keeps the np of a job and the replicas of its StatefulSet equal, in both directions.
+// It also shows the job in Kubernetes, as a ConfigMap with its status and as Kubernetes events.
 package kube
 
 import (
@@ -8,40 +7,39 @@ import (
 	"time"
 )
 
-// Sizes is what both sides say about one job. Synced is the size that both had when they last
-// agreed.
+// Sizes has the sizes of both sides. Synced is the size of both when they last agreed.
 type Sizes struct {
 	Replicas   int
 	ReplicasAt time.Time // last edit of replicas
-	NP         int       // the operator's wish
+	NP         int       // the wish
 	NPAt       time.Time
 	Synced     int // 0: never
 	Min, Max   int // of the job; equal for an exact job
 }
 
-// Exact reports whether the job has one size at a time.
+// Exact reports whether the job has one fixed size.
 func (s Sizes) Exact() bool { return s.Min == s.Max }
 
-// Action says which side follows the other.
+// Action says which side changes.
 type Action int
 
 const (
 	None        Action = iota
-	SetNP              // the job follows the StatefulSet
-	SetReplicas        // the StatefulSet follows the job
-	Agree              // both sides are equal: note that
+	SetNP              // set np to the replicas
+	SetReplicas        // set the replicas to np
+	Agree              // both are equal: record that
 )
 
-// Step is one change, and a sentence for people where there is something to say.
+// Step is one change, with a sentence for the user if needed.
 type Step struct {
 	Action Action
 	N      int
 	Note   string
 }
 
-// Decide compares the sizes. The side that changed since both agreed wins; if both changed, the
-// newer change wins and a note says so. The replicas of a range job need no wish: pods beyond the
-// range are spares.
+// Decide compares the sizes. The side that changed since both agreed wins. If both changed, the
+// newer change wins, and Note says so. The replicas of a job with a range need no wish, because
+// pods beyond the range are spares.
 func Decide(s Sizes) Step {
 	if !s.Exact() {
 		return Step{Note: outside(s)}
@@ -68,9 +66,8 @@ func Decide(s Sizes) Step {
 	}
 }
 
-// newer follows the side that changed last. Kubernetes tells whole seconds, so an edit of replicas
-// in the second of the wish counts as the later one. A StatefulSet of no pods never shrinks the job
-// to nothing.
+// newer follows the side that changed last. Kubernetes has times in whole seconds, so an edit of
+// replicas in the second of the wish counts as later. Zero replicas do not change the job.
 func newer(s Sizes) Step {
 	if s.Replicas > 0 && !s.ReplicasAt.Before(s.NPAt.Truncate(time.Second)) {
 		return follow(s)
@@ -78,7 +75,8 @@ func newer(s Sizes) Step {
 	return Step{Action: SetReplicas, N: s.NP}
 }
 
-// follow gives the job the size of the StatefulSet. Without pods the job keeps its size and waits.
+// follow sets the job to the size of the StatefulSet. Without pods the job keeps its size and
+// waits.
 func follow(s Sizes) Step {
 	if s.Replicas == 0 {
 		return Step{Note: fmt.Sprintf("replicas is 0: the job keeps np=%d and waits for pods", s.NP)}
@@ -86,7 +84,7 @@ func follow(s Sizes) Step {
 	return Step{Action: SetNP, N: s.Replicas}
 }
 
-// outside says what replicas outside of the range of a job mean.
+// outside explains replicas outside of the range of a job.
 func outside(s Sizes) string {
 	switch {
 	case s.Replicas > s.Max:

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Job is what the server says about one job.
+// Job is the state of one job on the server.
 type Job struct {
 	NP       int
 	NPAt     time.Time
 	Min, Max int
 	Ended    bool
-	Status   map[string]string // for the ConfigMap: one sentence, the whole as JSON
+	Status   map[string]string // of the ConfigMap: a sentence, and the status as JSON
 	Events   []Happened
 }
 
@@ -42,13 +42,13 @@ var ErrNoJob = errors.New("no such job")
 type Sync struct {
 	API   *Client
 	Jobs  Jobs
-	Say   func(string) // what a person should know, once
+	Say   func(string) // shows a text to the user once
 	Every time.Duration
 
 	seen map[string]*memory // by StatefulSet
 }
 
-// memory is what was last done about one StatefulSet, so that nothing is written twice.
+// memory is the last state written for a StatefulSet, so that nothing is written twice.
 type memory struct {
 	uid    string
 	rev    int64
@@ -56,8 +56,8 @@ type memory struct {
 	note   string
 }
 
-// Run looks at everything each s.Every until ctx ends. An error that a person has to mend is said
-// once, until it changes; everything else is tried again.
+// Run compares all StatefulSets and jobs each s.Every, until ctx ends. It reports an error once,
+// until it changes, and tries again.
 func (s *Sync) Run(ctx context.Context) {
 	s.seen = map[string]*memory{}
 	last := ""
@@ -65,7 +65,7 @@ func (s *Sync) Run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		now := ""
-		if err := s.look(ctx); err != nil && ctx.Err() == nil {
+		if err := s.syncAll(ctx); err != nil && ctx.Err() == nil {
 			now = err.Error()
 		}
 		if now != "" && now != last {
@@ -80,8 +80,8 @@ func (s *Sync) Run(ctx context.Context) {
 	}
 }
 
-// look compares each labelled StatefulSet with its job.
-func (s *Sync) look(ctx context.Context) error {
+// syncAll compares each labelled StatefulSet with its job.
+func (s *Sync) syncAll(ctx context.Context) error {
 	sets, err := s.API.List(ctx)
 	if err != nil {
 		return err
@@ -103,17 +103,17 @@ func (s *Sync) look(ctx context.Context) error {
 			continue
 		}
 		owner[set.Job()] = set.Metadata.Name
-		all = append(all, s.one(ctx, set))
+		all = append(all, s.syncOne(ctx, set))
 	}
 	return errors.Join(all...)
 }
 
-// one brings a StatefulSet and its job together and publishes what is new.
-func (s *Sync) one(ctx context.Context, set *StatefulSet) error {
-	m := s.of(set)
+// syncOne makes the sizes of a StatefulSet and its job equal, and publishes changes.
+func (s *Sync) syncOne(ctx context.Context, set *StatefulSet) error {
+	m := s.memoryOf(set)
 	job, err := s.Jobs.Read(ctx, set.Job(), m.rev)
 	if errors.Is(err, ErrNoJob) {
-		return nil // its first pod makes it
+		return nil // the first pod will create the job
 	}
 	if err != nil {
 		return fmt.Errorf("read job %s: %w", set.Job(), err)
@@ -124,7 +124,7 @@ func (s *Sync) one(ctx context.Context, set *StatefulSet) error {
 	if job.Ended {
 		return nil
 	}
-	agreed, _ := strconv.Atoi(set.Metadata.Annotations[synced]) // absent or foreign: never agreed
+	agreed, _ := strconv.Atoi(set.Metadata.Annotations[synced]) // 0: no agreed size
 	step := Decide(Sizes{Replicas: set.Spec.Replicas, ReplicasAt: set.Edited(), NP: job.NP, NPAt: job.NPAt,
 		Synced: agreed, Min: job.Min, Max: job.Max})
 	if step.Note != "" {
@@ -144,14 +144,14 @@ func (s *Sync) one(ctx context.Context, set *StatefulSet) error {
 		err = s.API.Note(ctx, set, step.N)
 	}
 	if errors.Is(err, errConflict) {
-		return nil // it was edited meanwhile: the next look decides anew
+		return nil // it was edited meanwhile: the next round decides again
 	}
 	return err
 }
 
-// publish writes the status if it changed, and the events that are new.
+// publish writes the status if it has changed, and the new events.
 func (s *Sync) publish(ctx context.Context, set *StatefulSet, job Job) error {
-	m := s.of(set)
+	m := s.memoryOf(set)
 	if text := job.Status["status.json"]; text != m.status {
 		if err := s.API.Publish(ctx, set.Job(), job.Status); err != nil {
 			return err
@@ -165,14 +165,14 @@ func (s *Sync) publish(ctx context.Context, set *StatefulSet, job Job) error {
 		if err != nil && !errors.Is(err, ErrForbidden) {
 			return err
 		}
-		m.rev = e.Rev // without the right to write events they are left out
+		m.rev = e.Rev // without the right to write events, they are skipped
 	}
 	return nil
 }
 
-// warn tells a note about a StatefulSet once, until it changes.
+// warn reports a note about a StatefulSet once, until it changes.
 func (s *Sync) warn(ctx context.Context, set *StatefulSet, note string) error {
-	m := s.of(set)
+	m := s.memoryOf(set)
 	if m.note == note {
 		return nil
 	}
@@ -188,8 +188,8 @@ func (s *Sync) warn(ctx context.Context, set *StatefulSet, note string) error {
 	return err
 }
 
-// of is what was done about set; a StatefulSet that was made again starts from nothing.
-func (s *Sync) of(set *StatefulSet) *memory {
+// memoryOf returns the memory of set. A StatefulSet that was created again has a new one.
+func (s *Sync) memoryOf(set *StatefulSet) *memory {
 	m := s.seen[set.Metadata.Name]
 	if m == nil || m.uid != set.Metadata.UID {
 		m = &memory{uid: set.Metadata.UID}

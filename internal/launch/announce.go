@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Arguments are what Paddle's launcher shows of its command line, in its order. What was not given
-// is None.
+// Arguments are the arguments that Paddle's launcher prints, in its order. A missing one is None.
 type Arguments struct {
 	GPUs, Heters, HeterNum, HTTPPort, IPs, LogDir, NProc string
 	ServerNum, Servers, Script                           string
@@ -16,7 +15,7 @@ type Arguments struct {
 	WorkerNum, Workers                                   string
 }
 
-// String is the block of Paddle 2.x that begins a log.
+// String returns the block that Paddle 2.x prints at the start of a log.
 func (a Arguments) String() string {
 	none := func(s string) string {
 		if s == "" {
@@ -45,13 +44,13 @@ func (a Arguments) String() string {
 	return b.String()
 }
 
-// shown are the variables of a trainer in Paddle's table, in its order; those that are not given are
-// left out.
-var shown = []string{"PADDLE_TRAINER_ENDPOINTS", "FLAGS_selected_gpus", "FLAGS_selected_xpus",
+// shownVariables are the variables of a trainer in Paddle's table, in its order. Missing variables are left
+// out.
+var shownVariables = []string{"PADDLE_TRAINER_ENDPOINTS", "FLAGS_selected_gpus", "FLAGS_selected_xpus",
 	"FLAGS_selected_npus", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_CURRENT_ENDPOINT"}
 
-// Announce is what Paddle's launcher says of a start: the environment of the first process of this
-// node, and where the rest can be read. logs is the log directory as people see it.
+// Announce returns the start lines of Paddle's launcher: the environment of the first process of
+// this node, and where the others are. logs is the log directory to print.
 func Announce(in Inputs, logs string, now time.Time) string {
 	device := "CPU"
 	values := map[string]string{}
@@ -69,7 +68,7 @@ func Announce(in Inputs, logs string, now time.Time) string {
 	fmt.Fprintf(&b, "launch train in %s mode\n", device)
 	fmt.Fprintf(&b, "INFO %s launch_utils.py:472] Local start %d processes. First process distributed "+
 		"environment info (Only For Debug):\n", stamp, in.Workers)
-	table(&b, shown, values)
+	table(&b, shownVariables, values)
 	fmt.Fprintf(&b, "INFO %s launch_utils.py:475] details abouts PADDLE_TRAINER_ENDPOINTS can be "+
 		"found in %s, and detail running logs maybe found in %s",
 		stamp, filepath.Join(logs, "endpoints.log"), filepath.Join(logs, "workerlog.0"))
@@ -78,7 +77,7 @@ func Announce(in Inputs, logs string, now time.Time) string {
 
 func stamped(now time.Time) string { return now.Format("2006-01-02 15:04:05,000") }
 
-// table shows the named variables that are given, in the order of the names.
+// table prints the named variables that have a value, in the order of names.
 func table(b *strings.Builder, names []string, values map[string]string) {
 	const left, right = 40, 45
 	border := strings.Repeat("=", left+2+right)

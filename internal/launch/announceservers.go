@@ -10,14 +10,14 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-// shownOfTask are the variables of Paddle's tables of a start with parameter servers.
+// shownOfTask are the variables in Paddle's tables for parameter servers.
 var shownOfTask = []string{"PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_TRAINER_ENDPOINTS", "PADDLE_PORT",
 	"TRAINING_ROLE", "PADDLE_TRAINERS_NUM", "POD_IP", "PADDLE_WITH_GLOO", "PADDLE_GLOO_RENDEZVOUS",
 	"PADDLE_GLOO_FS_PATH", "PADDLE_GLOO_HTTP_ENDPOINT", "PADDLE_HETER_TRAINER_IP_PORT_LIST",
 	"PADDLE_COORDINATOR_ENDPOINTS", "PADDLE_TRAINER_ID", "STAGE_ID", "STAGE_NUM", "HETER_DEVICE_TYPE",
 	"FLAGS_selected_gpus", "FLAGS_selected_xpus", "CUDA_VISIBLE_DEVICES", "XPU_VISIBLE_DEVICES"}
 
-// AnnounceTasks is what Paddle's launcher says of a start with parameter servers: the environment
+// AnnounceTasks returns the start lines of Paddle's launcher for parameter servers: the environment
 // of the first process of each role on this node, and where the logs are.
 func AnnounceTasks(in Inputs, logs string, now time.Time) string {
 	var b strings.Builder
@@ -57,8 +57,8 @@ func AnnounceTasks(in Inputs, logs string, now time.Time) string {
 	return b.String()
 }
 
-// AnnounceEnd is the lines of Paddle's launcher when the trainers are through and nothing is left of
-// the other tasks of this node.
+// AnnounceEnd returns the lines of Paddle's launcher when the trainers are done and the other tasks
+// of this node have ended.
 func AnnounceEnd(tasks []roles.Task, now time.Time) []string {
 	has := func(role roles.Role) bool {
 		return slices.ContainsFunc(tasks, func(t roles.Task) bool { return t.Role == role })
@@ -76,7 +76,7 @@ func AnnounceEnd(tasks []roles.Task, now time.Time) []string {
 	return lines
 }
 
-// AnnounceMode is what it says first: the flags by which the mode was found.
+// AnnounceMode returns the line about the flags that determined the mode.
 func AnnounceMode(flags []string, devices int, now time.Time) string {
 	return fmt.Sprintf(
 		"INFO %s launch.py:298] Run parameter-sever mode. pserver arguments:['%s'], cuda count:%d",

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// ServerCore is what an installed Paddle says of its parameter servers. Neither
-// is_compiled_with_distribute nor core.is_compiled_with_brpc tells: both are true in wheels
-// without.
+// ServerCore reports whether an installed Paddle has parameter servers. is_compiled_with_distribute
+// and core.is_compiled_with_brpc are true even in wheels without them.
 type ServerCore struct {
 	Version string
 	Library string // path; "": Paddle was not found
@@ -35,10 +34,10 @@ if spec and spec.submodule_search_locations:
             break
 `
 
-// coreClass is the class of the trainers' side: the library names it where it has the core.
+// coreClass is a class of the trainers. Its name is in the library if Paddle has parameter servers.
 const coreClass = "DistFleetWrapper"
 
-// FindServerCore looks at the Paddle that this Python imports.
+// FindServerCore examines the Paddle that this Python imports.
 func FindServerCore(python string, environ []string) (ServerCore, error) {
 	cmd := exec.Command(python, "-c", findPaddle)
 	cmd.Env = environ
@@ -59,7 +58,7 @@ func FindServerCore(python string, environ []string) (ServerCore, error) {
 	return ServerCore{Version: version, Library: path, Servers: has}, err
 }
 
-// contains reports whether r has word in it.
+// contains reports whether word occurs in r.
 func contains(r io.Reader, word []byte) (bool, error) {
 	const piece = 1 << 20
 	in := bufio.NewReaderSize(r, piece)

@@ -1,5 +1,5 @@
-// Package launch is what a worker is given: its environment, the file of its
-// program, and the ports that its generation uses.
+// Package launch prepares the start of workers: their environment, their program, and the ports of
+// their generation.
 package launch
 
 import (
@@ -12,16 +12,15 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// maxList is the length of the longest list of endpoints that is given. The
-// kernel refuses a variable of more than 128 KiB, and frameworks that read the
-// list cannot use one that long anyway.
+// maxList is the longest list of endpoints in a variable. The kernel limits a variable to 128 KiB,
+// and frameworks that read the list cannot use a longer one.
 const maxList = 48_000
 
-// Inputs is all that the environments of one node's workers are made of.
+// Inputs has all values that the environments of one node's workers depend on.
 type Inputs struct {
 	Job         string
 	Generation  uint64
-	Began       uint64 // the generation that the processes were started for, where it is another one
+	Began       uint64 // the generation in which the processes started, if another one
 	MaxRestarts int
 
 	Node     string
@@ -37,22 +36,22 @@ type Inputs struct {
 	Resume        *Resume // nil: there is no checkpoint yet
 	RunDir        string  // <state>/<host>/nodes/<node>/jobs/<job>/run
 
-	Plan    *scaling.Plan // nil: neither batch nor rate was given
-	LRScale float64       // given with or without Plan
+	Plan    *scaling.Plan // nil: the job has no batch size or no learning rate
+	LRScale float64       // set even if Plan is nil
 
 	MasterHost string
 	MasterPort int
-	PaddlePort int // second port of the master; 0: none
+	PaddlePort int // for Paddle's store on the master; 0: none
 
-	// Endpoints are host:port of every worker by rank; nil: too many to be given.
-	// Own are those of this node's workers; nil: taken from Endpoints.
+	// Endpoints are host:port of every worker by rank; nil: too many for a variable. Own are those
+	// of this node's workers; nil: they are taken from Endpoints.
 	Endpoints, Own []string
 
-	HelperDir string // holds the Python helper; "": none
-	// AgentSocket is where workers that can stay for another generation say so; "": nowhere.
+	HelperDir string // has the Python helper; "": none
+	// AgentSocket is the socket for workers that can stay for another generation; "": none.
 	AgentSocket string
 
-	Waits bool // the workers begin in no generation, and wait for the World that they are handed
+	Waits bool // the workers start in no generation, and wait for their first world
 
 	// Hosts are the addresses of the nodes, by node rank.
 	Hosts []string
@@ -60,36 +59,36 @@ type Inputs struct {
 	Role             Role
 	Team             *roles.Team  // the processes of all nodes and their endpoints; nil: all are trainers
 	Tasks            []roles.Task // of this node, by local rank, with Team
-	ServersStay      bool         // the servers of Team kept their tables: these trainers are new to them
-	DeviceIDs        []string     // that the trainers of Team take in turn
-	Devices          [][]string   // NAME=VALUE of each worker's devices, by local rank; nil: none has one
-	VirtualLocalRank bool         // LOCAL_RANK is 0 for all workers, which see one device each
+	ServersStay      bool         // the servers of Team stayed and kept their tables
+	DeviceIDs        []string     // the trainers of Team use them in turn
+	Devices          [][]string   // NAME=VALUE for the devices of each worker, by local rank; nil: none
+	VirtualLocalRank bool         // LOCAL_RANK is 0 for all workers; each sees one device
 	LogDir           string       // absolute; "": not given
 
-	Inherited []string // what the workers' environment is built upon
-	// Mark is put into the environment of every worker, so that leftovers of a
-	// killed agent can be distinguished from other processes.
+	Inherited []string // the environment that the workers' environment extends
+	// The mark is in the environment of every worker, so that processes that a killed agent left
+	// can be found.
 	MarkName, MarkValue string
 }
 
 // Resume is the checkpoint that a generation starts from.
 type Resume struct {
 	From          string
-	Step, Samples *int64 // nil: not in the save
+	Step, Samples *int64 // nil: the save has none
 }
 
-// DrainFile is the file that asks the workers of a generation to save and stop.
+// DrainFile returns the file that asks the workers of a generation to save and end.
 func DrainFile(runDir string, generation uint64) string {
 	return filepath.Join(runDir, strconv.FormatUint(generation, 10), "drain")
 }
 
-// WorkerDir holds the progress and error files of one worker of a generation.
+// WorkerDir returns the directory of one worker's progress and error files.
 func WorkerDir(runDir string, generation uint64, localRank int) string {
 	return filepath.Join(runDir, strconv.FormatUint(generation, 10), strconv.Itoa(localRank))
 }
 
-// Environ is the whole environment of each worker of this node, by local rank. Inherited variables
-// come first; no name appears twice.
+// Environ returns the whole environment of each worker of this node, by local rank. Inherited
+// variables come first. No name appears twice.
 func Environ(in Inputs) [][]string {
 	envs := make([][]string, in.Workers)
 	for local, given := range Given(in) {
@@ -99,7 +98,7 @@ func Environ(in Inputs) [][]string {
 			names[nameOf(kv)] = true
 		}
 		for _, kv := range in.Inherited {
-			if name := nameOf(kv); !names[name] && !ours(name) && name != in.MarkName && name != secret {
+			if name := nameOf(kv); !names[name] && !onlyForWorkers(name) && name != in.MarkName && name != secret {
 				e = append(e, kv)
 			}
 		}
@@ -108,7 +107,7 @@ func Environ(in Inputs) [][]string {
 	return envs
 }
 
-// Given is what each worker is given beyond what it inherits, by local rank.
+// Given returns the variables of each worker without the inherited ones, by local rank.
 func Given(in Inputs) [][]string {
 	set := map[string]bool{}
 	for _, kv := range in.Inherited {
@@ -137,7 +136,7 @@ func Given(in Inputs) [][]string {
 	return envs
 }
 
-// Overlay is base with given in place of the variables of the same names.
+// Overlay returns base with given added. A variable in given replaces one of the same name.
 func Overlay(base, given []string) []string {
 	names := map[string]bool{}
 	for _, kv := range given {
@@ -147,7 +146,7 @@ func Overlay(base, given []string) []string {
 	return append(kept, given...)
 }
 
-// rank is that of a worker, or the index of a process of another role among its like.
+// rank returns the rank of a worker, or the index of another process in its role.
 func (in *Inputs) rank(local int) int {
 	if in.Team != nil {
 		return in.Tasks[local].Index
@@ -160,7 +159,7 @@ func (in *Inputs) trains(local int) bool {
 	return in.Team == nil || in.Tasks[local].Role == roles.Trainer
 }
 
-// began is the generation whose run directory the processes use.
+// began returns the generation whose run directory the processes use.
 func (in *Inputs) began() uint64 {
 	if in.Began > 0 {
 		return in.Began
@@ -173,11 +172,12 @@ func nameOf(kv string) string {
 	return name
 }
 
-// secret is the password of this agent's user of etcd. A worker, and all that it starts and logs,
-// has no use for it.
+// secret is the password of the agent's etcd user. Workers do not need it, so it is removed from
+// their environment and cannot get into their logs.
 const secret = "ELASTIC_PASSWORD"
 
-// pythonPath is the inherited one with the helper at its end: what the user has there comes first.
+// pythonPath returns the inherited PYTHONPATH with the helper at its end, so the user's modules
+// come first.
 func (in *Inputs) pythonPath() string {
 	path := in.HelperDir
 	for _, kv := range in.Inherited {
@@ -188,9 +188,9 @@ func (in *Inputs) pythonPath() string {
 	return path
 }
 
-// ours says whether an inherited variable is one that only we, or an outer
-// launcher, give to workers: a stale one would send a worker into another world.
-func ours(name string) bool {
+// onlyForWorkers reports whether an inherited variable is one that only launchers set for workers. A stale
+// value would send a worker into another world.
+func onlyForWorkers(name string) bool {
 	for _, prefix := range []string{"MASTER_", "TORCHELASTIC_", "PADDLE_TRAINER"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
@@ -199,7 +199,7 @@ func ours(name string) bool {
 	return slices.Contains(workerNames, name)
 }
 
-// workerNames are the other names that workers may be given, and that mean nothing to them from elsewhere.
+// workerNames are further variables that only launchers set for workers.
 var workerNames = []string{
 	"ELASTIC_AGENT_SOCKET", "ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE",
 	"ELASTIC_EVIDENCE", "ELASTIC_GENERATION", "ELASTIC_GLOBAL_BATCH_SIZE", "ELASTIC_GRAD_ACCUM_STEPS",
@@ -216,7 +216,7 @@ var workerNames = []string{
 	"ROLE_WORLD_SIZE", "WORLD_SIZE",
 }
 
-// elastic is the vocabulary of this project, for plain programs and our helpers.
+// elastic sets the variables of this project, for plain programs and the Python helper.
 func (in *Inputs) elastic(e *env, local int) {
 	e.set("ELASTIC_JOB_ID", in.Job)
 	e.set("ELASTIC_GENERATION", strconv.FormatUint(in.Generation, 10))
@@ -268,9 +268,9 @@ func (in *Inputs) batch(e *env, rank int) {
 	e.float("ELASTIC_WARMUP_LR_SCALE", w.FromScale)
 }
 
-// torch is what torchrun sets. Libraries take TORCHELASTIC_RUN_ID as the sign of
-// an elastic launcher; without USE_AGENT_STORE=False every rank would wait for a store that no
-// process opens.
+// torch sets the variables of torchrun. Libraries detect an elastic launcher by
+// TORCHELASTIC_RUN_ID. Without USE_AGENT_STORE=False every rank would wait for a store of the
+// agent, which does not exist.
 func (in *Inputs) torch(e *env, local int) {
 	e.int("RANK", in.FirstRank+local)
 	if in.VirtualLocalRank {
@@ -308,10 +308,10 @@ func (in *Inputs) endpoint(local int) string {
 
 type env struct {
 	list      []string
-	inherited map[string]bool // names that the user or an outer launcher set
+	inherited map[string]bool // names of variables that the user or an outer launcher set
 }
 
-// unlessSet sets a variable that the user may have chosen.
+// unlessSet sets a variable unless the user has set it.
 func (e *env) unlessSet(name, value string) {
 	if !e.inherited[name] {
 		e.set(name, value)

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// ErrPlaceholder is wrapped by errors about placeholders in the program's arguments.
+// ErrPlaceholder is wrapped by the errors about placeholders in the program's arguments.
 var ErrPlaceholder = errors.New("placeholder")
 
 var placeholder = regexp.MustCompile(`\{[a-z][a-z_]*\}`)
 
-// CheckPlaceholders refuses arguments that name something no worker is ever given.
+// CheckPlaceholders fails if an argument has a placeholder that no worker has a value for.
 func CheckPlaceholders(args []string) error {
 	for _, a := range args {
 		for _, p := range placeholder.FindAllString(a, -1) {
@@ -26,8 +26,8 @@ func CheckPlaceholders(args []string) error {
 	return nil
 }
 
-// Expand replaces {name} in args by the value of ELASTIC_NAME in a worker's environment.
-// Other braces stay as they are.
+// Expand replaces {name} in args by ELASTIC_NAME of a worker's environment. It leaves other braces
+// unchanged.
 func Expand(args, environ []string) ([]string, error) {
 	values := map[string]string{}
 	for _, kv := range environ {

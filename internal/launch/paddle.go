@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// paddle is what Paddle's launchers set, those of 2.x and of 3.x. The store that rank 0 opens has a
-// port of its own, another than torch's: a script may use both frameworks.
+// paddle sets the variables of Paddle's launchers, of 2.x and of 3.x. The store of rank 0 has
+// another port than torch's, because a script may use both frameworks.
 func (in *Inputs) paddle(e *env, local int) {
 	rank := in.FirstRank + local
 	e.int("PADDLE_TRAINER_ID", rank)
@@ -47,8 +47,8 @@ func (in *Inputs) paddle(e *env, local int) {
 	}
 }
 
-// gloo is what 2.x passes on for its role maker, and the backend of 3.x where a worker has no
-// device: without it init_parallel_env makes no default group on a CPU.
+// gloo sets the variables of 2.x for its role maker. It also sets the backend of 3.x if a worker
+// has no device: otherwise init_parallel_env creates no default group on a CPU.
 func (in *Inputs) gloo(e *env) {
 	e.unlessSet("PADDLE_WITH_GLOO", "0")
 	e.unlessSet("PADDLE_GLOO_RENDEZVOUS", "3")

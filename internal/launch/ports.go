@@ -11,20 +11,19 @@ import (
 )
 
 var (
-	// ErrPorts: fewer free ports than asked for. [E-PORTS]
+	// ErrPorts means that there are fewer free ports than needed. [E-PORTS]
 	ErrPorts = errors.New("no free port")
-	// ErrAddress: the host is none of this machine's addresses. [E-ADDRESS]
+	// ErrAddress means that the host is not an address of this machine. [E-ADDRESS]
 	ErrAddress = errors.New("not an address of this machine")
 )
 
-// firstPort is where the default range begins: below lie well-known services.
+// firstPort is the start of the default range, above well-known services.
 const firstPort = 10_000
 
-// Ports finds n different ports, free on host now, in lo..hi. Without a range
-// (0, 0) it searches outside the kernel's ephemeral ports, which any outgoing
-// connection may take before the worker does. Every call begins somewhere else,
-// so that generations, and agents of one machine, do not meet. ErrPorts,
-// ErrAddress.
+// Ports finds n different ports in lo..hi that are free on host now. Without a range (0, 0) it
+// avoids the kernel's ephemeral ports, which an outgoing connection may take before the worker
+// does. Each call starts at another port, so that generations and agents of one machine rarely
+// collide. Errors: ErrPorts, ErrAddress.
 func Ports(n, lo, hi int, host string) ([]int, error) {
 	candidates, err := candidatePorts(lo, hi)
 	if err != nil {
@@ -58,7 +57,7 @@ func candidatePorts(lo, hi int) ([]int, error) {
 		if lo < 1 || hi > 65535 || lo > hi {
 			return nil, fmt.Errorf("%w: %d-%d is no range of ports", ErrPorts, lo, hi)
 		}
-		return outside(lo, hi, 0, 0), nil // given by the user, ephemeral or not
+		return without(lo, hi, 0, 0), nil // the user chose them, even if they are ephemeral
 	}
 	var from, to int
 	if data, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
@@ -66,14 +65,14 @@ func candidatePorts(lo, hi int) ([]int, error) {
 			return nil, fmt.Errorf("read the range of ephemeral ports: %w", err)
 		}
 	}
-	if ports := outside(firstPort, 65535, from, to); len(ports) > 0 {
+	if ports := without(firstPort, 65535, from, to); len(ports) > 0 {
 		return ports, nil
 	}
-	return outside(firstPort, 65535, 0, 0), nil // everything is ephemeral here
+	return without(firstPort, 65535, 0, 0), nil // all ports are ephemeral
 }
 
-// outside lists lo..hi without from..to.
-func outside(lo, hi, from, to int) []int {
+// without returns lo..hi without from..to.
+func without(lo, hi, from, to int) []int {
 	var ports []int
 	for p := lo; p <= hi; p++ {
 		if p < from || p > to {
@@ -83,8 +82,8 @@ func outside(lo, hi, from, to int) []int {
 	return ports
 }
 
-// Free refuses HOST:PORT where another process listens, or where no process of this machine can.
-// ErrPorts, ErrAddress.
+// Free fails if another process listens on HOST:PORT, or if this machine does not have the address.
+// Errors: ErrPorts, ErrAddress.
 func Free(at string) error {
 	l, err := net.Listen("tcp", at)
 	switch {
@@ -98,7 +97,7 @@ func Free(at string) error {
 	return fmt.Errorf("listen at %s: %w", at, err)
 }
 
-// bind tries the port on host, and on all addresses: frameworks listen there.
+// bind tries the port on host, and on all addresses, because frameworks listen on all.
 func bind(host string, port int) error {
 	for _, h := range []string{host, ""} {
 		l, err := net.Listen("tcp", net.JoinHostPort(h, strconv.Itoa(port)))

@@ -12,10 +12,10 @@ import (
 	"syscall"
 )
 
-// NotFoundError: there is no such program. [E-PROGRAM, 127]
+// NotFoundError means that the program does not exist. [E-PROGRAM, 127]
 type NotFoundError struct {
 	Name string
-	Near []string // what the user may have meant, as it would be typed
+	Near []string // suggestions, as they would be typed
 }
 
 func (e *NotFoundError) Error() string {
@@ -26,7 +26,7 @@ func (e *NotFoundError) Error() string {
 	return msg
 }
 
-// NotExecutableError: the file is there and cannot be run. [E-PROGRAM-MODE, 126]
+// NotExecutableError means that the file exists but cannot be run. [E-PROGRAM-MODE, 126]
 type NotExecutableError struct {
 	Path string
 	Err  error
@@ -37,16 +37,16 @@ func (e *NotExecutableError) Error() string {
 }
 func (e *NotExecutableError) Unwrap() error { return e.Err }
 
-// FindProgram is the absolute path of the file to run for name: with a slash
-// that file, else the first executable one in path (the value of PATH), else the
-// one in the directory beside. *NotFoundError or *NotExecutableError otherwise.
+// FindProgram returns the absolute path of the program name. With a slash it is that file.
+// Otherwise it is the first executable file in path (the value of PATH), else the one in the
+// directory beside. Errors: *NotFoundError, *NotExecutableError.
 func FindProgram(name, path, beside string) (string, error) {
 	var candidates []string
 	if strings.Contains(name, "/") {
 		candidates = []string{name}
 	} else if name != "" {
 		for _, dir := range append(filepath.SplitList(path), beside) {
-			candidates = append(candidates, filepath.Join(dir, name)) // an empty one is the working directory
+			candidates = append(candidates, filepath.Join(dir, name)) // an empty dir is the working directory
 		}
 	}
 	var refused *NotExecutableError
@@ -61,16 +61,15 @@ func FindProgram(name, path, beside string) (string, error) {
 			refused = &NotExecutableError{c, err}
 		}
 	}
-	// As in a shell: what cannot be run hides nothing that can, and is better
-	// named than passed over. A directory counts only if it was asked for by path.
+	// As in a shell, a file that cannot be run does not hide a later one that can. It is named in
+	// the error if there is no other. A directory counts only if it was given as a path.
 	if refused != nil && (strings.Contains(name, "/") || !errors.Is(refused, syscall.EISDIR)) {
 		return "", refused
 	}
 	return "", &NotFoundError{Name: name, Near: near(name)}
 }
 
-// executable asks the kernel through LookPath, which does not search when given
-// an absolute path.
+// executable tests a file with LookPath, which does not search for an absolute path.
 func executable(abs string) error {
 	_, err := exec.LookPath(abs)
 	if e, ok := errors.AsType[*exec.Error](err); ok {

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Record is a file that a start leaves in the log directory.
+// Record is a file that a start writes into the log directory.
 type Record struct {
 	Name    string
 	Content []byte
-	Append  bool // to what earlier starts left; else it replaces it
+	Append  bool // append to the file of earlier starts; else replace it
 }
 
 func backupFile(rank int) string { return fmt.Sprintf("backup_env.%d.json", rank) }
 
-// Records are the files of one start, as Paddle's tools and Paddle itself read them: the endpoints
-// of all workers, and what each worker of this node was given. backup_env.R.json has the lists that
-// are too long for an environment; Paddle reads them there.
+// Records returns the files of one start that Paddle and its tools read: the endpoints of all
+// workers, and the variables of each worker of this node. backup_env.R.json has lists that are too
+// long for a variable.
 func Records(in Inputs) ([]Record, error) {
 	var all []Record
 	if in.Team != nil {
@@ -51,8 +51,8 @@ func Records(in Inputs) ([]Record, error) {
 	return all, nil
 }
 
-// taskRecords are the files of a start with parameter servers: envlog.N has the environment of each
-// process of this node.
+// taskRecords returns the files of a start with parameter servers. envlog.N has the environment of
+// each process of this node.
 func taskRecords(in Inputs) []Record {
 	all := []Record{{Name: "endpoints.log", Content: []byte(endpointsFile(in.Team))}}
 	for local, given := range Given(in) {

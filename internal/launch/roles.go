@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// Role is what the workers of a job are given beside the words of this project. A role names its
-// variables as data, so that another one is another value and no other way through this package.
+// Role has the variables of other launchers that the workers of a job are given. Each role is a
+// value with these variables as data.
 type Role struct {
 	Name string // ROLE_NAME; "": default
 	vars func(in *Inputs, e *env, local int)
 }
 
-// Trainer is a role of collective training, with the name that torchrun's --role gives it.
+// Trainer returns the role of collective training. name is that of torchrun's --role.
 func Trainer(name string) Role {
 	return Role{Name: name, vars: func(in *Inputs, e *env, local int) {
 		in.torch(e, local)
@@ -20,7 +20,7 @@ func Trainer(name string) Role {
 	}}
 }
 
-// RPC is a role of workers that call each other (paddle.distributed.rpc).
+// RPC returns the role of workers that call each other (paddle.distributed.rpc).
 func RPC(name string) Role {
 	return Role{Name: name, vars: func(in *Inputs, e *env, local int) {
 		in.torch(e, local)
@@ -30,7 +30,7 @@ func RPC(name string) Role {
 	}}
 }
 
-// ParameterServers is the role of a process of Inputs.Team: what it is given depends on its task.
+// ParameterServers returns the role of a process of Inputs.Team. Its variables depend on its task.
 func ParameterServers() Role {
 	return Role{Name: "default", vars: func(in *Inputs, e *env, local int) { in.task(e, local) }}
 }
@@ -42,7 +42,7 @@ func (r Role) String() string {
 	return r.Name
 }
 
-// environ of the zero Role is a trainer's.
+// environ sets the variables of a role. The zero Role is a trainer's.
 func (r Role) environ(in *Inputs, e *env, local int) {
 	if r.vars == nil {
 		r = Trainer(r.Name)

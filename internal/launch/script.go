@@ -11,14 +11,14 @@ import (
 // interpreters are the names of CPython.
 var interpreters = regexp.MustCompile(`^python[0-9.]*t?$`)
 
-// Script is what a Python interpreter is to run.
+// Script is the script or module that a Python interpreter runs.
 type Script struct {
 	Kind string // "script" or "module"
 	Name string
 }
 
-// PythonScript is what a program with args runs, if the program is a Python interpreter itself and
-// imports its sitecustomize from PYTHONPATH first; false if it is none, or one that may not.
+// PythonScript returns the script that program runs with args. It returns false if program is not a
+// Python interpreter, or does not import sitecustomize from PYTHONPATH at its start.
 func PythonScript(program string, args []string) (Script, bool) {
 	if !interpreters.MatchString(filepath.Base(program)) || !binary(program) {
 		return Script{}, false
@@ -31,7 +31,7 @@ func PythonScript(program string, args []string) (Script, bool) {
 		case !strings.HasPrefix(a, "-"):
 			return Script{Kind: "script", Name: a}, true
 		}
-		rest := strings.TrimLeft(a[1:], "bBdOPquv") // switches that leave sitecustomize alone
+		rest := strings.TrimLeft(a[1:], "bBdOPquv") // switches that do not affect sitecustomize
 		switch {
 		case rest == "":
 		case rest == "m" && i+1 < len(args):
@@ -48,7 +48,8 @@ func PythonScript(program string, args []string) (Script, bool) {
 	return Script{}, false
 }
 
-// binary reports whether a program is no script, which could start Python with another environment.
+// binary reports whether a program is an executable. A script could start Python with another
+// environment.
 func binary(program string) bool {
 	f, err := os.Open(program)
 	if err != nil {
@@ -60,6 +61,6 @@ func binary(program string) bool {
 	return err == nil && bytes.Equal(magic, []byte("\x7fELF"))
 }
 
-// ForWorkers reports whether a variable has a meaning for workers alone: no library reads it before
-// it takes part in a World.
-func ForWorkers(name string) bool { return ours(name) && name != "PYTHONUNBUFFERED" }
+// ForWorkers reports whether only workers use a variable. No library reads it before the worker is
+// in a world.
+func ForWorkers(name string) bool { return onlyForWorkers(name) && name != "PYTHONUNBUFFERED" }

@@ -10,22 +10,22 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-// trainingRole is what Paddle calls each role.
+// trainingRole is Paddle's name for each role.
 var trainingRole = map[roles.Role]string{roles.Server: "PSERVER", roles.Trainer: "TRAINER",
 	roles.Heter: "HETER_TRAINER", roles.Coordinator: "COORDINATOR"}
 
-// lists are the variables in which every process is given the endpoints of a role.
+// lists are the variables with the endpoints of each role, which every process gets.
 var lists = []struct {
 	name string
 	role roles.Role
 }{{"PADDLE_TRAINER_ENDPOINTS", roles.Trainer}, {"PADDLE_PSERVERS_IP_PORT_LIST", roles.Server},
 	{"PADDLE_HETER_TRAINER_IP_PORT_LIST", roles.Heter}, {"PADDLE_COORDINATOR_ENDPOINTS", roles.Coordinator}}
 
-// task is what Paddle's launchers, of 2.x and of 3.x, tell a process of a job with parameter
-// servers. A role maker of 2.6 needs POD_IP and PADDLE_PORT on a trainer, too.
+// task sets the variables that Paddle's launchers of 2.x and 3.x set in a job with parameter
+// servers. The role maker of 2.6 also needs POD_IP and PADDLE_PORT on a trainer.
 func (in *Inputs) task(e *env, local int) {
 	team, t := in.Team, in.Tasks[local]
-	host, port, _ := net.SplitHostPort(team.Endpoint(t)) // a Team has no other endpoints
+	host, port, _ := net.SplitHostPort(team.Endpoint(t)) // all endpoints of a Team have this form
 	e.set("ELASTIC_ROLE", string(t.Role))
 	e.set("TRAINING_ROLE", trainingRole[t.Role])
 	e.set("PADDLE_ROLE", trainingRole[t.Role])
@@ -62,7 +62,7 @@ func (in *Inputs) task(e *env, local int) {
 	}
 }
 
-// taskDevice gives the trainers of a node its devices in turn: each sees one, as index 0.
+// taskDevice gives the trainers of a node its devices in turn. Each sees one device, as index 0.
 func (in *Inputs) taskDevice(e *env, t roles.Task) {
 	id := "0"
 	if n := len(in.DeviceIDs); n > 0 {
@@ -74,8 +74,8 @@ func (in *Inputs) taskDevice(e *env, t roles.Task) {
 	e.set("XPU_VISIBLE_DEVICES", id)
 }
 
-// stage is what the stages of a heterogeneous job are given of each other. Servers know the heter
-// workers alone.
+// stage sets what the stages of a heterogeneous job know of each other. Servers know only the heter
+// workers.
 func (in *Inputs) stage(e *env, t roles.Task) {
 	team := in.Team
 	e.set("PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST", strings.Join(team.All(roles.Heter), ","))
@@ -100,7 +100,7 @@ func (in *Inputs) stage(e *env, t roles.Task) {
 	e.set("HETER_DEVICE_TYPE", device)
 }
 
-// endpointsFile is endpoints.log of a job with parameter servers: a list for each role that it has.
+// endpointsFile returns endpoints.log of a job with parameter servers: one list for each role.
 func endpointsFile(team *roles.Team) string {
 	var b strings.Builder
 	for _, l := range lists {

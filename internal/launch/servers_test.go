@@ -121,7 +121,7 @@ func TestLinesAboutServers(t *testing.T) {
 	}
 }
 
-// What is said at the end names what was ended on this node.
+// The lines at the end name the tasks that were ended on this node.
 func TestLinesAboutTheEnd(t *testing.T) {
 	t.Parallel()
 	const through, heter, servers = "all workers exit, going to finish", "all heter_worker are killed",

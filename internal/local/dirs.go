@@ -19,12 +19,12 @@ const (
 	defaultIdle = 60 * time.Second
 	// IdleEnv shortens the life of an idle server in tests.
 	IdleEnv = "ELASTICD_IDLE"
-	// socketMax is what the kernel takes as the path of a socket.
+	// socketMax is the kernel's limit for the path of a socket.
 	socketMax = 107
 )
 
-// Locate finds the directories of this user. stateDir is what --state-dir
-// says, env reads the environment. Errors: ErrState.
+// Locate returns the directories of this user. stateDir is the value of --state-dir. env reads the
+// environment. Errors: ErrState.
 func Locate(stateDir string, env func(string) string) (Runtime, error) {
 	state, err := State(stateDir, env)
 	if err != nil {
@@ -37,8 +37,8 @@ func Locate(stateDir string, env func(string) string) (Runtime, error) {
 	return r, nil
 }
 
-// Shared is the place of a server that other machines reach at listen, a HOST:PORT of this one. It
-// has a directory and data of its own beside those of the local server.
+// Shared returns the Runtime of a server that other machines reach at listen, a HOST:PORT of this
+// machine. It has its own directories beside those of the local server.
 func (r Runtime) Shared(listen string) (Runtime, error) {
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -48,8 +48,8 @@ func (r Runtime) Shared(listen string) (Runtime, error) {
 	return r, nil
 }
 
-// State is the part of the state directory that is this machine's. A state
-// directory may be shared by many. Errors: ErrState.
+// State returns the subdirectory of the state directory for this machine. Several machines may
+// share a state directory. Errors: ErrState.
 func State(stateDir string, env func(string) string) (string, error) {
 	if stateDir == "" {
 		stateDir = env("ELASTIC_STATE_DIR")
@@ -76,8 +76,8 @@ func State(stateDir string, env func(string) string) (string, error) {
 	return filepath.Join(abs, host), nil
 }
 
-// runtimeDir is $XDG_RUNTIME_DIR/elastic where that is ours, or can be made
-// ours: after su or sudo the variable still names the directory of another user.
+// runtimeDir returns $XDG_RUNTIME_DIR/elastic if this user owns it or can create it. After su or
+// sudo the variable still names the directory of another user.
 func runtimeDir(env func(string) string) string {
 	fallback := filepath.Join("/tmp", "elastic-"+strconv.Itoa(os.Geteuid()))
 	base := env("XDG_RUNTIME_DIR")
@@ -101,8 +101,7 @@ func runtimeDir(env func(string) string) string {
 	return fallback
 }
 
-// private says what is wrong with a directory that must be this user's alone.
-// Errors: ErrOwner, fs.ErrNotExist.
+// private returns an error if others can access dir. Errors: ErrOwner, fs.ErrNotExist.
 func private(dir string) error {
 	var st unix.Stat_t
 	err := unix.Lstat(dir, &st)
@@ -126,7 +125,7 @@ func private(dir string) error {
 	return nil
 }
 
-// prepare makes the directories. Errors: ErrOwner, ErrState, ErrStart.
+// prepare creates the directories. Errors: ErrOwner, ErrState, ErrStart.
 func (r Runtime) prepare() error {
 	if n := len(r.Socket()); n > socketMax {
 		return &Problem{Kind: ErrStart,
@@ -150,8 +149,8 @@ func (r Runtime) prepare() error {
 	return nil
 }
 
-// lock waits for the start locks of the runtime directory and of the data, in
-// this order. Closing the files gives them back.
+// lock takes the start locks of the runtime directory and of the data directory, in this order.
+// Closing the files releases them.
 func (r Runtime) lock(ctx context.Context) ([]*os.File, error) {
 	var held []*os.File
 	for _, path := range r.locks() {
@@ -174,8 +173,7 @@ func (r Runtime) locks() []string {
 	return []string{filepath.Join(r.Dir, "elasticd.lock"), filepath.Join(r.Data, "start.lock")}
 }
 
-// flock asks again and again: a lock cannot be watched, and waiting for one
-// in the kernel cannot be called off.
+// flock polls, because a lock cannot be watched, and a wait in the kernel cannot be cancelled.
 func flock(ctx context.Context, f *os.File) error {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	startLimit = 30 * time.Second // a first start takes a fifth of a second, one on a slow disk some
-	logMax     = 1 << 20          // a log above is set aside at the next start
+	startLimit = 30 * time.Second // a first start takes 0.2 s, on a slow disk several seconds
+	logMax     = 1 << 20          // a larger log is renamed at the next start
 	logLines   = 20
 )
 
-// Started tells of a server that Ensure had to start; zero if one was there.
+// Started describes a server that Ensure started; zero if one was running.
 type Started struct {
 	PID int
 	Log string
 }
 
-// Ensure returns the server that runs, and starts it if there is none. Of
-// many that call it at once, in whatever processes, one starts it.
+// Ensure returns the running server, and starts it if there is none. If several processes call it
+// at the same time, one of them starts the server.
 //
 // Errors: ErrOwner, ErrState, ErrStart.
 func Ensure(ctx context.Context, r Runtime) (Endpoint, Started, error) {
@@ -60,7 +60,7 @@ func Ensure(ctx context.Context, r Runtime) (Endpoint, Started, error) {
 	return r.endpoint(), s, nil
 }
 
-// elasticd is the program: the one that came with this one, else another.
+// elasticd returns the path of elasticd: beside this program, else in PATH.
 func (r Runtime) elasticd() (string, error) {
 	if r.Bin != "" {
 		return r.Bin, nil
@@ -85,8 +85,8 @@ func (r Runtime) elasticd() (string, error) {
 		Fix: "install it there, or name a server with --server"}
 }
 
-// start runs elasticd and waits for its word. The locks go with it, so that
-// they are held until it is ready even if this process is killed.
+// start starts elasticd and waits until it is ready. elasticd inherits the locks, so they are held
+// even if this process is killed.
 func (r Runtime) start(ctx context.Context, bin string, locks []*os.File) (Started, error) {
 	log, before, err := r.openLog()
 	if err != nil {
@@ -105,7 +105,7 @@ func (r Runtime) start(ctx context.Context, bin string, locks []*os.File) (Start
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = append([]*os.File{says}, locks...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Run() // the first process ends at once, and leaves an orphan behind
+	err = cmd.Run() // the first process ends at once; its child is the server
 	says.Close()
 	if err != nil {
 		return Started{}, r.failed(fmt.Sprintf("%s: %v", bin, err), before)
@@ -128,20 +128,19 @@ func (r Runtime) await(ctx context.Context, word *os.File, before int64) (Starte
 	return Started{PID: pid, Log: r.logFile()}, nil
 }
 
-// failed says why there is no server: in its own words if it had some for its user, else by the end
+// failed returns the error of a server that did not start: the error that it logged, else the end
 // of its log.
 func (r Runtime) failed(how string, before int64) error {
 	log := r.tail(before)
-	if p := said(log); p != nil {
+	if p := loggedError(log); p != nil {
 		return p
 	}
 	return &Problem{Kind: ErrStart, Text: "the local server did not come up: " + how,
 		Why: "its log is " + r.logFile(), Fix: "cure what the log says, or name a server with --server", Log: log}
 }
 
-// said is the error with which elasticd ended, as it prints one: a line with a code, why, and what
-// to do.
-func said(log []string) *Problem {
+// loggedError returns the last error in the log of elasticd: a line with a code, the reason, and the fix.
+func loggedError(log []string) *Problem {
 	at := -1
 	for i, line := range log {
 		if strings.HasPrefix(line, "error: ") {
@@ -166,8 +165,8 @@ func said(log []string) *Problem {
 	return p
 }
 
-// environment has the few variables that a server needs, and none of a job: the search for a job's
-// left-over processes by their marks must not find the server.
+// environment returns the few variables that a server needs. It drops those of a job, because a
+// sweep would find the server by the mark of the job.
 func environment() []string {
 	pass := []string{"PATH", "HOME", "USER", "TMPDIR", "LANG", "TZ", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR"}
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
@@ -197,7 +196,7 @@ func (r Runtime) openLog() (log *os.File, size int64, err error) {
 	return log, st.Size(), nil
 }
 
-// tail is what was logged after the first before bytes, its last lines.
+// tail returns the last lines of the log after the first before bytes.
 func (r Runtime) tail(before int64) []string {
 	f, err := os.Open(r.logFile())
 	if err != nil {

@@ -1,13 +1,12 @@
-// Package local finds, starts and keeps the local server: one detached
-// elasticd per user and machine, with the life cycle of tmux's server. It is
-// found by dialling a unix socket in a directory that only this user can
-// enter, started under a lock by the first command that needs it, a child of
-// init, and it ends by itself when it was not used for a while.
+// Package local finds and starts the local server: one detached elasticd per user and machine, with
+// the life cycle of tmux's server. A command finds it by dialling a unix socket in a directory that
+// only this user can enter. The first command that needs the server starts it under a lock. It is a
+// child of init, and ends when it was idle for a while.
 //
-// The socket is the truth about what runs, and the data directory names its
-// socket: with two runtime directories and one state directory, both lead to
-// the one server on that data; with one runtime directory and two state
-// directories, the first command brings the data, and the other one joins.
+// The socket shows whether a server runs. The data directory also names the socket: with two
+// runtime directories and one state directory, both lead to the one server on that data. With one
+// runtime directory and two state directories, the first command chooses the data, and the other
+// joins it.
 package local
 
 import (
@@ -34,9 +33,9 @@ var (
 	ErrStart = errors.New("local server did not come up")
 )
 
-// Problem is an error for the user: what, why, what to do.
+// Problem is an error for the user: what happened, why, and how to fix it.
 type Problem struct {
-	Kind           error // one of the sentinels above
+	Kind           error // one of the errors above
 	Text, Why, Fix string
 	Log            []string // the server's last lines, for ErrStart
 }
@@ -44,38 +43,38 @@ type Problem struct {
 func (p *Problem) Error() string { return p.Text }
 func (p *Problem) Unwrap() error { return p.Kind }
 
-// Runtime says where the local server of this user lives.
+// Runtime names the directories of the local server of this user.
 type Runtime struct {
 	Dir  string // of the socket, the start lock and the hint
 	Data string // of the server's data and log
 	Idle time.Duration
-	// Listen is a HOST:PORT at which the server is there for other machines, too; "": for this user
-	// only.
+	// Listen is a HOST:PORT on which the server also serves other machines; "": it serves only this
+	// user.
 	Listen string
-	Bin    string // the elasticd to start; "": beside this program, else in PATH
+	Bin    string // the elasticd to start; "": the one beside this program, else in PATH
 }
 
-// Endpoint is the address of a server, as etcd's client takes it.
+// Endpoint is the address of a server for etcd's client.
 type Endpoint string
 
-// Socket is the path of the server's socket.
+// Socket returns the path of the server's socket.
 func (r Runtime) Socket() string { return filepath.Join(r.Dir, "etcd.sock") }
 
 func (r Runtime) endpoint() Endpoint { return Endpoint("unix://" + r.Socket()) }
 
-// HasData reports whether there is data of earlier jobs, for which a server
-// that only answers questions is worth starting.
+// HasData reports whether there is data of earlier jobs. A command that only reads starts the
+// server only in this case.
 func (r Runtime) HasData() bool {
 	_, err := os.Stat(filepath.Join(r.Data, "member"))
 	return err == nil
 }
 
-// Find returns the server that runs. Errors: ErrNone, ErrOwner.
+// Find returns the running server. Errors: ErrNone, ErrOwner.
 func Find(ctx context.Context, r Runtime) (Endpoint, error) {
 	if err := private(r.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	for _, socket := range []string{r.Socket(), r.named()} {
+	for _, socket := range []string{r.Socket(), r.socketOfData()} {
 		if socket == "" {
 			continue
 		}
@@ -88,9 +87,9 @@ func Find(ctx context.Context, r Runtime) (Endpoint, error) {
 	return "", ErrNone
 }
 
-// named is the socket of the server on this data, "" if there is none that
-// this user alone could have made.
-func (r Runtime) named() string {
+// socketOfData returns the socket that the data directory names. It is "" if another user could have made
+// it, or if the server on that socket has other data.
+func (r Runtime) socketOfData() string {
 	b, err := os.ReadFile(filepath.Join(r.Data, socketFile))
 	socket := strings.TrimSpace(string(b))
 	if err != nil || !filepath.IsAbs(socket) || private(filepath.Dir(socket)) != nil {
@@ -102,7 +101,7 @@ func (r Runtime) named() string {
 	return socket
 }
 
-// dial reports whether a server listens. One that is too busy to answer does.
+// dial reports whether a server listens, even if it is too busy to answer.
 func dial(ctx context.Context, socket string) (bool, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", socket)

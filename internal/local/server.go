@@ -16,21 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This half runs inside elasticd.
+// The functions below run inside elasticd.
 
 const (
-	// DetachFlag is the first argument of the process that only leaves another one behind.
+	// DetachFlag is the first argument of the process that starts the server and ends.
 	DetachFlag = "--detach"
 	// LocalFlag makes an elasticd the local server.
 	LocalFlag = "--local"
 
-	socketFile = "socket" // in the data directory: where its server listens
+	socketFile = "socket" // in the data directory: has the path of the server's socket
 	hintFile   = "elasticd.json"
 
-	timerSlack = time.Millisecond // how late a timer of the server may be
+	timerSlack = time.Millisecond // how late the server's timers may be
 )
 
-// Passed on from Ensure: the pipe for the word "ready", and the two locks.
+// Descriptors inherited from Ensure: the pipe for the word "ready", and the two locks.
 const (
 	wordFD  = 3
 	firstFD = 4
@@ -46,10 +46,9 @@ func (r Runtime) args() []string {
 	return args
 }
 
-// Detach starts elasticd again with args, as a child of init: its parent is
-// this process, which ends. It has a session of its own, and no descriptor
-// but those that Ensure meant for it: a pipe that the user's shell opened
-// must not stay open for as long as the server lives.
+// Detach starts elasticd again with args. This process then ends, so init becomes the parent of the
+// server. The server has a session of its own and only the descriptors of Ensure, because it must
+// not keep a pipe of the user's shell open.
 func Detach(args []string) error {
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -60,29 +59,29 @@ func Detach(args []string) error {
 			unix.CloseOnExec(fd)
 		}
 	}
-	cmd := exec.Command(os.Args[0], args...) // Ensure gives the whole path
+	cmd := exec.Command(os.Args[0], args...) // Ensure gives the full path
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	for fd := wordFD; fd <= lastFD; fd++ {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), ""))
 	}
-	// The server inherits this from the thread that starts it: its timers may be a little late, so
-	// that one wake-up serves those that are due together, and Go's monitor looks less often.
+	// The server inherits the timer slack of this thread. Its timers may be a little late, so that
+	// one wake-up serves several timers and the Go monitor polls less often.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack.Nanoseconds()), 0, 0, 0) // costs wake-ups only
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack.Nanoseconds()), 0, 0, 0) // an error only costs wake-ups
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("detach: %w", err)
 	}
 	return cmd.Process.Release()
 }
 
-// Hint is the content of elasticd.json: for people, the socket is the truth.
+// Hint is the content of elasticd.json, for people. Programs use the socket.
 type Hint struct {
 	PID     int       `json:"pid"`
 	Server  Endpoint  `json:"server"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
-	// a socket that is named in a data directory may by now be of a server on other data
+	// the socket named in a data directory may now belong to a server with other data
 	Data string `json:"data"`
 }
 
@@ -94,8 +93,8 @@ func hint(dir string) (h Hint, err error) {
 	return h, err
 }
 
-// Announce writes down that the server is ready, for commands that look for it by its data, and for
-// readers of the hint.
+// Announce writes the files that lead to the ready server, for commands that search it by its data,
+// and for people.
 func (r Runtime) Announce(version string) error {
 	if err := os.Chmod(r.Socket(), 0o600); err != nil {
 		return fmt.Errorf("announce the server: %w", err)
@@ -114,21 +113,19 @@ func (r Runtime) Announce(version string) error {
 	return nil
 }
 
-// AnswerEnsure tells the Ensure that started this process and waits for it that the server is
-// ready.
+// AnswerEnsure tells the waiting Ensure, which started this process, that the server is ready.
 func AnswerEnsure() {
 	word := os.NewFile(wordFD, "word")
-	fmt.Fprintln(word, os.Getpid()) // fails if Ensure was killed meanwhile: the server is there all the same
+	fmt.Fprintln(word, os.Getpid()) // an error is ignored: Ensure was killed, and the server runs
 	word.Close()
 	for fd := firstFD; fd <= lastFD; fd++ {
 		unix.Close(fd)
 	}
 }
 
-// Retire makes way for the next server: from now on no command finds this one,
-// and none starts another until release, which is for after the last write.
-// It reports false, and changes nothing, while a command is about to start
-// one: that command means to use this one.
+// Retire hides this server. No command finds it any more, and none starts another one until
+// release, which must follow the last write. Retire returns false and does nothing while a command
+// holds the start lock, because that command will use this server.
 func (r Runtime) Retire() (release func(), ok bool) {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -136,12 +133,12 @@ func (r Runtime) Retire() (release func(), ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	r.forget()
+	r.removeFiles()
 	return func() { closeAll(locks) }, true
 }
 
-// WaitLost returns when the socket is no longer there: /tmp was cleaned,
-// and no command can find this server again.
+// WaitLost returns when the socket is gone, for example because /tmp was cleaned. No command can
+// then find this server.
 func (r Runtime) WaitLost(ctx context.Context) {
 	look := time.NewTicker(2 * time.Second)
 	defer look.Stop()
@@ -157,8 +154,8 @@ func (r Runtime) WaitLost(ctx context.Context) {
 	}
 }
 
-// forget removes what leads to the server.
-func (r Runtime) forget() {
+// removeFiles removes the files that lead to the server.
+func (r Runtime) removeFiles() {
 	for _, path := range []string{r.Socket(), filepath.Join(r.Data, socketFile),
 		filepath.Join(r.Dir, hintFile)} {
 		os.Remove(path)

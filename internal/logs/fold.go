@@ -2,18 +2,17 @@ package logs
 
 import "slices"
 
-// Folded is one line that several ranks wrote.
+// Folded is one line that one or several ranks wrote.
 type Folded struct {
 	Ranks []int // ascending
 	Text  string
 }
 
-// lookahead is how far a rank may be ahead with lines of its own for a line to be folded all the
-// same.
+// lookahead is how many lines of its own a rank may have before a line that is still folded.
 const lookahead = 32
 
-// Fold puts the lines of several ranks into one stream: the order of each rank is kept, and a line
-// that several of them wrote stands there once.
+// Fold merges the lines of several ranks. It keeps the order of each rank. A line that several
+// ranks wrote appears once.
 func Fold(of map[int][]string) []Folded {
 	ranks := []int{}
 	for r := range of {
@@ -53,7 +52,7 @@ func Fold(of map[int][]string) []Folded {
 	return out
 }
 
-// shared reports whether one of the next n lines of rank is one that another rank comes to.
+// shared reports whether another rank also has one of the next n lines of rank.
 func shared(rest map[int][]string, rank, n int) bool {
 	for other, lines := range rest {
 		if other == rank {

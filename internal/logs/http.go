@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Path is where a node's listener serves its logs.
+// Path is the URL path of the logs on a node's listener.
 const Path = "/logs"
 
-// alive is how often a listener says that it is there while no worker writes.
+// alive is how often a listener sends an empty message while no worker writes.
 const alive = 5 * time.Second
 
-// Handler serves the logs in dir, a Line as JSON on each line.
+// Handler serves the logs in dir, as one JSON message per line.
 func Handler(dir string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q Query
@@ -40,17 +40,17 @@ func Handler(dir string) http.Handler {
 	})
 }
 
-// message is one line of an answer: a Line, an error, the end, or nothing, which says that the
-// sender lives.
+// message is one line of a reply: a Line, an error, or the end. An empty message shows that the
+// sender is alive.
 type message struct {
 	Line  *Line  `json:"line,omitempty"`
 	Error string `json:"error,omitempty"`
 	End   bool   `json:"end,omitempty"`
 }
 
-// sender writes an answer; several readers of a node share it.
+// sender writes a reply. Several goroutines use it.
 type sender struct {
-	follow  bool // each line leaves at once
+	follow  bool // send each line at once
 	control *http.ResponseController
 
 	mu  sync.Mutex
@@ -82,11 +82,11 @@ func (s *sender) keepAlive(ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-// longestMessage is far above that of any line: a line is cut at longestLine, and JSON may write
-// each byte of it as six.
+// longestMessage is more than any line needs: a line is cut at longestLine, and JSON writes a byte
+// as at most six.
 const longestMessage = 8*longestLine + 64<<10
 
-// bounded is a stream whose messages may be no longer than the bytes that are left.
+// bounded is a stream that limits the size of each message.
 type bounded struct {
 	in   io.Reader
 	left int
@@ -101,10 +101,10 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ErrCut: the answer of a node ended before its end came.
+// ErrCut means that the reply of a node ended too early.
 var ErrCut = errors.New("the node did not answer to the end")
 
-// Fetch reads the logs of another node. to leads to its listener.
+// Fetch reads the logs of another node. to is the transport to its listener.
 func Fetch(ctx context.Context, to http.RoundTripper, q Query, emit func(Line) error) error {
 	b, err := json.Marshal(q)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package logs reads what the workers of a job wrote: on this machine out of the log directory, and
-// of other nodes through their listener.
+// Package logs reads the logs of a job's workers: from the log directory of this machine, and from
+// other nodes through their listeners.
 package logs
 
 import (
@@ -16,38 +16,38 @@ import (
 	"time"
 )
 
-// Query says which lines are wanted.
+// Query selects lines.
 type Query struct {
 	Job        string
-	Generation uint64    // 0: of every generation
-	From       uint64    // of this generation and later ones
-	Ranks      []int     // nil: of every rank
-	Since      time.Time // files that were last written before it are of an earlier job of that name
-	Last       int       // so many lines of each rank; 0: all
-	Follow     bool      // go on with what is written from now on, until the context ends
+	Generation uint64    // 0: all generations
+	From       uint64    // this generation and later ones
+	Ranks      []int     // nil: all ranks
+	Since      time.Time // files last written before it belong to an earlier job of that name
+	Last       int       // number of lines of each rank; 0: all
+	Follow     bool      // also read new lines, until the context ends
 }
 
-// noRank is the rank of a process that is no trainer.
+// noRank is the rank of a process that is not a trainer.
 const noRank = -1
 
 // Line is one line of one worker.
 type Line struct {
 	Generation uint64 `json:"generation"`
 	Rank       int    `json:"rank"`
-	// "server 0", "waiting worker" where it is no trainer: Rank is -1
+	// like "server 0" or "waiting worker", if it is not a trainer; Rank is then -1
 	Process string `json:"process,omitempty"`
 	Node    string `json:"node"`
 	Text    string `json:"line"`
 }
 
-// wants reports whether the lines below a header are asked for.
+// wants reports whether the query selects the lines after a header.
 func (q Query) wants(h Header) bool {
 	return (q.Generation == 0 || q.Generation == h.Generation) && q.From <= h.Generation &&
 		(h.Job == "" || h.Job == q.Job) &&
 		(q.Ranks == nil || slices.Contains(q.Ranks, h.Rank))
 }
 
-// Header is what stands before the lines of one start of one worker.
+// Header is the line before the output of one start of one worker.
 type Header struct {
 	Generation uint64
 	Rank       int
@@ -55,9 +55,9 @@ type Header struct {
 	Node, Job  string
 }
 
-// parseHeader reads "---- elastic: generation 2, rank 3, world size 4, node b, job x, TIME ----";
-// another role than a trainer has its name in place of the rank, as "server 0". A worker that is in
-// no generation yet has "---- elastic: since generation 2, waiting worker, node b, job x, TIME
+// parseHeader reads "---- elastic: generation 2, rank 3, world size 4, node b, job x, TIME ----". A
+// process that is not a trainer has its name instead of the rank, like "server 0". A worker that is
+// in no generation yet has "---- elastic: since generation 2, waiting worker, node b, job x, TIME
 // ----".
 func parseHeader(line string) (Header, bool) {
 	rest, ok := strings.CutPrefix(line, "---- elastic: generation ")
@@ -91,8 +91,9 @@ func parseHeader(line string) (Header, bool) {
 	return h, h.Node != ""
 }
 
-// Read passes the lines that q asks for to emit, of one worker after the other; with Follow those
-// of all workers as they come. Its error is that of emit, or says what could not be read.
+// Read calls emit with the lines that q selects, for one worker after the other. With Follow it
+// reads all workers at the same time. It returns the error of emit, or says which file could not be
+// read.
 func Read(ctx context.Context, dir string, q Query, emit func(Line) error) error {
 	if q.Follow {
 		return follow(ctx, dir, q, emit)
@@ -109,10 +110,10 @@ func Read(ctx context.Context, dir string, q Query, emit func(Line) error) error
 	return nil
 }
 
-// stems are the names of logs before their number, trainers first.
+// stems are the names of logs without their number, trainers first.
 var stems = []string{"workerlog", "heterlog", "serverlog", "coordinatorlog"}
 
-// workerLogs lists the logs that are being written, by role and local rank.
+// workerLogs lists the logs in use, by role and local rank.
 func workerLogs(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -142,9 +143,9 @@ func workerLogs(dir string) ([]string, error) {
 	return paths, nil
 }
 
-// readWorker reads the log of one worker from its oldest file that may matter.
+// readWorker reads the logs of one worker, from the oldest file that may have lines of q.
 func readWorker(ctx context.Context, path string, q Query, emit func(Line) error) error {
-	files, err := chain(path, q)
+	files, err := filesOf(path, q)
 	if err != nil {
 		return err
 	}
@@ -173,9 +174,9 @@ func readWorker(ctx context.Context, path string, q Query, emit func(Line) error
 	return nil
 }
 
-// chain is the files of one worker that can have lines of q, oldest first: the one that is written,
-// and those that it was rotated to, back to one that begins before the generation.
-func chain(path string, q Query) ([]string, error) {
+// filesOf returns the files of one worker that can have lines of q, oldest first: the log in use, and
+// rotated ones back to the first that starts before the generation.
+func filesOf(path string, q Query) ([]string, error) {
 	files := []string{path}
 	if begins(path, q) {
 		return files, nil
@@ -198,8 +199,8 @@ func chain(path string, q Query) ([]string, error) {
 	return files, nil
 }
 
-// begins reports whether a file begins with a generation of the job that is not newer than the one
-// asked for, so that files before it have nothing of that.
+// begins reports whether a file starts with a generation of the job that is not newer than that of
+// q. Older files then have no lines of q.
 func begins(path string, q Query) bool {
 	oldest := max(q.Generation, q.From)
 	if oldest == 0 {
@@ -217,7 +218,7 @@ func begins(path string, q Query) bool {
 	return ok && (h.Job == "" || h.Job == q.Job) && h.Generation <= oldest
 }
 
-// rotated lists path.1, path.2… in the order in which they were written.
+// rotated lists path.1, path.2 and so on, oldest first.
 func rotated(path string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxSpan bounds a span of ranks: a longer one is a typing error.
+// maxSpan is the largest span of ranks. A longer one is a typing error.
 const maxSpan = 1 << 20
 
 // ParseRanks parses numbers and spans, as 0,4-7.

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// longestLine is where a line is cut that does not end.
+// longestLine is where a line is cut if it does not end before.
 const longestLine = 64 << 10
 
-// reader picks the lines of a query out of the files of one worker.
+// reader selects the lines of a query from the files of one worker.
 type reader struct {
 	q       Query
 	emit    func(Line) error
 	section Header
-	inside  bool // the lines here are asked for
+	inside  bool // the lines after the last header belong to the query
 }
 
-// line takes one line without its end.
+// line handles one line, without its end.
 func (r *reader) line(text string) error {
 	if h, ok := parseHeader(text); ok {
 		r.section, r.inside = h, r.q.wants(h)
@@ -37,7 +37,7 @@ func (r *reader) line(text string) error {
 		Process: r.section.Process, Node: r.section.Node, Text: strings.ToValidUTF8(text, "?")})
 }
 
-// file reads one file to its end. One that was removed meanwhile has nothing to say.
+// file reads one file to its end. It ignores a file that was removed meanwhile.
 func (r *reader) file(ctx context.Context, path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +46,7 @@ func (r *reader) file(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("read log: %w", err)
 	}
-	g := &growing{path: path, f: f, in: bufio.NewReaderSize(f, longestLine)}
+	g := &followedFile{path: path, f: f, in: bufio.NewReaderSize(f, longestLine)}
 	defer g.close()
 	err = g.rest(func(text string) error {
 		if ctx.Err() != nil {
@@ -60,11 +60,11 @@ func (r *reader) file(ctx context.Context, path string) error {
 	return err
 }
 
-// poll is how often a log that is followed is looked at.
+// poll is how often a followed log is read.
 const poll = 200 * time.Millisecond
 
-// follow reads all workers at once, and goes on. Workers of a later generation that has more of
-// them are found as their logs appear.
+// follow reads the logs of all workers at the same time, and waits for new lines. It also finds
+// logs that appear later, because a later generation may have more workers.
 func follow(ctx context.Context, dir string, q Query, emit func(Line) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -102,10 +102,10 @@ func follow(ctx context.Context, dir string, q Query, emit func(Line) error) err
 	}
 }
 
-// followWorker reads what is there, then what is added. It ends with ctx.
+// followWorker reads the existing lines of a log, then the new ones. It ends with ctx.
 func followWorker(ctx context.Context, path string, q Query, emit func(Line) error) error {
 	q.Follow = false
-	files, err := chain(path, q)
+	files, err := filesOf(path, q)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func followWorker(ctx context.Context, path string, q Query, emit func(Line) err
 			return err
 		}
 	}
-	g := &growing{path: path}
+	g := &followedFile{path: path}
 	defer g.close()
 	for {
 		if err := g.lines(r.line); err != nil {
@@ -129,17 +129,17 @@ func followWorker(ctx context.Context, path string, q Query, emit func(Line) err
 	}
 }
 
-// growing is a file that others append to and rotate.
-type growing struct {
+// followedFile is a file that other processes append to and rotate.
+type followedFile struct {
 	path string
 	f    *os.File
 	in   *bufio.Reader
-	part string // of a line that has not ended
+	part string // an unfinished line
 }
 
-// lines passes on what was added since the last call, and goes on in the next file if this one was
-// rotated.
-func (g *growing) lines(take func(string) error) error {
+// lines calls take with the lines added since the last call. If the file was rotated, it continues
+// in the next file.
+func (g *followedFile) lines(take func(string) error) error {
 	for range 2 {
 		if g.f == nil {
 			f, err := os.Open(g.path)
@@ -151,7 +151,7 @@ func (g *growing) lines(take func(string) error) error {
 			}
 			g.f, g.in = f, bufio.NewReaderSize(f, longestLine)
 		}
-		moved := g.rotated() // before the end is read: what is read after it is all of the old file
+		moved := g.rotated() // first: the read after it then reaches the end of the old file
 		if err := g.rest(take); err != nil || !moved {
 			return err
 		}
@@ -160,8 +160,8 @@ func (g *growing) lines(take func(string) error) error {
 	return nil
 }
 
-// rest reads to the present end of the file.
-func (g *growing) rest(take func(string) error) error {
+// rest reads to the current end of the file.
+func (g *followedFile) rest(take func(string) error) error {
 	for {
 		text, err := g.in.ReadSlice('\n')
 		g.part += string(text)
@@ -182,8 +182,8 @@ func (g *growing) rest(take func(string) error) error {
 	}
 }
 
-// rotated reports whether path is another file by now.
-func (g *growing) rotated() bool {
+// rotated reports whether path is another file now.
+func (g *followedFile) rotated() bool {
 	here, err := g.f.Stat()
 	if err != nil {
 		return true
@@ -192,7 +192,7 @@ func (g *growing) rotated() bool {
 	return err != nil || !os.SameFile(here, there)
 }
 
-func (g *growing) close() {
+func (g *followedFile) close() {
 	if g.f != nil {
 		g.f.Close()
 	}

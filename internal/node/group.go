@@ -20,8 +20,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// processes is what a node can do with the processes of a generation: one worker.Group of trainers,
-// or an ensemble.
+// processes are the processes of one node in a generation: a worker.Group of trainers, or an
+// ensemble.
 type processes interface {
 	Exits() <-chan worker.Exit
 	Done() <-chan struct{}
@@ -30,27 +30,27 @@ type processes interface {
 	Stop(ctx context.Context, grace time.Duration) error
 }
 
-// group is the workers of this node, in the agent's words.
+// group implements runtime.Group with the workers of this node.
 type group struct {
 	w      *workers
 	g      processes
 	runDir string
 	stay   *handover.Group
 	events chan event.Event
-	heard  sync.WaitGroup // watchStay
+	heard  sync.WaitGroup // ends with watchStay
 
 	mu         sync.Mutex        // guards what follows
-	began      schema.Generation // for which the trainers were started
+	began      schema.Generation // the generation in which the trainers were started
 	generation schema.Generation
 	ports      []int         // of this node
-	over       chan struct{} // closed when the generation is over for them
+	over       chan struct{} // closed when their generation is over
 	hangs      <-chan rendezvous.Failure
-	exited     bool // one of them has ended
-	waits      bool // they were in no generation yet
+	exited     bool // a worker has ended
+	waits      bool // the workers have not been in a generation yet
 }
 
-// begin starts what watches the workers in the generation of s. If a worker has exited before, that
-// exit is one of the generation before, and this one does not begin (ErrCannotStay).
+// begin starts to watch the workers in the generation of s. If a worker has exited already, it
+// exited in the previous generation, and begin fails with ErrCannotStay.
 func (g *group) begin(s action.Start) error {
 	world := s.World
 	over := make(chan struct{})
@@ -66,16 +66,16 @@ func (g *group) begin(s action.Start) error {
 	g.waits = false
 	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over)
 	if s.Rank == 0 {
-		ended := either(g.g.Done(), over)
-		// before a step of this generation ends
+		ended := anyClosed(g.g.Done(), over)
+		// the file of an earlier generation must be opened before a step of this one is written
 		tail := g.w.tail(launch.WorkerDir(g.runDir, uint64(g.began), 0))
 		g.w.effects.Go(func(ctx context.Context) { g.w.progress(ctx, ended, world, tail) })
 	}
 	return nil
 }
 
-// await takes the group out of its generation until it is handed another one. newest is the newest
-// generation that there is.
+// await marks the workers as waiting until Continue gives them a world. newest is the newest
+// generation that exists.
 func (g *group) await(newest schema.Generation) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -84,8 +84,8 @@ func (g *group) await(newest schema.Generation) {
 	g.waits, g.generation, g.over, g.hangs = true, newest, make(chan struct{}), none
 }
 
-// either is closed when a or b is.
-func either(a, b <-chan struct{}) <-chan struct{} {
+// anyClosed returns a channel that is closed when a or b is.
+func anyClosed(a, b <-chan struct{}) <-chan struct{} {
 	c := make(chan struct{})
 	go func() {
 		defer close(c)
@@ -97,7 +97,7 @@ func either(a, b <-chan struct{}) <-chan struct{} {
 	return c
 }
 
-// translate passes the exits on, and ends the events.
+// translate turns each exit of a worker into an event. It closes the events after the last one.
 func (g *group) translate() {
 	how := capture.Exited
 	for x := range g.g.Exits() {
@@ -106,7 +106,7 @@ func (g *group) translate() {
 		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note,
 			ErrorFile: x.ErrorFile, Output: x.Tail})
 		if x.Aborted {
-			c.Message, c.Victim = "ended for its stack, as all of a job that hangs", true
+			c.Message, c.Victim = "ended to get its stack, because the job hangs", true
 		}
 		step, nan := g.lastStep(x.LocalRank)
 		g.mu.Lock()
@@ -131,8 +131,8 @@ func (g *group) translate() {
 	close(g.events)
 }
 
-// endOf is how a process ended, for the capture of its saves. Servers end by a signal when they are
-// not needed any more.
+// endOf returns how a process ended, for the capture of its saves. A server that ends by a signal
+// counts as exited: it is ended when it is no longer needed.
 func endOf(x worker.Exit, process rendezvous.Process) capture.WorkerState {
 	switch {
 	case process.Name != "" && (x.Ours || x.Signal != ""), x.Code == 0:
@@ -145,7 +145,7 @@ func endOf(x worker.Exit, process rendezvous.Process) capture.WorkerState {
 	return capture.Failed
 }
 
-// process is the process of that local rank where it is no trainer.
+// process returns the name and log of the process of a local rank, empty for a trainer.
 func (g *group) process(local int) rendezvous.Process {
 	e, ok := g.g.(*ensemble.Ensemble)
 	if !ok {
@@ -158,8 +158,8 @@ func (g *group) process(local int) rendezvous.Process {
 	return rendezvous.Process{Name: t.String(), Log: t.Log()}
 }
 
-// lastStep is the last step that a worker reported, and whether its loss was not a number then, if
-// the job has a rule for that.
+// lastStep returns the last step that a worker reported. The second result is true if its loss was
+// not a number then, and the job has a rule for that.
 func (g *group) lastStep(local int) (*int64, bool) {
 	g.mu.Lock()
 	began := uint64(g.began)
@@ -169,8 +169,8 @@ func (g *group) lastStep(local int) (*int64, bool) {
 	return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
 }
 
-// watchStay reports when the workers can stay, when they no longer can, and how much of another
-// rank's state they have received. Servers that cannot stay exit.
+// watchStay reports when the workers become able to stay and when they no longer are, and how much
+// of another rank's state they have received. Servers that cannot stay exit.
 func (g *group) watchStay() {
 	if e, ok := g.g.(*ensemble.Ensemble); ok {
 		select {
@@ -280,7 +280,7 @@ func (g *group) Continue(ctx context.Context, s action.Start) error {
 	return g.stay.Hand(in.Generation, environs(in))
 }
 
-// continueTeam starts the trainers of another generation beside the servers that stay.
+// continueTeam starts the trainers of another generation. The servers stay.
 func (g *group) continueTeam(e *ensemble.Ensemble, in launch.Inputs, s action.Start) error {
 	in.ServersStay = true
 	c, err := g.w.team(in)
@@ -298,7 +298,7 @@ func (g *group) continueTeam(e *ensemble.Ensemble, in launch.Inputs, s action.St
 	return e.Continue(c)
 }
 
-// environs is what the workers of a node are given in another generation, by local rank.
+// environs returns the variables of each worker in another generation, by local rank.
 func environs(in launch.Inputs) (all []map[string]string) {
 	for _, given := range launch.Given(in) {
 		env := map[string]string{}

@@ -8,8 +8,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// The end of a worker says whether what it wrote at last is a save: not after a signal or a failure. Those
-// of servers that are not needed any more say nothing.
+// The exit of a worker decides whether its last files are a save: they are not after a signal or a
+// failure. The exits of servers that are no longer needed do not count.
 func TestHowWorkersEnded(t *testing.T) {
 	server := rendezvous.Process{Name: "server 0"}
 	for _, c := range []struct {

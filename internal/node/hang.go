@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// watchHangs watches the workers of a world, if it is asked for, and returns where a hang is
-// reported.
+// watchHangs watches the workers of a world for hangs, if the user asked for it. It returns the
+// channel on which a hang is reported.
 func (w *workers) watchHangs(
 	world rendezvous.World, g processes, over <-chan struct{},
 ) <-chan rendezvous.Failure {
@@ -41,7 +41,7 @@ func (w *workers) watchHangs(
 	return found
 }
 
-// answerHangs lets the node of rank 0 ask about the workers here.
+// answerHangs answers the questions of rank 0's node about the workers of this node.
 func (w *workers) answerHangs() {
 	for pattern, h := range hang.Handlers(w.hangs.Load) {
 		w.peers.Server.Handle(pattern, h)

@@ -23,7 +23,7 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-// Launcher is what a launcher's flags say of the workers of this node, beside their program.
+// Launcher has the launcher flags of the workers of this node, without their program.
 type Launcher struct {
 	Mode             Mode   // how the workers work together
 	Role             string // ROLE_NAME; "": default
@@ -35,9 +35,9 @@ type Launcher struct {
 	Prefix           string // template of the text before each line that --tee shows
 	CopyOut, CopyErr []string
 
-	Lead     time.Duration // of rank 0's start before all others
+	Lead     time.Duration // rank 0 starts so much earlier than the others
 	TTY      *os.File      // the terminal, for the only worker; nil: none
-	Announce bool          // say what Paddle's launcher says of a start
+	Announce bool          // print the start lines of Paddle's launcher
 }
 
 // Mode is how the trainers of a job work together.
@@ -45,10 +45,10 @@ type Mode string
 
 const (
 	Collective Mode = ""
-	RPC        Mode = "rpc" // they call each other; logs have their ranks
+	RPC        Mode = "rpc" // workers call each other; logs are named by rank
 )
 
-// role is what the trainers of a job without servers are given.
+// role returns the role of all workers in a job without servers.
 func (l *Launcher) role() launch.Role {
 	if l.Mode == RPC {
 		return launch.RPC(l.Role)
@@ -56,7 +56,7 @@ func (l *Launcher) role() launch.Role {
 	return launch.Trainer(l.Role)
 }
 
-// inputs is what the environments of one start are made of.
+// inputs collects all values that the environments of one start depend on.
 func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 	world, l := s.World, w.o.Launcher
 	in := launch.Inputs{
@@ -92,14 +92,14 @@ func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 	}
 	if world.Resume != nil {
 		in.Resume = &launch.Resume{From: s.Resume.From, Step: s.Resume.Step, Samples: s.Resume.Samples}
-		if s.Resume.From == "" { // it was not brought here; all ranks are given the same step
+		if s.Resume.From == "" { // this node did not fetch the checkpoint; all ranks get the same step
 			in.Resume.Step, in.Resume.Samples = world.Resume.Step, world.Resume.Samples
 		}
 	}
 	return in, nil
 }
 
-// asTeam gives each process of this node its role. None of them stays for another generation.
+// asTeam sets the role of each process of this node. The processes do not stay for a generation.
 func (w *workers) asTeam(in *launch.Inputs, r *roles.Spec, s action.Start) error {
 	team, err := roles.NewTeam(r, w.job.Load().Place(s.World.Count), s.Endpoints)
 	if err != nil {
@@ -113,8 +113,8 @@ func (w *workers) asTeam(in *launch.Inputs, r *roles.Spec, s action.Start) error
 	return nil
 }
 
-// launched is the spec of one start, with what is each worker's own.
-func (w *workers) launched(in launch.Inputs) (worker.Spec, error) {
+// specOf returns the spec of one start, with the environment and arguments of each worker.
+func (w *workers) specOf(in launch.Inputs) (worker.Spec, error) {
 	spec := w.spec()
 	spec.Job, spec.Node, spec.Generation, spec.WorldSize = in.Job, in.Node, in.Generation, in.WorldSize
 	spec.Waits = in.Waits
@@ -143,9 +143,9 @@ func (w *workers) launched(in launch.Inputs) (worker.Spec, error) {
 	return spec, err
 }
 
-// record leaves what the workers of a start are given where Paddle's tools look for it, and
-// announces the first start. Files that cannot be written are a notice: the workers have it all in
-// their environment.
+// record writes the variables of the workers to the files that Paddle's tools read, and announces
+// the first start. If a file cannot be written, the user gets a notice, and the workers start
+// anyway.
 func (w *workers) record(in launch.Inputs) {
 	files, err := launch.Records(in)
 	for _, f := range files {
@@ -172,8 +172,7 @@ func (w *workers) record(in launch.Inputs) {
 	}
 }
 
-// prefix is what is put before the lines of a worker that --tee shows, and before those that are
-// copied.
+// prefix returns the function that makes the prefix of each line shown by --tee, or copied.
 func (w *workers) prefix(template string) func(local, rank int) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -186,10 +185,10 @@ func (w *workers) prefix(template string) func(local, rank int) string {
 	}
 }
 
-// torchPrefix is torchrun's.
+// torchPrefix is the prefix of torchrun.
 const torchPrefix = "[${role_name}${local_rank}]:"
 
-// logOptions says where the output of workers goes.
+// logOptions returns where the output of workers is written and shown.
 func (w *workers) logOptions(node string, job rendezvous.Job) output.Options {
 	l := w.o.Launcher
 	template := l.Prefix
@@ -204,7 +203,7 @@ func (w *workers) logOptions(node string, job rendezvous.Job) output.Options {
 		CopyOut: l.CopyOut, CopyErr: l.CopyErr}
 }
 
-// shownDir is a directory as people see it from here.
+// shownDir returns dir relative to the working directory if it is inside it.
 func shownDir(dir string) string {
 	if here, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(here, dir); err == nil && filepath.IsLocal(rel) {
@@ -214,12 +213,12 @@ func shownDir(dir string) string {
 	return dir
 }
 
-// started begins the group of a start.
-func (w *workers) started(ctx context.Context, in launch.Inputs) (processes, error) {
+// startProcesses starts the processes of in.
+func (w *workers) startProcesses(ctx context.Context, in launch.Inputs) (processes, error) {
 	if in.Team != nil {
 		return w.startTeam(ctx, in)
 	}
-	spec, err := w.readied(in)
+	spec, err := w.prepareSpec(in)
 	if err != nil {
 		return nil, err
 	}
@@ -231,30 +230,30 @@ func (w *workers) started(ctx context.Context, in launch.Inputs) (processes, err
 		w.logs.Rename(names)
 	}
 	g, err := w.begin(ctx, spec)
-	if err == nil && !in.Waits { // else they are the processes that wait
+	if err == nil && !in.Waits { // waiting workers are themselves warm workers
 		w.warmLater(g, spec)
 	}
 	return g, err
 }
 
-// readied is the spec of one start, with an empty directory of the generation, and recorded.
-func (w *workers) readied(in launch.Inputs) (worker.Spec, error) {
-	spec, err := w.launched(in)
+// prepareSpec returns the spec of one start. It empties the run directory, and records the variables.
+func (w *workers) prepareSpec(in launch.Inputs) (worker.Spec, error) {
+	spec, err := w.specOf(in)
 	if err == nil {
 		err = os.RemoveAll(spec.RunDir)
 	}
 	if err != nil {
 		return spec, refused{err, 125}
 	}
-	if !in.Waits { // what they are given of a world comes when they are in one
+	if !in.Waits { // waiting workers get the variables of a world later, when they join it
 		w.record(in)
 	}
 	return spec, nil
 }
 
-// team is the processes of one generation in a job with servers.
+// team returns the configuration of the processes of one generation in a job with servers.
 func (w *workers) team(in launch.Inputs) (ensemble.Config, error) {
-	spec, err := w.readied(in)
+	spec, err := w.prepareSpec(in)
 	return ensemble.Config{Life: w.effects, Spec: spec, Tasks: in.Tasks, Team: in.Team,
 		Restarts:    in.MaxRestarts,
 		RefillAfter: rendezvous.RefillAfter, Notice: w.notice, Through: w.through}, err
@@ -273,8 +272,8 @@ func (w *workers) startTeam(ctx context.Context, in launch.Inputs) (processes, e
 	return e, nil
 }
 
-// through says that the servers were ended because the trainers are through; in the words of
-// Paddle's launcher if the user asked for its lines.
+// through tells the user that the trainers are done and the servers were ended. It uses the words
+// of Paddle's launcher if the user asked for its lines.
 func (w *workers) through(tasks []roles.Task) {
 	if w.o.Launcher.Announce {
 		for _, line := range launch.AnnounceEnd(tasks, time.Now()) {
@@ -285,6 +284,6 @@ func (w *workers) through(tasks []roles.Task) {
 	servers := len(slices.DeleteFunc(slices.Clone(tasks),
 		func(t roles.Task) bool { return t.Role != roles.Server }))
 	if servers > 0 {
-		w.notice("the trainers are through; ended " + phrase.Count(servers, "server"))
+		w.notice("the trainers are done; ended " + phrase.Count(servers, "server"))
 	}
 }

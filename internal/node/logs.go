@@ -20,14 +20,14 @@ import (
 // logsFile names the log directory of a node's last agent, for commands on this machine.
 const logsFile = "logs"
 
-// showLogs lets other nodes, and commands on this machine, read what the workers here write.
+// showLogs lets other nodes, and commands on this machine, read the logs of the workers here.
 func (w *workers) showLogs() error {
 	w.peers.Server.Handle("GET "+logs.Path, logs.Handler(w.logs.Dir()))
 	path := filepath.Join(w.dir, logsFile)
 	return disk.Publish(path+".tmp", path, []byte(w.logs.Dir()+"\n"))
 }
 
-// LogsOf is the directory where the workers of k wrote last; "" if none is known.
+// LogsOf returns the directory to which the workers of k wrote last; "" if unknown.
 func LogsOf(k disk.Kept) (string, error) {
 	b, err := os.ReadFile(filepath.Join(k.Dir, logsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,7 +36,7 @@ func LogsOf(k disk.Kept) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// Dial is the way to the listeners of a job's nodes for a command that is no node. Close it.
+// Dial connects a command to the listeners of a job's nodes. The caller must close it.
 func Dial(
 	secret []byte, job schema.Job, uid schema.UID,
 ) (to func(membership.Ref) http.RoundTripper, hangUp func(), err error) {
@@ -47,7 +47,7 @@ func Dial(
 	return c.To, c.Close, nil
 }
 
-// Reach connects a process that is not a node of the job to the stores of its nodes. Close it.
+// Reach connects a command to the chunk stores of a job's nodes. The caller must close it.
 func Reach(secret []byte, job schema.Job, uid schema.UID) (transfer.Peers, func(), error) {
 	to, hangUp, err := Dial(secret, job, uid)
 	if err != nil {

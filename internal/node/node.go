@@ -1,5 +1,5 @@
-// Package node is one run of `elastic run`: it gives the agent its real disk,
-// workers, network and server, and runs it.
+// Package node runs `elastic run`: it connects the agent to the disk, workers, network and server
+// of this node.
 package node
 
 import (
@@ -29,11 +29,11 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Run takes part in the job until it ends or this node leaves it. The second result is the error of
-// a node that could not take part.
+// Run takes part in the job until it ends or this node leaves it. The result has an error if the
+// node could not take part.
 func Run(ctx context.Context, o Options) event.Result {
-	// `elastic run … | head`: a reader that goes is no reason to end the job. A handler, unlike
-	// ignoring, is not inherited by workers.
+	// `elastic run … | head`: if the reader of the output ends, the job must go on. The signal is
+	// handled and not ignored, because workers would inherit an ignored signal.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
@@ -53,7 +53,7 @@ func Run(ctx context.Context, o Options) event.Result {
 	defer func() {
 		end, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = server.Close(end) // connections that would not end are closed with the process
+		_ = server.Close(end) // connections that stay open end with the process
 	}()
 	disk, err := disk.Open(o.StateDir, o.Job.Name)
 	if err != nil {
@@ -63,7 +63,7 @@ func Run(ctx context.Context, o Options) event.Result {
 	defer disk.Close()
 	settle := schema.SettleTime
 	if o.Local != nil {
-		disk.Server, settle = "local", 0 // all its agents share this disk
+		disk.Server, settle = "local", 0 // all agents of the local server share this disk
 	}
 	store := o.Store
 	if o.Local != nil {
@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options) event.Result {
 	return runtime.Run(ctx, c, deps, o.Signals)
 }
 
-// connect gives the workers the other agents, and the checkpoints of this node.
+// connect gives the workers the peers and the saves of this node.
 func (w *workers) connect(at *peers.Place) {
 	w.peers = peers.New(w.effects, at)
 	w.mark = &saves.Mark{Dir: w.o.CheckpointDir, Address: at.Here, Notice: w.notice}
@@ -99,7 +99,7 @@ func (w *workers) connect(at *peers.Place) {
 		Mark: w.mark, Notice: w.notice, PreHook: w.preHook, VerifyEvery: w.o.VerifyEvery})
 }
 
-// hint says how more nodes come.
+// hint tells the user how to add nodes.
 func hint(o Options) string {
 	if o.Local == nil {
 		return "The same line on another machine"
@@ -107,7 +107,7 @@ func hint(o Options) string {
 	return "Here: the same line in another terminal. Elsewhere: run elasticd and add --server"
 }
 
-// bootID tells machines apart: copies of a checkpoint must differ in it.
+// bootID identifies the machine. The copies of a checkpoint must be on different machines.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -117,7 +117,7 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// lookUp finds variables in an environment. The last one of a name holds.
+// lookUp returns a function that reads variables of environ. The last one of a name counts.
 func lookUp(environ []string) func(string) string {
 	return func(name string) (value string) {
 		for _, kv := range environ {

@@ -6,8 +6,8 @@ import (
 	"github.com/elasticd/elastic/internal/agent/action"
 )
 
-// notices keeps what others notice back until the agent has said its first line: the arithmetic of
-// the job is what a run begins with.
+// notices delays all other lines until the agent has written its first one, which describes the
+// size of the job.
 type notices struct {
 	say func(action.Line)
 
@@ -16,7 +16,7 @@ type notices struct {
 	early []action.Line
 }
 
-// agent says a line of the agent's own.
+// agent writes a line of the agent.
 func (n *notices) agent(l action.Line) {
 	n.say(l)
 	if !l.Early {
@@ -26,7 +26,7 @@ func (n *notices) agent(l action.Line) {
 
 func (n *notices) notice(text string) { n.tell(action.Line{Text: text}) }
 
-// raw says a text that has a form of its own.
+// raw writes a text without the prefix "elastic: ".
 func (n *notices) raw(text string) { n.tell(action.Line{Text: text, Raw: true}) }
 
 func (n *notices) tell(l action.Line) {

@@ -18,32 +18,32 @@ const Guardian = "__guardian"
 
 // Options is `elastic run` as it was typed, parsed and checked.
 type Options struct {
-	// The job as this node would make it: Name, Limits, Slots, Base, Rules, Made. Given says which
-	// of it the user gave, by the names of the flags: "np", "nproc-per-node", "batch-size", "lr",
+	// The job as this node would create it: Name, Limits, Slots, Base, Rules, Made. Given has the
+	// names of the flags among these that the user set: "np", "nproc-per-node", "batch-size", "lr",
 	// "base-np", "scaling", "replicas", "keep", "load", "max-restarts", "last-call", "grace",
 	// "finish-timeout".
 	Job   rendezvous.Job
 	Given map[string]bool
 
-	Again        bool   // --again: a job that is done is removed, and made anew
-	OtherProgram bool   // it may run another program than the nodes of the job that are here
+	Again        bool   // --again: a job that is done is removed and created again
+	OtherProgram bool   // this node's program may differ from that of the other nodes
 	Node         string // --node, else POD_NAME, else the host name without domain
-	NodeGiven    bool   // by --node: no other will do
-	Place        int    // one more than the rank that this node was given; 0: any
+	NodeGiven    bool   // Node was given with --node: no other name is tried
+	Place        int    // the wanted rank plus 1; 0: any rank
 	Host         string // the address that other nodes dial: 127.0.0.1 with the local server
-	// Reaches is the address of this machine that reaches the server now, "" if none does: Host was
-	// found so, and may change. nil: it was given.
+	// Reaches returns the address of this machine that reaches the server now, "" if none does.
+	// Host was found with it, and may change. nil: the user gave Host.
 	Reaches func() string
 	Port    int // of the agent's listener; 0: any
 
 	// The worker.
 	Program string   // absolute path
 	Args    []string // without the program
-	// ProgressRegex finds the progress of rank 0's worker in its log; nil: it tells it itself.
+	// ProgressRegex finds the progress of rank 0's worker in its log; nil: the worker reports it.
 	ProgressRegex *regexp.Regexp
-	Expand        bool     // placeholders in Args stand for what a worker is given
+	Expand        bool     // Args contain placeholders for values of each worker
 	Dir           string   // its working directory
-	Environ       []string // what its environment is built upon
+	Environ       []string // the environment of the agent, which the environment of a worker extends
 	PortsLo       int      // --worker-ports; 0, 0: any outside the kernel's ephemeral range
 	PortsHi       int
 
@@ -54,7 +54,7 @@ type Options struct {
 	CheckpointDir string // --checkpoint-dir, absolute; "": the default below StateDir
 
 	Launcher Launcher // how the workers are started
-	Warm     bool     // processes of those to come may wait, with their imports made
+	Warm     bool     // warm workers may be started
 	PreHook  PreHook
 
 	Console   output.Choice // --console
@@ -65,20 +65,21 @@ type Options struct {
 	LeaseTTL       time.Duration
 	StoreCutLimit  time.Duration
 	WaitTimeout    time.Duration // 0: none
-	VerifyEvery    time.Duration // 0: checkpoints on disk are not read again
+	VerifyEvery    time.Duration // time in which all checkpoints on disk are read again; 0: never
 	ConnectTimeout time.Duration
 
-	// The server. Store is open and answered already. Local is the local server's place, to start
-	// it again when it is found gone; nil: a server was given.
+	// The server. Store is open and has answered. Local is the runtime directory of the local
+	// server, with which the agent starts it again if it does not answer; nil: the user gave a
+	// server.
 	Store     store.Store
 	Endpoints []string
 	Local     *local.Runtime
-	// Shared is the place of the server for all nodes that runs on this machine, to start it again;
-	// nil: it does not.
+	// Shared is the runtime directory of a server on this machine that all nodes use, with which
+	// the agent starts it again; nil: the server is not on this machine.
 	Shared *local.Runtime
 
-	// Progress is called with the newest progress of rank 0's worker, where that is here, and with
-	// none when its generation is over. It must not wait. nil: the user is not shown any.
+	// Progress is called with the newest progress of rank 0's worker if that runs on this node, and
+	// with an empty one when its generation is over. It must not block. nil: progress is not shown.
 	Progress func(rendezvous.Progress)
 
 	Stdout  io.Writer // the output of workers, byte for byte

@@ -7,23 +7,23 @@ import (
 	"github.com/elasticd/elastic/internal/launch"
 )
 
-// ports are those that this node finds for its processes. In a job with servers the other nodes see
-// by them whether a server stayed: then it has its port of before, else another one, even where it
-// listens at an address that the user gave.
+// ports are the ports that this node chose for its processes. In a job with servers, the ports also
+// tell the other nodes whether a server stayed: a server that stayed keeps its port. A server that
+// was started anew gets a different one, even if it listens at an address that the user gave.
 type ports struct {
 	last []int // of the processes that were started last
 	kept []int // of servers that stay
 }
 
-// keepPorts notes the ports of servers that stay: they are the last ports of the next generation.
-// nil: none stays.
+// keepPorts records the ports of servers that stay. They become the last ports of the next
+// generation. nil: no server stays.
 func (w *workers) keepPorts(kept []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ports.kept = kept
 }
 
-// usePorts notes the ports of processes that are started.
+// usePorts records the ports of the processes that are being started.
 func (w *workers) usePorts(used []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,20 +39,20 @@ func (w *workers) Ports(n int, host string) ([]int, error) {
 		return slices.Concat(found, before.kept), err
 	}
 	found, err := w.newPorts(n, host)
-	return unlike(found, before.last), err
+	return swapUnchanged(found, before.last), err
 }
 
 func (w *workers) newPorts(n int, host string) ([]int, error) {
 	found, err := launch.Ports(n, w.o.PortsLo, w.o.PortsHi, host)
 	if errors.Is(err, launch.ErrPorts) && w.o.PortsHi > 0 {
-		return nil, refused{err, 125} // those that were given do not suffice: others cannot come free
+		return nil, refused{err, 125} // the range that the user gave is too small: waiting would not help
 	}
 	return found, err
 }
 
-// unlike reorders ports so that none but the first is at the place, counted from the end, that it
-// had in before: servers have the last ones.
-func unlike(found, before []int) []int {
+// swapUnchanged swaps ports so that each port, counted from the end, differs from the one in before. The
+// servers use the last ports. The first port may stay the same.
+func swapUnchanged(found, before []int) []int {
 	for k := 1; k < len(found) && k <= len(before); k++ {
 		i := len(found) - k
 		if last := before[len(before)-k]; last == found[i] {

@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-// The ports of servers that stay are the last ones of the next generation. Servers that are started
-// anew have none of those of before at its place, however few ports there are.
+// The ports of servers that stay become the last ports of the next generation. A server that is
+// started anew gets another port than the old one at its index, even if few ports are free.
 func TestPortsOfNewServers(t *testing.T) {
 	const n = 5
 	w := &workers{}
@@ -63,8 +63,8 @@ next:
 	return 0
 }
 
-// New servers do not take the place of some that were to stay: those of other nodes may have
-// stayed, with newer tables.
+// New servers do not replace servers that should have stayed, because the servers of other nodes
+// may have stayed, with newer tables.
 func TestNewServersInPlaceOfSomeThatWereToStay(t *testing.T) {
 	w := &workers{}
 	w.job.Store(&rendezvous.Job{Roles: &roles.Spec{Mode: roles.PS, Servers: []string{""}}})

@@ -15,17 +15,17 @@ import (
 )
 
 // PreHook is a command that decides whether this node can run workers. It runs before the node
-// joins, as for generation 0, and before it is ready for each generation: a node that fails it
+// joins (as generation 0), and before the node is ready for a generation. If it fails, this node
 // leaves, and the others go on.
 type PreHook struct {
 	Command string // for sh -c; "": there is none
 	Limit   time.Duration
-	Env     []string // that leads an elastic command to the server
+	Env     []string // variables with which an elastic command finds the server
 }
 
-// hooking is the pre-hook that runs now. At most one does: the agent makes ready for one generation
-// at a time.
-type hooking struct {
+// preHookRun is the pre-hook that runs now. At most one runs, because the agent prepares one
+// generation at a time.
+type preHookRun struct {
 	mu   sync.Mutex // held while it runs
 	now  sync.Mutex // guards stop
 	stop context.CancelFunc
@@ -33,7 +33,7 @@ type hooking struct {
 
 // begin waits until no other pre-hook runs. It returns the context of the next one, and the
 // function that ends it.
-func (h *hooking) begin(ctx context.Context) (context.Context, func()) {
+func (h *preHookRun) begin(ctx context.Context) (context.Context, func()) {
 	h.mu.Lock()
 	ctx, cancel := context.WithCancel(ctx)
 	h.now.Lock()
@@ -45,9 +45,9 @@ func (h *hooking) begin(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// interrupt ends the one that runs, and waits until it has ended: for the start that it was for,
-// not as a failure.
-func (h *hooking) interrupt() {
+// interrupt ends the pre-hook that runs, and waits until it has ended. The interrupted pre-hook
+// does not count as failed.
+func (h *preHookRun) interrupt() {
 	h.now.Lock()
 	if h.stop != nil {
 		h.stop()
@@ -57,10 +57,10 @@ func (h *hooking) interrupt() {
 	defer h.mu.Unlock()
 }
 
-// preHookLog is the file in the log directory that has the output of the pre-hook.
+// preHookLog is the file in the log directory with the output of the pre-hook.
 const preHookLog = "prehook.log"
 
-// preHook runs the pre-hook for a generation. While it runs the others wait for this node.
+// preHook runs the pre-hook for a generation. The other nodes wait for this one meanwhile.
 func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) error {
 	h := w.o.PreHook
 	if h.Command == "" {
@@ -76,7 +76,7 @@ func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) er
 	if w.o.PortsHi > 0 {
 		env = append(env, fmt.Sprintf("ELASTIC_WORKER_PORTS=%d-%d", w.o.PortsLo, w.o.PortsHi))
 	}
-	ctx, end := w.hooking.begin(ctx)
+	ctx, end := w.preHookRun.begin(ctx)
 	defer end()
 	stop := w.tellChecking(g)
 	err := hook.Run(ctx, hook.Hook{Command: h.Command, Limit: h.Limit, Dir: w.o.Dir,
@@ -89,11 +89,11 @@ func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) er
 	return err
 }
 
-// tellChecking has the other nodes wait while the pre-hook runs, until the function that it returns
-// is called.
+// tellChecking reports to the other nodes every second that the pre-hook runs, so that they wait.
+// The caller ends it with stop.
 func (w *workers) tellChecking(g schema.Generation) (stop func()) {
 	if g == 0 {
-		return func() {} // this node is not registered: no other waits for it
+		return func() {} // this node is not registered, so no other node waits for it
 	}
 	began := time.Now()
 	ended, reported := make(chan struct{}), make(chan struct{})

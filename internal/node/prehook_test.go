@@ -9,11 +9,11 @@ import (
 	"github.com/elasticd/elastic/internal/hook"
 )
 
-// A node that registers again ends the pre-hook of the start before. That is no failure of the
-// pre-hook: a node that fails it leaves.
+// A node that registers again interrupts the pre-hook of the earlier start. That is not a failure
+// of the pre-hook, after which the node would leave.
 func TestInterruptedPreHookIsNoFailure(t *testing.T) {
 	t.Parallel()
-	var h hooking
+	var h preHookRun
 	h.interrupt() // none runs
 	began, result := make(chan struct{}), make(chan error, 1)
 	dir := t.TempDir()

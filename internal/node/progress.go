@@ -24,13 +24,13 @@ func (w *workers) tail(dir string) *progress.Tail {
 	return progress.NewTail(filepath.Join(dir, "progress.jsonl"))
 }
 
-// progress passes on the progress that rank 0's worker reports, for as long as its group lives. It
-// is for people: the next report makes a lost one good.
+// progress passes on the progress that rank 0's worker reports, until its group ends. A report that
+// is lost does no harm: the next one replaces it.
 func (w *workers) progress(
 	ctx context.Context, done <-chan struct{}, world rendezvous.World, tail *progress.Tail,
 ) {
 	if w.o.Progress != nil {
-		defer w.o.Progress(rendezvous.Progress{}) // these workers train no more
+		defer w.o.Progress(rendezvous.Progress{}) // the workers of this generation have ended
 	}
 	tick := time.NewTimer(membership.UntilTick(time.Now(), progressEvery))
 	defer tick.Stop()
@@ -56,7 +56,7 @@ func (w *workers) progress(
 			w.o.Progress(p)
 		}
 		job := w.o.Job.Name
-		// No part of the agent waits for the result, or for its error.
+		// The result and the error are ignored: the next report replaces a lost one.
 		_, _ = w.store.Txn(ctx, store.Txn{
 			If:   []store.Guard{schema.FenceIs(job, world.UID, world.Generation)},
 			Then: []store.Write{store.Put(job.Progress(), schema.Encode(p))},
@@ -64,8 +64,8 @@ func (w *workers) progress(
 	}
 }
 
-// reportNaN reports that the loss is not a number, and ends the generation where the job says so. A
-// report that fails is sent with the next line.
+// reportNaN reports that the loss is not a number, and ends the generation if the job has a rule
+// for that. If the report fails, the next line sends it again.
 func (w *workers) reportNaN(ctx context.Context, world rendezvous.World, step *int64) bool {
 	rule := w.job.Load().Rules.OnNaN
 	me := world.Members[0]
@@ -79,8 +79,8 @@ func (w *workers) reportNaN(ctx context.Context, world rendezvous.World, step *i
 	return err == nil
 }
 
-// lastProgress is the last step that a worker reported in a run directory, and whether its loss was not a
-// number then.
+// lastProgress returns the last step that a worker reported in a run directory, and whether its
+// loss was not a number then.
 func lastProgress(dir string) (step *int64, nan bool) {
 	tail := progress.NewTail(filepath.Join(dir, "progress.jsonl"))
 	p, _ := tail.Read()

@@ -9,12 +9,12 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 )
 
-// teller writes lines for the user. A caller never waits: a terminal that is stopped, or a pager
-// that is not read, must not stop the agent and with it its heartbeats.
+// teller writes lines for the user. It never blocks its caller: a stopped terminal, or a pager that
+// does not read, must not stop the agent and its heartbeats.
 type teller struct {
 	lines chan string
-	stop  chan struct{} // closed by close: write what is queued, and end
-	done  chan struct{} // closed when that is done
+	stop  chan struct{} // closed by close: write the queued lines, then end
+	done  chan struct{} // closed when the last line is written
 }
 
 // queued is how many lines wait for a slow terminal before new ones are dropped.
@@ -46,17 +46,17 @@ func newTeller(w io.Writer) *teller {
 }
 
 func (t *teller) say(l action.Line) {
-	text := phrase.Plain(l.Text) // names and last words of workers come from other machines
+	text := phrase.Plain(l.Text) // node names and error texts of workers come from other machines
 	if !l.Raw {
 		text = "elastic: " + text
 	}
 	select {
 	case t.lines <- text:
-	default: // the events of the job have it
+	default: // the line is dropped; the history has the event
 	}
 }
 
-// close waits for the last lines, not for ever. Lines after it are not shown.
+// close waits up to a second until the queued lines are written. Later lines are dropped.
 func (t *teller) close() {
 	close(t.stop)
 	limit := time.NewTimer(time.Second)

@@ -34,8 +34,8 @@ func TestTheLastLinesAreWritten(t *testing.T) {
 	}
 }
 
-// What is reported names nodes and repeats last words of workers on other machines: none of it commands
-// the terminal.
+// Lines have names of nodes and output of workers on other machines. Control characters in them are
+// escaped.
 func TestControlCharactersOfOthersAreEscaped(t *testing.T) {
 	var b strings.Builder
 	tell := newTeller(&b)

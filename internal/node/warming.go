@@ -14,19 +14,19 @@ import (
 	"github.com/elasticd/elastic/python"
 )
 
-// warmAfter is how long workers train before processes for the next workers are started: the
-// recovery of a job has the processors for itself.
+// warmAfter is how long workers train before warm workers are started. The recovery of a job needs
+// all processors before that.
 const warmAfter = 10 * time.Second
 
-// warmBegun is how long warm workers may take to begin before they are counted, and warmSettle how
-// much longer their memory may grow.
+// warmBegun is how long warm workers may take to start before they are counted. Their memory may
+// then grow for another warmSettle.
 const (
 	warmBegun  = 5 * time.Second
 	warmSettle = 15 * time.Second
 )
 
-// warmLater has warm workers started while the workers of g train. They import what those import,
-// and wait for the next World.
+// warmLater starts warm workers while the workers of g train. They do the same imports, and wait
+// for the next world.
 func (w *workers) warmLater(g *worker.Group, spec worker.Spec) {
 	script, ok := launch.PythonScript(spec.Argv[0], spec.Argv[1:])
 	if !w.o.Warm || !ok || spec.TTY != nil {
@@ -48,7 +48,7 @@ func (w *workers) warmLater(g *worker.Group, spec worker.Spec) {
 	})
 }
 
-// during waits; false: the group or the agent ended meanwhile.
+// during waits for d. The result is false if the group or the agent ended before.
 func during(ctx context.Context, g *worker.Group, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -63,7 +63,7 @@ func during(ctx context.Context, g *worker.Group, d time.Duration) bool {
 	return false
 }
 
-// warming is how processes that run a script wait.
+// warming is how warm workers of a script are started.
 func (w *workers) warming(spec worker.Spec, script launch.Script) worker.Warming {
 	var hooks [][]string
 	for _, env := range spec.Env {
@@ -76,7 +76,7 @@ func (w *workers) warming(spec worker.Spec, script launch.Script) worker.Warming
 		hooks = append(hooks, []string{"PYTHONPATH=" + path,
 			"ELASTIC_WARM=" + strconv.Itoa(worker.WarmFD) + ":" + script.Kind + ":" + script.Name})
 	}
-	ofGeneration := map[string]bool{} // variables that name files of the generation
+	ofGeneration := map[string]bool{} // variables whose values are paths of the generation
 	for _, env := range spec.Env {
 		for _, kv := range env {
 			if name, value, _ := strings.Cut(kv, "="); strings.Contains(value, spec.RunDir) {
@@ -88,20 +88,20 @@ func (w *workers) warming(spec worker.Spec, script launch.Script) worker.Warming
 		Late: func(name string) bool { return launch.ForWorkers(name) || ofGeneration[name] }}
 }
 
-// warm has the guardian that stands by start processes that wait; nil: there is none.
+// warm lets the guardian that stands by start warm workers. It returns nil if it cannot.
 func (w *workers) warm(spec worker.Spec, how worker.Warming) *worker.Prepared {
 	w.preparing.Lock()
 	defer w.preparing.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// the next workers start as they would without
+	// without warm workers, the next workers do their imports when they start
 	if w.prepared == nil || w.prepared.Warm(spec, how) != nil {
 		return nil
 	}
 	return w.prepared
 }
 
-// tellWarm says once how much memory processes that wait take.
+// tellWarm shows once how much memory the warm workers use.
 func (w *workers) tellWarm(p *worker.Prepared) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,10 +116,10 @@ func (w *workers) tellWarm(p *worker.Prepared) {
 	}
 }
 
-// roomToWarm reports whether so much memory is free that processes may wait in it: a quarter.
+// roomToWarm reports whether a quarter of the memory is free, which warm workers need.
 func roomToWarm(total, available int64) bool { return total > 0 && available >= total/4 }
 
-// standBy counts the processes that wait for the next start, and their memory.
+// standBy returns the number of warm workers, and their memory.
 func (w *workers) standBy() (n int, bytes int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

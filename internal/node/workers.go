@@ -32,37 +32,37 @@ import (
 	"github.com/elasticd/elastic/python"
 )
 
-// workers starts the processes of this node. Once it is open it knows the node's directories.
+// workers starts the processes of this node. Open sets the directories of the node.
 type workers struct {
 	o       Options
 	disk    *disk.Disk
 	store   store.Store
 	effects *scope.Scope // ends with the agent
 	notice  func(string)
-	raw     func(string) // says it without "elastic: " in front
+	raw     func(string) // writes a line without "elastic: " in front
 
 	peers    *peers.Peers
 	saves    *saves.Saves
 	mark     *saves.Mark
-	kubeflow *progress.Kubeflow // nil: none asks for the progress
+	kubeflow *progress.Kubeflow // nil: Kubeflow does not ask for the progress
 
-	node    string
-	job     atomic.Pointer[rendezvous.Job]
-	dir     string // of the node and job
-	logs    *output.Logs
-	doing   *activity.Activity
-	warmth  *warmth.Count
-	hooking hooking
-	hangs   atomic.Pointer[hang.Watch] // of the newest generation; nil: hangs are not watched
-	stay    *stay.Stay
+	node       string
+	job        atomic.Pointer[rendezvous.Job]
+	dir        string // of the node and job
+	logs       *output.Logs
+	doing      *activity.Activity
+	warmth     *warmth.Count
+	preHookRun preHookRun
+	hangs      atomic.Pointer[hang.Watch] // of the newest generation; nil: hangs are not watched
+	stay       *stay.Stay
 
 	announced bool // owned by Start, which is called for one generation after the other
 
-	preparing sync.Mutex // held while a guardian is made that is to stand by
+	preparing sync.Mutex // held while the guardian for the next generation is being started
 
 	mu       sync.Mutex       // guards what follows
 	prepared *worker.Prepared // for the next generation
-	saidWarm bool             // it was said that processes wait
+	saidWarm bool             // the notice about warm workers was shown
 	closed   bool
 	ports    ports
 }
@@ -76,7 +76,7 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	}
 	w.disk.Close() // later reads open it again
 	if aside != "" {
-		w.notice(fmt.Sprintf("another job %s was here before: what this node kept of it is in %s now",
+		w.notice(fmt.Sprintf("this node had data of another job %s; it was moved to %s",
 			w.o.Job.Name, aside))
 	}
 	if err := os.MkdirAll(w.checkpoints(), 0o700); err != nil {
@@ -121,14 +121,14 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	return shownDir(w.logs.Dir()), nil
 }
 
-// run names one attempt of one job: its output is kept apart from that of any other.
+// run names one attempt of one job. The logs of different runs are kept apart.
 func run(job rendezvous.Job) string { return fmt.Sprintf("%s %s %d", job.Name, job.UID, job.Attempt) }
 
-// rankPrefix stands before each line on the terminal where several workers share it. It is what
-// torch puts before its tracebacks.
+// rankPrefix is put before each line on the terminal if several workers share it. torch uses the
+// same prefix for its tracebacks.
 func rankPrefix(_, rank int) string { return fmt.Sprintf("[rank%d]: ", rank) }
 
-// AdoptJob goes on in a job that was made again, with what this node has of it.
+// AdoptJob continues with a job that was made again. It keeps what this node has of the job.
 func (w *workers) AdoptJob(job rendezvous.Job) error {
 	if _, err := w.disk.Adopt(w.node, job); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (w *workers) close() {
 	}
 }
 
-// helper is the directory of the Python helper, of this agent's version.
+// helper is the directory of the Python helper. It has the version of this agent.
 func (w *workers) helper() string { return filepath.Join(w.dir, disk.HelperDir) }
 
 func (w *workers) checkpoints() string {
@@ -170,25 +170,26 @@ func (w *workers) checkpoints() string {
 	return filepath.Join(w.dir, disk.WorkDir)
 }
 
-// Sweep ends what an earlier agent of this node left. Each joining begins with it.
+// Sweep ends the processes that an earlier agent of this node left. It runs at each joining.
 func (w *workers) Sweep(ctx context.Context) error {
-	w.hooking.interrupt() // it has the mark of this node, and would be ended as a leftover
+	w.preHookRun.interrupt() // the sweep would end the pre-hook, which has the mark of this node
 	if p := w.take(); p != nil {
-		p.Close() // it has the mark of this node as well
+		p.Close() // the sweep would end this guardian too
 	}
 	err := mark.Sweep(ctx, mark.Of(w.dir))
 	if err != nil {
 		return err
 	}
-	if err := w.mark.Write(); err != nil { // it may be somewhere else than in its last life
+	if err := w.mark.Write(); err != nil { // the address may differ from that of the last life
 		w.notice(err.Error())
 	}
 	w.prepare(w.job.Load().Slots)
 	return nil
 }
 
-// prepare has a guardian of so many workers stand by for the next generation: when that is to
-// start, all nodes wait. If it cannot be made, the start tries again and returns the error.
+// prepare starts the guardian of the next generation in the background, because all nodes wait
+// while a generation starts. If that fails, the start of the generation tries again and returns the
+// error.
 func (w *workers) prepare(slots int) {
 	w.preparing.Lock()
 	w.effects.Go(func(context.Context) {
@@ -207,8 +208,8 @@ func (w *workers) prepare(slots int) {
 	})
 }
 
-// take is the guardian that stands by, nil if there is none. One that is being made is waited for:
-// a Sweep that met it half made would end it.
+// take removes and returns the guardian that stands by, or nil. It waits for one that is being
+// started, so that Sweep does not end that guardian.
 func (w *workers) take() *worker.Prepared {
 	w.preparing.Lock()
 	defer w.preparing.Unlock()
@@ -222,14 +223,14 @@ func (w *workers) take() *worker.Prepared {
 	return p
 }
 
-// spec is what all generations have in common.
+// spec has the settings that all generations share.
 func (w *workers) spec() worker.Spec {
 	return worker.Spec{Mark: mark.Of(w.dir), Logs: w.logs, TTY: w.o.Launcher.TTY,
 		Guardian: []string{"/proc/self/exe", Guardian}}
 }
 
-// begin starts the group of spec. It uses the guardian that stands by, if that still lives and is
-// for as many workers: a new attempt of the job may have another number of them.
+// begin starts the group of spec. It uses the guardian that stands by, if that is still alive and
+// has as many worker slots. A new attempt of the job may have a different number of them.
 func (w *workers) begin(ctx context.Context, spec worker.Spec) (*worker.Group, error) {
 	defer w.prepare(len(spec.Env))
 	if p := w.take(); p != nil {
@@ -241,7 +242,7 @@ func (w *workers) begin(ctx context.Context, spec worker.Spec) (*worker.Group, e
 	return worker.Start(ctx, spec)
 }
 
-// refused is a start that failed, with the exit status that it stands for.
+// refused is the error of a start that failed, with the exit status of the agent.
 type refused struct {
 	error
 	code int
@@ -250,8 +251,8 @@ type refused struct {
 func (r refused) Unwrap() error { return r.error }
 func (r refused) ExitCode() int { return r.code }
 
-// errServersEnded: servers that were to stay for a generation have ended, and other nodes may rely
-// on them.
+// errServersEnded means that servers which should have stayed for a generation have ended. Other
+// nodes may still rely on their tables.
 var errServersEnded = errors.New("a server ended while the world changed")
 
 func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, error) {
@@ -267,8 +268,8 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 		return nil, refused{err, 125}
 	}
 	w.usePorts(s.Ports)
-	connected := w.stay.Expect(world.Generation, world.Slots) // before the first of them may speak
-	g, err := w.started(ctx, in)
+	connected := w.stay.Expect(world.Generation, world.Slots) // before a worker can connect
+	g, err := w.startProcesses(ctx, in)
 	if err != nil {
 		connected.Close()
 	}
@@ -293,7 +294,7 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 	return out, nil
 }
 
-// directory is where the workers save, without what the agent itself keeps there.
+// directory is the checkpoint directory, without the paths that the agent itself writes there.
 func (w *workers) directory() capture.Dir {
 	d := capture.Dir{Path: w.checkpoints()}
 	for _, x := range []string{w.disk.Dir, filepath.Dir(w.disk.Dir), w.logs.Dir(), w.o.LogDir} {

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A node that got another address is found by its mark in the checkpoint directory at that one when
-// it joins again.
+// A node with a new address writes it into its mark in the checkpoint directory when it joins
+// again.
 func TestTheMarkMovesWithTheNode(t *testing.T) {
 	address := "10.0.0.1:7"
 	var effects scope.Scope
@@ -80,8 +80,8 @@ func standing(t *testing.T) (*workers, worker.Spec, *scope.Scope) {
 	return w, spec, &effects
 }
 
-// An agent that tries again to join sweeps again, while the guardian of the first try is being
-// made: one guardian is left, and lives.
+// An agent that tries again to join sweeps again. The sweep does not end the guardian that the
+// first try is starting.
 func TestASweepEndsNoGuardianThatIsBeingMade(t *testing.T) {
 	w, spec, effects := standing(t)
 	for range 10 {

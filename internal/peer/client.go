@@ -19,21 +19,21 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Client dials the listeners of a job's other agents. It is a membership.Link.
+// Client connects to the listeners of a job's other agents. It implements membership.Link.
 type Client struct {
 	self  Self
-	limit func() time.Duration // of a dial, to the hello
+	limit func() time.Duration // for a dial, until the hello
 	pace  *pace
 	proof *atomic.Pointer[credentials]
 }
 
-// credentials are how this agent proves itself, under one secret.
+// credentials are the TLS settings for one secret.
 type credentials struct {
 	streams *tls.Config
 	chunks  *http.Transport
 }
 
-// Dial returns a Client of the job that secret belongs to. It dials no node yet.
+// Dial returns a Client for the job of secret. It does not connect to a node yet.
 func Dial(secret []byte, self Self) (*Client, error) {
 	id, err := identify(secret)
 	if err != nil {
@@ -45,7 +45,7 @@ func Dial(secret []byte, self Self) (*Client, error) {
 	return c, nil
 }
 
-// Rekey proves with another secret from now on: that of the job that succeeds this one.
+// Rekey sets another secret for new connections: that of the job that replaces this one.
 func (c *Client) Rekey(secret []byte) error {
 	id, err := identify(secret)
 	if err != nil {
@@ -57,29 +57,29 @@ func (c *Client) Rekey(secret []byte) error {
 	return nil
 }
 
-// Close ends the connections that wait for a next request.
+// Close closes idle connections.
 func (c *Client) Close() { c.proof.Load().chunks.CloseIdleConnections() }
 
-// Probe dials to once and says what that brought.
+// Probe dials to once, and returns the result.
 func (c *Client) Probe(ctx context.Context, to membership.Ref) membership.Answer {
 	return c.hello(ctx, max(c.limit(), dialLimit), to)
 }
 
-// Confirm is Probe for no longer than an answer takes on the ways that this agent knows.
+// Confirm is Probe with a shorter limit: the time that answers take on the open streams.
 func (c *Client) Confirm(ctx context.Context, to membership.Ref) membership.Answer {
 	return c.hello(ctx, c.limit(), to)
 }
 
 func (c *Client) hello(ctx context.Context, limit time.Duration, to membership.Ref) membership.Answer {
-	t, a := c.punctual(ctx, limit, to, request{Want: wantHello})
+	t, a := c.openPunctually(ctx, limit, to, request{Want: wantHello})
 	if t != nil {
 		t.Close()
 	}
 	return a
 }
 
-// Ask asks watcher whether it still holds its suspicion of about. A node
-// that does not answer as that very incarnation holds nothing that counts; the error says why.
+// Ask asks watcher whether it still holds its suspicion of about. It fails if watcher does not
+// answer, or if another incarnation answers.
 func (c *Client) Ask(ctx context.Context, watcher, about membership.Ref) (holds bool, err error) {
 	t, a := c.open(ctx, watcher, request{Want: wantHolds, About: about})
 	if t != nil {
@@ -91,8 +91,8 @@ func (c *Client) Ask(ctx context.Context, watcher, about membership.Ref) (holds 
 	return a.Holds, nil
 }
 
-// Reach asks by to dial address, which is this agent's own, and returns what that brought. The
-// error says why by did not answer.
+// Reach asks by to dial address, which is this agent's own, and returns the result. It fails if by
+// does not answer.
 func (c *Client) Reach(
 	ctx context.Context, by membership.Ref, address string,
 ) (membership.AnswerKind, error) {
@@ -106,7 +106,7 @@ func (c *Client) Reach(
 	return a.Reach, nil
 }
 
-// Follow keeps one stream of beats to to; see membership.Link.
+// Follow keeps one stream of beats to to. See membership.Link.
 func (c *Client) Follow(
 	ctx context.Context, to membership.Ref, beats <-chan struct{}, heard func(membership.Answer),
 ) membership.Answer {
@@ -148,7 +148,7 @@ func (c *Client) Follow(
 	}
 }
 
-// listen passes the answers to beats on until the stream breaks.
+// listen reads the answers to beats until the stream ends.
 func (c *Client) listen(t *tls.Conn, a membership.Answer, heard func(membership.Answer)) {
 	var in beat
 	var f flood
@@ -165,10 +165,9 @@ func (c *Client) listen(t *tls.Conn, a membership.Answer, heard func(membership.
 	}
 }
 
-// open dials to and asks q. It returns a connection when a node of this job answered.
-//
-// A reset before the hello may be a listener on its way down, and nonsense may be damage on the
-// way: neither counts before a second dial brought the same.
+// open dials to and sends q. It returns a connection if a node of this job answered. A reset before
+// the hello may come from a listener that is closing, and an invalid reply from damaged data. So
+// neither counts unless a second dial has the same result.
 func (c *Client) open(ctx context.Context, to membership.Ref, q request) (*tls.Conn, membership.Answer) {
 	limit := max(c.limit(), dialLimit)
 	switch q.Want {
@@ -177,11 +176,11 @@ func (c *Client) open(ctx context.Context, to membership.Ref, q request) (*tls.C
 	case wantReach:
 		limit += reachLimit
 	}
-	return c.punctual(ctx, limit, to, q)
+	return c.openPunctually(ctx, limit, to, q)
 }
 
-// punctual asks once more where this process did not run when the answer may have come.
-func (c *Client) punctual(
+// openPunctually tries again if this process was not running when the answer may have come.
+func (c *Client) openPunctually(
 	ctx context.Context, limit time.Duration, to membership.Ref, q request,
 ) (*tls.Conn, membership.Answer) {
 	began := time.Now()
@@ -215,16 +214,16 @@ func decides(a membership.Answer) bool {
 func (c *Client) once(ctx context.Context, to membership.Ref, q request) (*tls.Conn, membership.Answer) {
 	raw, err := (&net.Dialer{Timeout: joinLimit}).DialContext(ctx, "tcp", to.Address)
 	if err != nil {
-		return nil, membership.Answer{Kind: refusal(to, err)}
+		return nil, membership.Answer{Kind: dialKind(to, err)}
 	}
 	if tcp, ok := raw.(*net.TCPConn); ok && q.Want == wantBeats {
-		giveUpAfter(tcp, userLimit) // without it the watcher gives up after its missed beats all the same
+		giveUpAfter(tcp, userLimit) // without it the missed beats end the stream, later
 	}
 	t := tls.Client(raw, c.proof.Load().streams)
 	r, err := c.exchange(ctx, t, q)
 	if err != nil {
 		t.Close()
-		return nil, membership.Answer{Kind: strangeness(err)}
+		return nil, membership.Answer{Kind: handshakeKind(err)}
 	}
 	me := c.self.Hello()
 	a := r.answer(me, to)
@@ -253,18 +252,19 @@ func (c *Client) exchange(ctx context.Context, t *tls.Conn, q request) (r reply,
 	return r, receive(t, &r)
 }
 
-// refusal sorts the error of a dial. Only a host that answers refuses a connection. Where a name
-// was dialled, that may have been another host.
-func refusal(to membership.Ref, err error) membership.AnswerKind {
+// dialKind classifies the error of a dial. Only a refusal by the node's own host counts. If a name
+// was dialled, the host may be another one.
+func dialKind(to membership.Ref, err error) membership.AnswerKind {
 	if _, literal := netip.ParseAddrPort(to.Address); literal == nil && errors.Is(err, syscall.ECONNREFUSED) {
 		return membership.Refused
 	}
 	return membership.NoAnswer
 }
 
-// strangeness sorts the error of a handshake: a process that answers, but not as this job's
-// agents do, is a stranger. One that is silent or hangs up proves nothing.
-func strangeness(err error) membership.AnswerKind {
+// handshakeKind classifies the error of a handshake. A process that answers in another way than an
+// agent of this job is a stranger. A process that is silent or closes the connection proves
+// nothing.
+func handshakeKind(err error) membership.AnswerKind {
 	var alert *net.OpError
 	var record tls.RecordHeaderError
 	if errors.Is(err, ErrStranger) || errors.As(err, &record) ||
@@ -274,20 +274,20 @@ func strangeness(err error) membership.AnswerKind {
 	return membership.NoAnswer
 }
 
-// newTransport keeps connections for chunks. It knows no proxy and takes no answer in another
-// encoding.
+// newTransport returns the transport for chunks, which reuses connections. It uses no proxy and no
+// compression.
 func newTransport(config *tls.Config) *http.Transport {
 	return &http.Transport{
 		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, lineLimit)
 			defer cancel()
-			raw, err := (&net.Dialer{Timeout: joinLimit, KeepAliveConfig: asks}).
+			raw, err := (&net.Dialer{Timeout: joinLimit, KeepAliveConfig: chunkKeepAlive}).
 				DialContext(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}
-			outlives(raw)
-			t := tls.Client(&flowing{raw}, config)
+			endAfterCut(raw)
+			t := tls.Client(&timedConn{raw}, config)
 			if err := t.HandshakeContext(ctx); err != nil {
 				raw.Close()
 				return nil, err
@@ -297,7 +297,7 @@ func newTransport(config *tls.Config) *http.Transport {
 		DisableCompression:     true,
 		MaxIdleConns:           64,
 		MaxIdleConnsPerHost:    8,
-		IdleConnTimeout:        stallLimit / 2, // before the other end does it
+		IdleConnTimeout:        stallLimit / 2, // before the other end closes the connection
 		ResponseHeaderTimeout:  stallLimit,
 		MaxResponseHeaderBytes: 16 << 10,
 		ReadBufferSize:         64 << 10,
@@ -305,35 +305,35 @@ func newTransport(config *tls.Config) *http.Transport {
 	}
 }
 
-// asks is how often an idle connection for chunks, also one that waits for an answer, probes
-// whether the other host is there.
-var asks = net.KeepAliveConfig{Enable: true, Idle: flowLimit / 4, Interval: flowLimit / 4}
+// chunkKeepAlive sets how often the kernel checks that the other host of an idle connection still answers. A
+// connection that waits for a reply is idle too.
+var chunkKeepAlive = net.KeepAliveConfig{Enable: true, Idle: flowLimit / 4, Interval: flowLimit / 4}
 
-// outlives gives a connection for chunks no longer than flowLimit to outlive a cut. TCP sends again
-// at ever longer intervals, so that after a cut the connection is silent for as long again as the
-// cut was; a new connection is not.
-func outlives(raw net.Conn) {
+// endAfterCut ends a connection for chunks flowLimit after the network failed. TCP repeats lost data
+// ever more slowly, so after a failure the connection stays silent for as long again. A new
+// connection works at once.
+func endAfterCut(raw net.Conn) {
 	if tcp, ok := raw.(*net.TCPConn); ok {
-		giveUpAfter(tcp, flowLimit) // without it stallLimit ends it, later
+		giveUpAfter(tcp, flowLimit) // without it stallLimit ends the connection, later
 	}
 }
 
-// flowing is a connection on which each read and each write must move on in time.
-type flowing struct{ net.Conn }
+// timedConn is a connection with a time limit for each read and each write.
+type timedConn struct{ net.Conn }
 
-func (f *flowing) Read(p []byte) (int, error) {
+func (f *timedConn) Read(p []byte) (int, error) {
 	f.SetReadDeadline(time.Now().Add(stallLimit))
 	return f.Conn.Read(p)
 }
 
-func (f *flowing) Write(p []byte) (int, error) {
+func (f *timedConn) Write(p []byte) (int, error) {
 	f.SetWriteDeadline(time.Now().Add(stallLimit))
 	return f.Conn.Write(p)
 }
 
-// To returns a RoundTripper to one agent: whatever host a URL names, it dials to's address and
-// nothing else, and another life of the node answers 421. An error is ErrStranger when the
-// process at that address does not know the secret.
+// To returns a RoundTripper to one agent. It dials the address of to, whatever the host of the URL.
+// Another incarnation of the node answers 421. The error is ErrStranger if the process at the
+// address does not know the secret.
 func (c *Client) To(to membership.Ref) http.RoundTripper { return roundTripper{c, to} }
 
 type roundTripper struct {

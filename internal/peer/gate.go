@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// limits are how many connections a listener keeps. Strangers never cost it more than pending.
+// limits are how many connections a listener keeps. Those that have proven nothing are at most
+// pending.
 type limits struct {
-	pending, pendingFrom int           // not proven to be of the job yet; of these from one remote
+	pending, pendingFrom int           // secret not proven yet; the same, from one remote
 	streams, streamsFrom int           // probes and beats
 	chunks, chunksFrom   int           // HTTP
-	prove                time.Duration // from accept to the end of the first request's head
+	prove                time.Duration // from accept until the head of the first request is read
 }
 
 func defaultLimits() limits {
@@ -23,20 +24,20 @@ func defaultLimits() limits {
 type use int
 
 const (
-	pending use = iota // the handshake and the first request are still to come
+	pending use = iota // before the end of the handshake and the first request
 	streams
 	chunks
 	uses
 )
 
-// gate counts the connections of one listener and closes those that are too many.
+// gate counts the connections of one listener, and closes some if there are too many.
 type gate struct {
 	limits limits
 
 	mu      sync.Mutex
 	closed  bool
 	open    map[*conn]struct{}
-	waiting []*conn // those of use pending, oldest first
+	waiting []*conn // pending connections, oldest first
 	count   [uses]int
 	from    [uses]map[netip.Prefix]int
 }
@@ -49,16 +50,16 @@ func newGate(l limits) *gate {
 	return g
 }
 
-// conn is a connection that the gate counts until it is closed.
+// conn is a connection. The gate counts it until it is closed.
 type conn struct {
 	net.Conn
 	gate   *gate
 	remote netip.Prefix
-	use    use // written by the goroutine that welcomes it, before others have it
+	use    use // written by the goroutine of welcome, before others read it
 }
 
-// admit counts a new connection, or closes it and returns nil. When there are too many that prove
-// nothing the oldest goes: an honest dialler needs milliseconds, and so gets through a flood.
+// admit counts a new connection. If too many are pending, it closes the oldest. An agent proves the
+// secret within milliseconds, so it gets through a flood. It returns nil if it closed raw.
 func (g *gate) admit(raw net.Conn) *conn {
 	c := &conn{Conn: raw, gate: g, remote: remote(raw)}
 	g.mu.Lock()
@@ -86,7 +87,8 @@ func (g *gate) admit(raw net.Conn) *conn {
 	return c
 }
 
-// prove counts c, which knows the secret, under its use. false: there are too many of it.
+// prove counts c, which has proven the secret, under its use. It returns false if there are too
+// many.
 func (g *gate) prove(c *conn, u use) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,7 +109,7 @@ func (g *gate) prove(c *conn, u use) bool {
 	return true
 }
 
-// close ends every connection and admits none any more.
+// close closes all connections, and refuses new ones.
 func (g *gate) close() {
 	g.mu.Lock()
 	g.closed = true
@@ -128,7 +130,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Write of a chunk may take as long as it needs while bytes flow.
+// Write may take any time while bytes are sent.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.use == chunks {
 		c.SetWriteDeadline(time.Now().Add(stallLimit))
@@ -136,7 +138,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// The rest is called with mu held.
+// The callers of the functions below hold mu.
 
 func (g *gate) drop(c *conn) {
 	if _, ok := g.open[c]; !ok {
@@ -173,7 +175,8 @@ func (g *gate) unwait(c *conn) {
 	}
 }
 
-// remote is the host that c comes from; in IPv6 a host has a whole /64 to choose addresses from.
+// remote returns the network of the peer: its IPv4 address, or its IPv6 /64, in which a host can
+// choose any address.
 func remote(c net.Conn) netip.Prefix {
 	at, ok := c.RemoteAddr().(*net.TCPAddr)
 	if !ok {

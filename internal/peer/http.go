@@ -13,16 +13,16 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// MaxBody bounds the body of one request; a chunk is smaller.
+// MaxBody is the largest body of a request. A chunk is smaller.
 const MaxBody = 64 << 20
 
 const (
-	headerTo         = "Elastic-To"         // node/incarnation that the request is for
-	headerGeneration = "Elastic-Generation" // newest that the sender knows
+	headerTo         = "Elastic-To"         // node/incarnation that must answer the request
+	headerGeneration = "Elastic-Generation" // the newest generation that the sender knows
 )
 
-// Handle serves pattern, as of http.ServeMux, to peers of the job. A request for another
-// incarnation than ours never reaches h.
+// Handle registers h for pattern, as in http.ServeMux. h gets only requests of peers of the job for
+// this incarnation of the node.
 func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
 
 func newHTTP(mux http.Handler, self Self, prove time.Duration) *http.Server {
@@ -49,7 +49,7 @@ func newHTTP(mux http.Handler, self Self, prove time.Duration) *http.Server {
 
 func name(r membership.Ref) string { return r.Node + "/" + string(r.Incarnation) }
 
-// body gives a request's body as long as it needs while bytes flow, and no longer.
+// body is the body of a request. It may take any time while bytes arrive.
 type body struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -59,13 +59,15 @@ func (b *body) Read(p []byte) (int, error) {
 	b.control.SetReadDeadline(time.Now().Add(stallLimit))
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		// The handler may take its time now, and the server watches the connection meanwhile.
+		// The body is complete: the handler has no time limit, and the server watches the
+		// connection.
 		b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-// handoff is the listener of the HTTP server: it gives out connections that are proven.
+// handoff is the listener of the HTTP server. Its connections have proven that they know the
+// secret.
 type handoff struct {
 	addr   net.Addr
 	conns  chan net.Conn
@@ -73,14 +75,14 @@ type handoff struct {
 	closed chan struct{}
 }
 
-// pass hands t over; c is the connection below it.
+// pass gives t to the HTTP server. c is the connection below t.
 func (h *handoff) pass(g *gate, c *conn, t *tls.Conn) {
 	if !g.prove(c, chunks) {
 		t.Close()
 		return
 	}
 	c.SetDeadline(time.Time{})
-	outlives(c.Conn)
+	endAfterCut(c.Conn)
 	select {
 	case h.conns <- t:
 	case <-h.closed:

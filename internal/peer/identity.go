@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ErrStranger: the process that answers does not know the job's secret.
+// ErrStranger means that the process at an address does not know the job's secret.
 var ErrStranger = errors.New("the process that answers is not of this job")
 
 // identity is the key pair that all agents of a job share.
@@ -22,7 +22,7 @@ type identity struct {
 	key  ed25519.PublicKey
 }
 
-// identify derives the identity from the secret: only a process that knows the secret has it.
+// identify derives the key pair from the secret.
 func identify(secret []byte) (identity, error) {
 	if len(secret) < 16 {
 		return identity{}, fmt.Errorf("the job's secret has only %d bytes", len(secret))
@@ -33,8 +33,8 @@ func identify(secret []byte) (identity, error) {
 	}
 	private := ed25519.NewKeyFromSeed(seed)
 	public := private.Public().(ed25519.PublicKey)
-	// TLS wants a certificate around the key. It is not read, nor are its dates: clocks may
-	// be wrong.
+	// TLS needs a certificate for the key. Peers do not check its fields, nor its dates, because
+	// clocks may be wrong.
 	form := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0),
 		NotAfter: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 	der, err := x509.CreateCertificate(rand.Reader, form, form, public, private)
@@ -44,14 +44,14 @@ func identify(secret []byte) (identity, error) {
 	return identity{cert: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, key: public}, nil
 }
 
-// config is the same for both ends. The pin takes the place of authorities and names; that the
-// other end has the private key too, the handshake itself proves.
+// config returns the TLS configuration of both ends. It pins the public key instead of checking
+// authorities and names. The handshake proves that the peer has the private key.
 func (id identity) config(protos ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		Certificates:           []tls.Certificate{id.cert},
 		ClientAuth:             tls.RequireAnyClientCert,
-		InsecureSkipVerify:     true, // VerifyConnection does it
+		InsecureSkipVerify:     true, // VerifyConnection checks the key
 		VerifyConnection:       id.verify,
 		NextProtos:             protos,
 		SessionTicketsDisabled: true,

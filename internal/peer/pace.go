@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	quickest   = 250 * time.Millisecond // least limit of a probe
-	slowest    = 2 * time.Second        // the TCP connection alone may lose a packet and ask again
+	minProbe   = 250 * time.Millisecond // lower limit of a probe
+	maxProbe   = 2 * time.Second        // upper limit: TCP may lose a packet and repeat it
 	roundTrips = 3                      // of a dial: TCP, TLS, the hello
-	remembered = 16                     // answers; up to twice as many show how long a way is now
+	paceWindow = 16                     // answers; the best of the last 16 to 31 counts
 )
 
-// pace is how long answers take to come to this agent: of each stream of beats, the quickest of its
-// newest ones. A node that stands still now and then is not far away.
+// pace measures how long answers take. For each stream of beats it keeps the time of the fastest
+// recent answer, because a node that pauses sometimes is not far away.
 type pace struct {
 	mu   sync.Mutex
 	ways map[*way]time.Duration
@@ -22,8 +22,8 @@ type pace struct {
 
 func newPace() *pace { return &pace{ways: map[*way]time.Duration{}} }
 
-// limit is that of a probe, from the dial to the hello: what two dials take on the longest way of
-// a stream, and more; dialLimit where there is no stream.
+// limit returns the time limit of a probe, until the hello: more than two dials take on the slowest
+// stream. Without a stream it is dialLimit.
 func (p *pace) limit() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -34,20 +34,20 @@ func (p *pace) limit() time.Duration {
 	if len(p.ways) == 0 {
 		return dialLimit
 	}
-	return min(quickest+2*roundTrips*longest, slowest)
+	return min(minProbe+2*roundTrips*longest, maxProbe)
 }
 
-// way is one stream of beats, and how long its answers take.
+// way is one stream of beats, with the time that its answers take.
 type way struct {
 	pace  *pace
 	began time.Time
-	asked atomic.Int64 // when the oldest beat without an answer was sent, since began; 0: there is none
+	asked atomic.Int64 // when the oldest beat without an answer was sent, since began; 0: none
 
 	n            int // answers
 	best, before time.Duration
 }
 
-// open adds a stream whose dial took so long.
+// open adds a stream. dial is how long its dial took.
 func (p *pace) open(dial time.Duration) *way {
 	w := &way{pace: p, began: time.Now(), best: dial / roundTrips, before: dial / roundTrips}
 	w.tell()
@@ -62,14 +62,14 @@ func (w *way) close() {
 
 func (w *way) sent() { w.asked.CompareAndSwap(0, int64(time.Since(w.began))) }
 
-// answered is called by the reader of the stream alone.
+// answered records an answer. Only the reader of the stream calls it.
 func (w *way) answered() {
 	asked := w.asked.Swap(0)
 	if asked == 0 {
 		return
 	}
 	trip := time.Since(w.began) - time.Duration(asked)
-	if w.n++; w.n%remembered == 0 {
+	if w.n++; w.n%paceWindow == 0 {
 		w.best, w.before = trip, w.best
 	}
 	w.best = min(w.best, trip)

@@ -26,7 +26,7 @@ func TestPace(t *testing.T) {
 		"a far node, then none": {[][]time.Duration{steady(ms), steady(100 * ms)}, true, 256 * ms},
 		"a way that became longer": {[][]time.Duration{slices.Concat(steady(ms), times(40, 50*ms))},
 			false, 550 * ms},
-		"longer than a probe may take": {[][]time.Duration{steady(900 * ms)}, false, slowest},
+		"longer than a probe may take": {[][]time.Duration{steady(900 * ms)}, false, maxProbe},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

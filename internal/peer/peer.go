@@ -1,14 +1,14 @@
-// Package peer is how the agents of a job talk to each other: each has one
-// listener, and dials the nodes that it watches, doubts or fetches from.
+// Package peer connects the agents of a job. Each agent has one listener, and dials the nodes that
+// it watches, suspects or fetches from.
 //
-// Everything is TLS 1.3. Both ends derive the same key pair from the job's
-// secret and pin it, so a node without the secret cannot connect. ALPN chooses the protocol:
-// "elastic-peer/1", below, or HTTP/1.1 for checkpoint chunks and logs.
+// All connections use TLS 1.3. Both ends derive the same key pair from the job's secret and pin it,
+// so a node without the secret cannot connect. ALPN selects the protocol: "elastic-peer/1", or
+// HTTP/1.1 for checkpoint chunks and logs.
 //
-// elastic-peer/1: the dialler sends one request, the listener one reply, each
-// a length (two bytes) and JSON. After a request for beats both send frames of
-// nine bytes: the watcher one whenever its clock ticks, the listener one for
-// each that it gets. An agent whose own loop does not turn says nothing at all.
+// In elastic-peer/1 the dialler sends one request and the listener one reply; each is a length (two
+// bytes) and JSON. After a request for beats both send frames of nine bytes: the watcher at each
+// tick of its clock, the listener for each frame that it receives. An agent whose loop hangs sends
+// nothing.
 package peer
 
 import (
@@ -22,30 +22,31 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Hello is what an agent says of itself.
+// Hello describes the agent that sends it.
 type Hello struct {
 	Job         schema.Job             `json:"job"`
 	UID         schema.UID             `json:"uid"`
 	Node        string                 `json:"node"`
 	Incarnation membership.Incarnation `json:"incarnation"`
-	Generation  schema.Generation      `json:"generation"` // newest that it knows
+	Generation  schema.Generation      `json:"generation"` // the newest generation that it knows
 	Failed      bool                   `json:"failed,omitempty"`
 	Ended       bool                   `json:"ended,omitempty"`
-	Stays       bool                   `json:"stays,omitempty"` // its workers can stay in their processes
+	Stays       bool                   `json:"stays,omitempty"` // its workers can stay
 
-	Stalled bool `json:"-"` // its own loop does not turn: nothing is said
+	Stalled bool `json:"-"` // its loop hangs: nothing is sent
 }
 
-// Self is the agent that a Server and a Client speak for. Its functions are called from many
-// goroutines, several times a second, and must not wait.
+// Self gives a Server and a Client access to their agent. Many goroutines call its functions
+// several times a second, so they must not block.
 type Self struct {
 	Hello func() Hello
-	Holds func(about membership.Ref) bool // does it still hold its suspicion? May be nil: it has none.
-	// a peer knows a larger generation than Hello says: read the store. May be nil.
+	Holds func(about membership.Ref) bool // reports whether the agent still has that suspicion; nil: none
+	// Heard is called if a peer knows a larger generation than Hello: the agent reads the store.
+	// May be nil.
 	Heard func(schema.Generation)
 }
 
-// heard passes a peer's generation on. What a peer says costs a read of the store and no more.
+// heard passes the generation of a peer on. The peer can cause only a read of the store.
 func (s Self) heard(g schema.Generation) {
 	if s.Heard != nil && g > s.Hello().Generation && g <= schema.MaxGeneration {
 		s.Heard(g)
@@ -57,19 +58,19 @@ const (
 	chunkProto  = "http/1.1"
 
 	maxMessage = 4 << 10
-	// of a TCP connection alone: the kernel asks again after 1 s, then ever more rarely
+	// for the TCP connection only: the kernel repeats a lost SYN after 1 s, then less often
 	joinLimit  = 3 * time.Second
-	dialLimit  = 500 * time.Millisecond // of a probe, from the dial to the hello
-	lineLimit  = 10 * time.Second       // of the dial of a stream or for chunks
-	reachLimit = time.Second            // of a dial that another node asked for
-	idleLimit  = 10 * time.Second       // between two beats of a watcher that lives
+	dialLimit  = 500 * time.Millisecond // for a probe, until the hello
+	lineLimit  = 10 * time.Second       // for the dial of a stream, or of a connection for chunks
+	reachLimit = time.Second            // for a dial that another node requested
+	idleLimit  = 10 * time.Second       // between two beats of a watcher
 	userLimit  = 2 * time.Second        // TCP_USER_TIMEOUT of a stream of beats
 	flowLimit  = 10 * time.Second       // TCP_USER_TIMEOUT of a connection for chunks
 	stallLimit = 30 * time.Second       // for the next bytes of a chunk
-	floodLimit = 40                     // beats a second; four are usual
+	floodLimit = 40                     // beats per second; normal are four
 )
 
-// want says what a connection is for.
+// want says why a connection was made.
 type want string
 
 const (
@@ -101,10 +102,10 @@ func (r reply) answer(me Hello, to membership.Ref) membership.Answer {
 	case r.Node == to.Node && r.Incarnation == to.Incarnation:
 		a.Kind = membership.Same
 	case r.Incarnation == me.Incarnation:
-		// The address leads back to this agent: that says nothing about the other node.
+		// The address is that of this agent, so the answer says nothing about the other node.
 		return membership.Answer{}
 	default:
-		a.Kind = membership.Other // another life of the node, or another node in its place
+		a.Kind = membership.Other // another incarnation of the node, or another node
 	}
 	return a
 }
@@ -139,7 +140,7 @@ func receive(r io.Reader, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// beat is what goes to and fro on a stream: flags and the newest generation known.
+// beat is a frame of a stream: flags, and the newest generation that the sender knows.
 type beat [9]byte
 
 const (
@@ -170,7 +171,7 @@ type flood struct {
 	n     int
 }
 
-// over reports whether one more beat at now is too many.
+// over reports whether the peer sends too many beats.
 func (f *flood) over(now time.Time) bool {
 	if now.Sub(f.since) >= time.Second {
 		f.since, f.n = now, 0

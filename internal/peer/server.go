@@ -17,12 +17,12 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Server is an agent's one listener.
+// Server is the listener of an agent.
 type Server struct {
 	gate *gate
 	mux  *http.ServeMux
 	http *http.Server
-	hand *handoff // connections of HTTP, on their way to http
+	hand *handoff // passes connections to http
 
 	proves  atomic.Pointer[proof]
 	serving sync.Once
@@ -35,11 +35,11 @@ type Server struct {
 	greet  func(*conn) // nil until Serve
 }
 
-// proof is how this listener proves itself, and when it dials for another, under one secret.
+// proof has the TLS settings for one secret, to listen and to dial for another agent.
 type proof struct{ listen, dial *tls.Config }
 
-// Listen binds addr at once, so that the port is known before the secret is. Until Serve a process
-// that connects waits in the kernel's queue: to a probe that is silence, never a refusal.
+// Listen binds addr, so the port is known before the secret. Until Serve, connections wait in the
+// kernel's queue: a probe finds this node silent, but not refusing.
 func Listen(addr string) (*Server, error) { return listen(addr, defaultLimits()) }
 
 func listen(addr string, l limits) (*Server, error) {
@@ -59,7 +59,7 @@ func (s *Server) Addr() string {
 	return s.ln.Addr().String()
 }
 
-// Move listens on addr in place of where it listened. Open connections stay open.
+// Move listens on addr instead of the old address. Open connections stay open.
 func (s *Server) Move(addr string) error {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Server) Move(addr string) error {
 	return nil
 }
 
-// Serve begins to answer for self to nodes that know secret, and returns. It serves once.
+// Serve starts to answer nodes that know secret, in the background. It can be called once.
 func (s *Server) Serve(secret []byte, self Self) error {
 	id, err := identify(secret)
 	if err != nil {
@@ -100,8 +100,8 @@ func (s *Server) Serve(secret []byte, self Self) error {
 	return err
 }
 
-// Rekey answers from now on only nodes that know another secret: that of the job that succeeds this
-// one. Open connections stay as they are.
+// Rekey sets the secret of the job that replaces this one. New connections need it. Open
+// connections stay open.
 func (s *Server) Rekey(secret []byte) error {
 	id, err := identify(secret)
 	if err == nil {
@@ -110,9 +110,9 @@ func (s *Server) Rekey(secret []byte) error {
 	return err
 }
 
-// Close ends the listener and every connection. Requests under way may end until ctx does.
+// Close closes the listener and all connections. Running requests may finish until ctx ends.
 func (s *Server) Close(ctx context.Context) error {
-	s.serving.Do(func() {}) // from now on it cannot begin
+	s.serving.Do(func() {}) // no Serve after this
 	s.mu.Lock()
 	s.closed = true
 	err := s.ln.Close()
@@ -138,7 +138,7 @@ func (s *Server) accept(ln net.Listener, greet func(*conn)) {
 			return
 		}
 		if err != nil {
-			// Out of file descriptors, or the dialler has gone already. Neither ends a listener.
+			// No file descriptor is left, or the peer has closed already. The listener goes on.
 			select {
 			case <-time.After(10 * time.Millisecond):
 			case <-s.stop:
@@ -151,8 +151,8 @@ func (s *Server) accept(ln net.Listener, greet func(*conn)) {
 	}
 }
 
-// welcome lets c prove that it knows the secret and hands it to the server of its protocol. Errors
-// are the peer's: it is shut out, and dials again if it is honest.
+// welcome does the handshake of c, and gives c to the server of its protocol. After an error it
+// closes c, and the peer can dial again.
 func (s *Server) welcome(c *conn, config *tls.Config, self Self) {
 	t := tls.Server(c, config)
 	c.SetDeadline(time.Now().Add(s.gate.limits.prove))
@@ -176,7 +176,7 @@ func (s *Server) welcome(c *conn, config *tls.Config, self Self) {
 func (s *Server) answer(c *conn, t *tls.Conn, q request, self Self) {
 	h := self.Hello()
 	if h.Stalled {
-		return // a dial without a hello is one without an answer
+		return // without a hello the peer counts this as no answer
 	}
 	r := reply{Hello: h}
 	if q.Want == wantHolds && self.Holds != nil {
@@ -189,7 +189,7 @@ func (s *Server) answer(c *conn, t *tls.Conn, q request, self Self) {
 		return
 	}
 	if raw, ok := c.Conn.(*net.TCPConn); ok {
-		giveUpAfter(raw, userLimit) // without it the idle limit ends the stream, later
+		giveUpAfter(raw, userLimit) // without it idleLimit ends the stream, later
 	}
 	var in beat
 	var f flood
@@ -203,7 +203,7 @@ func (s *Server) answer(c *conn, t *tls.Conn, q request, self Self) {
 		h := self.Hello()
 		switch {
 		case f.over(time.Now()) || h.Incarnation != r.Incarnation:
-			return // its own next life: let the watcher dial and see it
+			return // this is a new incarnation: the watcher must dial again to notice
 		case h.Stalled:
 			continue
 		}
@@ -218,8 +218,8 @@ func (s *Server) answer(c *conn, t *tls.Conn, q request, self Self) {
 	}
 }
 
-// reach dials the address that another agent gave as its own: Same says that some agent of this job
-// listens there. Only an address is dialled, never a name.
+// reach dials address for another agent. Same means that an agent of this job listens there. It
+// dials only addresses, and no names.
 func (s *Server) reach(address string) membership.AnswerKind {
 	if _, err := netip.ParseAddrPort(address); err != nil {
 		return membership.NoAnswer
@@ -228,7 +228,7 @@ func (s *Server) reach(address string) membership.AnswerKind {
 	defer cancel()
 	c, err := (&tls.Dialer{Config: s.proves.Load().dial}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return max(refusal(membership.Ref{Address: address}, err), strangeness(err))
+		return max(dialKind(membership.Ref{Address: address}, err), handshakeKind(err))
 	}
 	c.Close()
 	return membership.Same

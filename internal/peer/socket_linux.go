@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveUpAfter makes the kernel end the connection when what was sent is not acknowledged for d;
-// by itself it would try for a quarter of an hour.
+// giveUpAfter makes the kernel end a connection if sent data is not acknowledged for d. The default
+// is about 15 minutes.
 func giveUpAfter(c *net.TCPConn, d time.Duration) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

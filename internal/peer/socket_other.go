@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// giveUpAfter has no equal here: a connection to a host that vanished ends by its own deadlines.
+// giveUpAfter does nothing here: a connection to a lost host ends by its own deadlines.
 func giveUpAfter(*net.TCPConn, time.Duration) error { return nil }

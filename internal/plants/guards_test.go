@@ -91,7 +91,7 @@ var guards = []plant{
 		`if n, _, err = p.Log.take(fd, tailBytes); n >= 0 { return n, err }; staged := 0`,
 		workerPkg + "/output", "TestWorkersDoNotWaitForTheDisk"},
 	{"the pipe of a worker is small", workerPkg + "/output/pump.go",
-		`pipe(patience)`, `pipe(Chunk)`, workerPkg + "/output", "TestWorkersDoNotWaitForTheDisk"},
+		`pipe(pipeBytes)`, `pipe(Chunk)`, workerPkg + "/output", "TestWorkersDoNotWaitForTheDisk"},
 	{"what a killed agent had taken out of a pipe is lost", workerPkg + "/guard.go",
 		`drainPipe(s.Staged, s.Log)`, ``, workerPkg, "TestTheGuardianWritesTheStageFirst"},
 	{"a log is written through a link", "internal/worker/output/logfile.go",

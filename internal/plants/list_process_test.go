@@ -84,8 +84,8 @@ var processPlants = []plant{
 		`case !known:`, `default:`, pipeline, "TestScrubWaitsForAHolder"},
 	{"a damaged manifest ends the way to the next generation", replicator + "/prepare.go",
 		`chunkstore.ErrDamaged) && !try.again {
-			continue // its manifest`, `chunkstore.ErrDamaged) && try.again {
-			continue // its manifest`, pipeline, "TestPrepareMendsEveryDamage"},
+			continue // the manifest`, `chunkstore.ErrDamaged) && try.again {
+			continue // the manifest`, pipeline, "TestPrepareMendsEveryDamage"},
 	{"what is left of a checkpoint that lacks a chunk is removed", chunkstore + "/damaged.go",
 		`s.chunk(c).refs++`, `s.chunk(c)`, pipeline, "TestHoldersLoseDifferentBytes"},
 	{"chunks are removed while the manifest that names them is damaged", chunkstore + "/retain.go",
@@ -94,7 +94,7 @@ var processPlants = []plant{
 		`	s.addLost()
 `, ``, pipeline, "TestHoldersLoseDifferentBytes"},
 	{"chunks that were gone at the start are fetched when a generation needs them", replicator + "/scrub.go",
-		`s.mend(ctx, k, "chunks of it are gone")`, ``, pipeline, "TestScrubMendsWhatWasGoneAtTheStart"},
+		`s.repair(ctx, k, "chunks of it are gone")`, ``, pipeline, "TestScrubMendsWhatWasGoneAtTheStart"},
 	{"what is left of a damaged checkpoint stays for ever", chunkstore + "/retain.go",
 		`errors.Join(s.retainPartial(k), s.retainDamaged(k))`, `s.retainPartial(k)`, pipeline,
 		"TestScrubMendsWhatWasGoneAtTheStart"},

@@ -20,16 +20,15 @@ import (
 )
 
 const (
-	trainerPause = 5 * time.Second // between two reports: what Kubeflow asks its clients for
+	trainerPause = 5 * time.Second // between two reports, as Kubeflow asks
 	trainerLimit = 5 * time.Second // of one report
-	trainerLast  = 2 * time.Second // of the last one, which the end of the agent waits for
+	trainerLast  = 2 * time.Second // of the last report, which the end of the agent waits for
 )
 
-// Kubeflow tells Kubeflow's trainer how far training is, where it gave its pods an address for
-// that. One goroutine posts. A report that comes meanwhile replaces the one that waits, and an
-// error costs that report alone.
+// Kubeflow reports the progress to Kubeflow's trainer, if the pod has its address. One goroutine
+// sends the reports. A newer report replaces one that waits. An error loses only that report.
 type Kubeflow struct {
-	url, ca, token string // the last two are files; they are replaced while we run
+	url, ca, token string // ca and token are files that Kubernetes replaces
 	notice         func(string)
 	pause          time.Duration
 	news           chan struct{}
@@ -38,7 +37,7 @@ type Kubeflow struct {
 	next *rendezvous.Progress // guarded by mu; nil: nothing new
 }
 
-// NewKubeflow reads the variables of Kubeflow's trainer; nil: they are not there.
+// NewKubeflow reads the variables of Kubeflow's trainer. It returns nil if they are not set.
 func NewKubeflow(getenv func(string) string, notice func(string)) *Kubeflow {
 	for _, prefix := range []string{"KUBEFLOW_TRAINER_SERVER_", "KUBEFLOW_TRAINER_STATUS_"} {
 		url := getenv(prefix + "URL")
@@ -56,7 +55,7 @@ func NewKubeflow(getenv func(string) string, notice func(string)) *Kubeflow {
 	return nil
 }
 
-// Tell has p reported, and never waits. It may be called on nil.
+// Tell queues a report of p. It never blocks. It may be called on nil.
 func (t *Kubeflow) Tell(p rendezvous.Progress) {
 	if t == nil {
 		return
@@ -78,9 +77,9 @@ func (t *Kubeflow) take() *rendezvous.Progress {
 	return p
 }
 
-// putBack keeps what could not be reported, unless there is something newer: the last report takes
+// requeue queues a report again that failed, unless there is a newer one. The last report then has
 // it.
-func (t *Kubeflow) putBack(p *rendezvous.Progress) {
+func (t *Kubeflow) requeue(p *rendezvous.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.next == nil {
@@ -88,7 +87,7 @@ func (t *Kubeflow) putBack(p *rendezvous.Progress) {
 	}
 }
 
-// Run reports until ctx ends, and then once more what was not reported.
+// Run sends reports until ctx ends, and then a report that is still queued.
 func (t *Kubeflow) Run(ctx context.Context) {
 	failed := false
 	report := func(ctx context.Context, limit time.Duration) {
@@ -100,7 +99,7 @@ func (t *Kubeflow) Run(ctx context.Context) {
 		defer cancel()
 		err := t.post(ctx, *p)
 		if err != nil {
-			t.putBack(p)
+			t.requeue(p)
 		}
 		if err != nil && !failed {
 			t.notice(fmt.Sprintf("progress is not reported to Kubeflow: %v", err))
@@ -155,7 +154,8 @@ func (t *Kubeflow) post(ctx context.Context, p rendezvous.Progress) error {
 	return nil
 }
 
-// client trusts the certificate of the trainer alone, and follows no redirect: the token is for it.
+// client trusts only the certificate of the trainer. It follows no redirect, because another server
+// must not get the token.
 func (t *Kubeflow) client() (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.ca != "" {
@@ -174,13 +174,13 @@ func (t *Kubeflow) client() (*http.Client, error) {
 	}, nil
 }
 
-// trainerMetric is a figure of training, as text.
+// trainerMetric is one number of the progress, as text.
 type trainerMetric struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// trainerBody is the body of a request to the trainer. Unknown values are absent.
+// trainerBody is the body of a request to the trainer. Unknown values are left out.
 type trainerBody struct {
 	Percentage *int            `json:"progressPercentage,omitempty"`
 	Remaining  *int64          `json:"estimatedRemainingSeconds,omitempty"`

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// line is one line of $ELASTIC_PROGRESS_FILE: any subset.
+// line is one line of $ELASTIC_PROGRESS_FILE. All fields are optional.
 type line struct {
 	Step    *int64   `json:"step"`
 	Loss    *loss    `json:"loss"`
 	Samples *int64   `json:"samples"`
-	First   *float64 `json:"first"`  // when the first step of the generation ended, in seconds of Unix time
-	Before  *float64 `json:"before"` // and when the one before it ended, in an older generation
-	// Of the whole training: one of them suffices.
+	First   *float64 `json:"first"`  // end of the generation's first step, in seconds of Unix time
+	Before  *float64 `json:"before"` // end of the last step in an older generation
+	// Of the whole training. One of the two is enough.
 	TotalSteps   *int64 `json:"total_steps"`
 	TotalSamples *int64 `json:"total_samples"`
 }
 
-// loss is a number, or what programs write for one that is not finite.
+// loss is a number, or the text that programs write for one that is not finite.
 type loss float64
 
 func (l *loss) UnmarshalJSON(b []byte) error {
@@ -29,7 +29,7 @@ func (l *loss) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// notFinite are the words of Python's json for what JSON has no word for.
+// notFinite matches the words of Python's json for numbers that JSON does not have.
 var notFinite = regexp.MustCompile(`"loss"\s*:\s*(-?Infinity|NaN)\b`)
 
 func jsonLine(b []byte) (l line, ok bool) {
@@ -37,16 +37,16 @@ func jsonLine(b []byte) (l line, ok bool) {
 	return l, err == nil
 }
 
-// A program that tells nothing may still print how far it is. --progress-regex finds it in the log
-// of rank 0's worker, by groups with the names of a line of JSON.
+// With --progress-regex, the progress is found in the log of rank 0's worker, by groups with the
+// names of a JSON line. Programs that print their progress need no change.
 
-// lineOf reads one line of JSON, as $ELASTIC_PROGRESS_FILE has them, where expression is nil; else
-// what the last match of the expression in a line of a log says.
+// lineOf parses one line: JSON as in $ELASTIC_PROGRESS_FILE if expression is nil, else the last
+// match of the expression.
 func lineOf(expression *regexp.Regexp, b []byte) (l line, ok bool) {
 	if expression == nil {
 		return jsonLine(b)
 	}
-	all := expression.FindAllSubmatch(b, -1) // a bar that redraws itself is one line with many
+	all := expression.FindAllSubmatch(b, -1) // a progress bar is one line with many
 	if all == nil {
 		return l, false
 	}
@@ -74,7 +74,7 @@ func lineOf(expression *regexp.Regexp, b []byte) (l line, ok bool) {
 	return l, l.Step != nil || l.Samples != nil || l.Loss != nil
 }
 
-// lengthOf is the length of a file, 0 if there is none.
+// lengthOf returns the length of a file, 0 if there is none.
 func lengthOf(path string) int64 {
 	if info, err := os.Stat(path); err == nil {
 		return info.Size()

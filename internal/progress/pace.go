@@ -7,15 +7,15 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// pace is how fast a worker tells progress, measured between writes to its progress file and never
-// between the moments at which the file was read: a read that comes just after a line, or one line
-// late, would show a multiple of the real rate.
+// pace measures the rate of the progress between writes to the progress file. It does not use the
+// times at which the file was read: a read just after a line, or a line that is a little late,
+// would give a multiple of the real rate.
 type pace struct{ points []point }
 
 // point is the state of the progress file after one read of it.
 type point struct {
-	at      time.Time // the newest line was written
-	lines   int       // that were new
+	at      time.Time // when the newest line was written
+	lines   int       // number of new lines
 	steps   *int64
 	samples *int64
 }
@@ -23,7 +23,7 @@ type point struct {
 func stepsOf(p point) *int64   { return p.steps }
 func samplesOf(p point) *int64 { return p.samples }
 
-// A rate is taken over the points of the last half minute, and over at least two seconds.
+// A rate covers the points of the last 30 seconds, and at least two seconds.
 const (
 	paceWindow = 30 * time.Second
 	paceLeast  = 2 * time.Second
@@ -32,7 +32,7 @@ const (
 func (p *pace) add(now point) {
 	if n := len(p.points); n > 0 && (now.at.Before(p.points[n-1].at) ||
 		fell(p.points[n-1].samples, now.samples)) {
-		p.points = nil // the clock was set back, or the samples are counted anew
+		p.points = nil // the clock was set back, or the samples restarted
 	}
 	old := func(x point) bool { return now.at.Sub(x.at) > paceWindow }
 	for len(p.points) > 1 && old(p.points[0]) && now.at.Sub(p.points[1].at) >= paceLeast {
@@ -43,7 +43,7 @@ func (p *pace) add(now point) {
 
 func fell(from, to *int64) bool { return from != nil && to != nil && *to < *from }
 
-// span is the time between the first point and the last; 0 while it is too short for a rate.
+// span returns the time between the first and the last point; 0 if it is too short for a rate.
 func (p *pace) span() time.Duration {
 	d := p.points[len(p.points)-1].at.Sub(p.points[0].at)
 	if d < paceLeast {
@@ -52,7 +52,7 @@ func (p *pace) span() time.Duration {
 	return d
 }
 
-// rate is how much of a figure there is in a second; nil: not known.
+// rate returns the change of a value per second; nil: unknown.
 func (p *pace) rate(of func(point) *int64) *float64 {
 	if len(p.points) == 0 {
 		return nil
@@ -64,7 +64,7 @@ func (p *pace) rate(of func(point) *int64) *float64 {
 	return new(float64(*last-*first) / d.Seconds())
 }
 
-// interval is the usual time between two lines; nil: not known.
+// interval returns the usual time between two lines; nil: unknown.
 func (p *pace) interval() *rendezvous.Seconds {
 	d, lines := p.span(), 0
 	for _, x := range p.points[1:] {

@@ -1,5 +1,4 @@
-// Package progress is how far training is: what workers tell of it, read from a file, and passed
-// on.
+// Package progress reads the progress that workers report, from a file, and passes it on.
 package progress
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Tail reads the lines that were appended to a file since it last looked.
+// Tail reads the lines that were appended to a file since the last Read.
 type Tail struct {
 	path string
 	at   int64
@@ -27,11 +26,11 @@ type Tail struct {
 	began      time.Time
 }
 
-// NewTail reads lines of JSON, as $ELASTIC_PROGRESS_FILE has them, from the first on. A first step
-// that ended before this moment is one of an older generation.
+// NewTail reads JSON lines, as in $ELASTIC_PROGRESS_FILE, from the start of the file. A first step
+// that ended before now belongs to an older generation.
 func NewTail(path string) *Tail { return &Tail{path: path, began: time.Now()} }
 
-// NewLogTail reads the matches of an expression in a log, after its present end.
+// NewLogTail reads the matches of an expression in a log, starting at its current end.
 func NewLogTail(path string, e *regexp.Regexp) *Tail {
 	return &Tail{path: path, at: lengthOf(path), expression: e}
 }
@@ -39,8 +38,8 @@ func NewLogTail(path string, e *regexp.Regexp) *Tail {
 // LossNaN reports whether the newest loss is not a finite number.
 func (t *Tail) LossNaN() bool { return t.nan }
 
-// Read takes the new lines; false: there are none. The newest line is as old as the last write to
-// the file.
+// Read reads the new lines. It returns false if there are none. The time of the progress is that of
+// the last write to the file.
 func (t *Tail) Read() (rendezvous.Progress, bool) {
 	f, err := regular.Open(t.path)
 	if err != nil {
@@ -48,7 +47,7 @@ func (t *Tail) Read() (rendezvous.Progress, bool) {
 	}
 	defer f.Close()
 	if lengthOf(t.path) < t.at {
-		t.at = 0 // a log that was rotated begins again
+		t.at = 0 // the log was rotated
 	}
 	if _, err := f.Seek(t.at, io.SeekStart); err != nil {
 		return t.last, false
@@ -57,11 +56,11 @@ func (t *Tail) Read() (rendezvous.Progress, bool) {
 	for r := bufio.NewReaderSize(f, 1<<16); ; {
 		b, err := r.ReadSlice('\n')
 		if err == bufio.ErrBufferFull {
-			t.at += int64(len(b)) // no line of ours is that long
+			t.at += int64(len(b)) // longer than any line of progress: skip it
 			continue
 		}
 		if err != nil {
-			break // the rest is a line that is not finished yet
+			break // an unfinished line
 		}
 		t.at += int64(len(b))
 		if t.take(bytes.TrimSpace(b)) {
@@ -79,7 +78,7 @@ func (t *Tail) Read() (rendezvous.Progress, bool) {
 	return t.last, true
 }
 
-// take reads one line; false: it is none.
+// take reads one line. It returns false if the line has no progress.
 func (t *Tail) take(b []byte) bool {
 	l, ok := lineOf(t.expression, b)
 	if !ok {

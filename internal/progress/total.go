@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// total is how much the whole training is, as a worker reported it; nil: it did not.
+// total is the size of the whole training, as a worker reported it; nil: unknown.
 type total struct{ steps, samples *int64 }
 
 func (t *total) take(l line) {
@@ -19,8 +19,8 @@ func (t *total) take(l line) {
 	}
 }
 
-// left is the share of the training that is done and the time until its end; nil: not known.
-// Samples are better than steps, whose batch changes with the world.
+// left returns the share of the training that is done, and the remaining time; nil: unknown. It
+// prefers samples to steps, because the batch of a step depends on the world.
 func (t *total) left(now *rendezvous.Progress, p *pace) (done *float64, left *rendezvous.Seconds) {
 	whole, at, of := t.samples, now.Samples, samplesOf
 	if whole == nil || at == nil {

@@ -122,7 +122,7 @@ while :; do sleep 1000 & wait; done`)
 	}
 }
 
-// A worker that ended before it was asked ended by itself, however late its exit is seen.
+// A worker that ended before Ask counts as ended by itself, even if its exit is seen after Ask.
 func TestExitBeforeAskIsItsOwn(t *testing.T) {
 	t.Parallel()
 	for range 8 { // the guardian wakes to both at once

@@ -21,16 +21,14 @@
 //   - where a cgroup v2 is writable the group has one, and cgroup.kill takes it
 //     in one step. It is never needed.
 //
-// An agent that starts calls mark.Sweep first: it takes what an earlier agent of
-// the same state directory left, should both that agent and its guardian have
-// been killed. Until then a process that a worker forked and that outlives it
-// goes on, for no process is left that could end it: a death signal reaches only the guardian's own
-// children, and a process must kill a cgroup. Only a PID namespace would end with its first
-// process, and that needs rights which most users do not have.
+// An agent that starts calls mark.Sweep first. It ends processes of an earlier agent of the same
+// state directory, in case both that agent and its guardian were killed. Until then, a process that
+// a worker forked can outlive the worker, because no process is left to end it: a death signal
+// reaches only the guardian's own children, and only a process can kill a cgroup. A PID namespace
+// would end with its first process, but most users have no right to create one.
 //
-// A signal never goes to a pid that could have been given away: the guardian
-// is the parent and reaps in the same goroutine, and other processes compare the start time behind
-// a pidfd.
+// A signal never reaches a reused pid. The guardian signals its own children, which only it reaps,
+// in the same goroutine. Other processes open a pidfd and compare the start time.
 //
 // # Output
 //

@@ -21,8 +21,8 @@ import (
 // dyingLimit is how long a worker may take to write its stack and end.
 const dyingLimit = 1500 * time.Millisecond
 
-// Inspect gathers evidence of all workers, by local rank. It leaves them as they are, except Python
-// workers whose stack it does not find: they are held until Stacks or the end of the group.
+// Inspect gathers evidence of all workers, by local rank. If it finds no stack of a Python worker,
+// it stops this worker (SIGSTOP) until Stacks or the end of the group. It changes no other worker.
 func (g *Group) Inspect(ctx context.Context) (all []hang.Evidence) {
 	all = make([]hang.Evidence, len(g.workers))
 	var each sync.WaitGroup
@@ -42,9 +42,9 @@ func (g *Group) Inspect(ctx context.Context) (all []hang.Evidence) {
 	return all
 }
 
-// Stacks ends the workers that are held with SIGABRT: Python's faulthandler then writes the stacks
-// of all threads. The caller is going to end the workers anyway. The result is by local rank; "":
-// the worker was not held, or wrote none.
+// Stacks ends the stopped workers with SIGABRT, so that Python's faulthandler writes the stacks of
+// all threads. The caller ends the group afterwards. The result is by local rank, "" for a worker
+// that was not stopped or wrote nothing.
 func (g *Group) Stacks(ctx context.Context) []string {
 	stacks := make([]string, len(g.workers))
 	var each sync.WaitGroup
@@ -57,15 +57,15 @@ func (g *Group) Stacks(ctx context.Context) []string {
 	return stacks
 }
 
-// signal sends a signal to one worker, and reports whether it lives.
+// signal sends a signal to one worker, and reports whether the worker is alive.
 func (g *Group) signal(i int, sig syscall.Signal) bool {
 	w := g.workers[i]
 	p, ok := proc.Find(w.PID)
 	return ok && p.Start == w.Start && p.Signal(sig) == nil
 }
 
-// abort has a worker that is held write its stacks and end, and returns what it wrote. It leaves no
-// core behind.
+// abort ends a stopped worker with SIGABRT, and returns the stacks that it wrote. It prevents a
+// core dump.
 func (g *Group) abort(ctx context.Context, i int) string {
 	w := g.workers[i]
 	path := g.spec.Logs.Path(g.logOf(i))
@@ -73,10 +73,10 @@ func (g *Group) abort(ctx context.Context, i int) string {
 		path = g.spec.Logs.ErrPath(g.logOf(i))
 	}
 	before := sizeOf(path)
-	// a core of a large process would take minutes
+	// writing the core of a large process takes minutes
 	_ = unix.Prlimit(w.PID, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
 	g.aborted[i].Store(true)
-	// The signal waits until the process goes on, and is then the first that it sees.
+	// SIGABRT is pending until SIGCONT, and the process then sees it first.
 	if !g.signal(i, syscall.SIGABRT) || !g.signal(i, syscall.SIGCONT) {
 		return ""
 	}
@@ -102,13 +102,13 @@ func sizeOf(path string) int64 {
 	return info.Size()
 }
 
-// readFrom reads the first bytes of a file behind an offset.
+// readFrom reads the first bytes of a file after an offset.
 func readFrom(path string, offset int64) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	b, _ := io.ReadAll(io.NewSectionReader(f, offset, hang.StackBytes)) // as much of it as there is
+	b, _ := io.ReadAll(io.NewSectionReader(f, offset, hang.StackBytes)) // part of it after an error
 	return string(b)
 }

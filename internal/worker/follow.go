@@ -26,17 +26,17 @@ type Exit struct {
 	LocalRank int
 	Rank      int
 	Code      int    // exit status; 128+N for a signal
-	Signal    string // "SIGKILL"; "" if it ended by itself
-	Ours      bool   // it ended after we asked it to, or by our signal: never a failure
-	Aborted   bool   // it made no progress, and was ended for its stack
+	Signal    string // "SIGKILL"; "" for an exit
+	Ours      bool   // after elastic asked it to end, or killed it: not a failure
+	Aborted   bool   // it was ended for its stack, because the job hangs
 	At        time.Time
-	Tail      []byte // the end of what it wrote, of stderr where that is apart
-	ErrorFile []byte // what it wrote to $TORCHELASTIC_ERROR_FILE; nil: nothing
-	Note      string // what else is known of its end, in words
+	Tail      []byte // the last bytes of its output, of stderr if that has its own log
+	ErrorFile []byte // content of $TORCHELASTIC_ERROR_FILE; nil: none
+	Note      string // a reason for the user, or ""
 }
 
-// follow owns the group from its start to its end: it hears the guardian, and
-// takes over from one that is killed.
+// follow owns the group until it ends. It reads the reports of the guardian, and takes over if the
+// guardian is killed.
 func (g *Group) follow() {
 	in := gob.NewDecoder(g.conn)
 	up := g.up
@@ -44,7 +44,7 @@ func (g *Group) follow() {
 	for !empty {
 		var r report
 		if in.Decode(&r) != nil {
-			break // the guardian is gone
+			break // the guardian has ended
 		}
 		g.heard.Store(int64(time.Since(g.began)))
 		switch {
@@ -59,7 +59,7 @@ func (g *Group) follow() {
 			up <- g.startError(*r.Failed)
 			up = nil
 		case r.Exit != nil:
-			g.tell(decode(*r.Exit))
+			g.reportExit(decode(*r.Exit))
 		case r.Asked != nil:
 			g.answer(r.Asked.Text)
 		case r.Empty:
@@ -71,8 +71,8 @@ func (g *Group) follow() {
 		g.takeOver()
 	}
 	for i := range g.workers {
-		if g.pending[i] { // it could not be waited for
-			g.tell(Exit{LocalRank: i, Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL", Ours: ours,
+		if g.pending[i] { // the guardian did not report its exit
+			g.reportExit(Exit{LocalRank: i, Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL", Ours: ours,
 				At: time.Now(), Note: "its guardian was killed"})
 		}
 	}
@@ -81,22 +81,22 @@ func (g *Group) follow() {
 	}
 	g.tells.Wait()
 	g.finish()
-	g.guardian.Wait() // not before: its pid is the number of the session that takeOver searches
+	g.guardian.Wait() // last, because takeOver searches the session with this pid
 	g.cgroup.Remove()
 	close(g.exits)
 	close(g.done)
 }
 
-// takeOver kills what a guardian that ended too early left. Workers die with
-// it; what they started is found by the session, by the mark, or as a worker's
-// descendant. It ends only when nothing is left.
+// takeOver kills the processes that are left when the guardian ended too early. Workers die with
+// the guardian. Their descendants are found by the session, by the mark, or by their parents. It
+// ends when no process is left.
 func (g *Group) takeOver() {
-	g.guardian.Kill() // it may just have closed the socket
+	g.guardian.Kill() // it may have closed only the socket
 	workers := make(map[int]uint64, len(g.workers))
 	for _, w := range g.workers {
 		workers[w.PID] = w.Start
 	}
-	known := make(map[int]uint64) // processes that were ours once, by start time
+	known := make(map[int]uint64) // earlier found processes, with their start times
 	began := time.Now()
 	mark.Until(context.Background(), func() error {
 		g.cgroup.Kill()
@@ -119,7 +119,7 @@ func (g *Group) takeOver() {
 	})
 }
 
-// finish ends the pumps and hangs up; the guardian ends when the agent hangs up.
+// finish ends the pumps and closes the socket, at which the guardian ends.
 func (g *Group) finish() {
 	for _, pumps := range g.pumps {
 		for _, p := range pumps {
@@ -131,8 +131,8 @@ func (g *Group) finish() {
 	}
 }
 
-// tell reports the end of a worker once what it wrote is in its log.
-func (g *Group) tell(e Exit) {
+// reportExit reports the exit of a worker after its output is in the log.
+func (g *Group) reportExit(e Exit) {
 	delete(g.pending, e.LocalRank)
 	e.Rank = g.rank(e.LocalRank)
 	e.Aborted = g.aborted[e.LocalRank].Load() && !e.Ours
@@ -143,7 +143,7 @@ func (g *Group) tell(e Exit) {
 		}
 	}
 	g.tells.Go(func() {
-		for _, p := range g.pumps[e.LocalRank] { // stderr is the last that wrote something
+		for _, p := range g.pumps[e.LocalRank] { // the tail of stderr, which comes last, is preferred
 			if tail := p.Settle(); len(tail) > 0 {
 				e.Tail = tail
 			}
@@ -156,8 +156,8 @@ func (g *Group) tell(e Exit) {
 	})
 }
 
-// endedLine tells a reader of the log that the last words of the worker, for example about a
-// SIGTERM, are not the cause.
+// endedLine returns the log line which says that elastic ended the worker. Its last output, for
+// example about a SIGTERM, is then not the cause.
 func (g *Group) endedLine(e Exit, now time.Time) string {
 	name := g.spec.Name
 	if name == "" {
@@ -171,10 +171,10 @@ func (g *Group) endedLine(e Exit, now time.Time) string {
 		name, how, output.Stamp(now))
 }
 
-// longestError is the most that is read of an error file.
+// longestError is how many bytes of an error file are read.
 const longestError = 256 << 10
 
-// errorFile is what a worker that has ended left as its error; nil if it left none.
+// errorFile returns the error file of a worker that has ended; nil if there is none.
 func (g *Group) errorFile(localRank int) []byte {
 	f, err := regular.Open(filepath.Join(g.spec.RunDir, strconv.Itoa(g.spec.First+localRank), "error.json"))
 	if err != nil {
@@ -195,12 +195,12 @@ func (g *Group) answer(text string) {
 	}
 	select {
 	case g.asked <- err:
-	default: // the one before was not read
+	default: // the previous answer was not read
 	}
 }
 
-// killedForMemory counts the workers, and what runs beside them, that the kernel killed for memory;
-// -1: not counted.
+// killedForMemory returns how many processes of the group, or of the cgroup around it, the kernel
+// killed for memory; -1: unknown.
 func (g *Group) killedForMemory() int {
 	dir := string(g.cgroup)
 	if dir == "" {
@@ -216,7 +216,7 @@ func signalName(s syscall.Signal) string {
 	if name := unix.SignalName(s); name != "" {
 		return name
 	}
-	return fmt.Sprintf("SIG%d", int(s)) // real-time
+	return fmt.Sprintf("SIG%d", int(s)) // a real-time signal
 }
 
 func decode(r exitReport) Exit {
@@ -231,8 +231,8 @@ func decode(r exitReport) Exit {
 	return e
 }
 
-// startError says in the words of exec why a worker did not start. ENOENT is
-// also what a missing directory and a missing interpreter give.
+// startError returns the error of exec for the user. ENOENT can also mean a missing directory or a
+// missing interpreter.
 func (g *Group) startError(f failed) error {
 	path, errno := g.spec.Argv[0], syscall.Errno(f.Errno)
 	if f.Errno == 0 {
@@ -255,7 +255,7 @@ func (g *Group) startError(f failed) error {
 	return &fs.PathError{Op: "exec", Path: path, Err: errno}
 }
 
-// absolute is where exec looks for a path: relative ones begin in Dir.
+// absolute returns the path that exec uses: a relative path starts in Dir.
 func (g *Group) absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -21,7 +21,7 @@ import (
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
-// Why a worker could not be started.
+// The reasons why a worker could not be started.
 var (
 	ErrNotFound      = errors.New("program not found")
 	ErrNotExecutable = errors.New("program not executable")
@@ -30,27 +30,26 @@ var (
 // Spec is one group: all workers of one generation on this node. Local rank i
 // is worker i.
 type Spec struct {
-	Mark       mark.Mark // of the agent's state directory
+	Mark       mark.Mark // the mark of the agent's state directory
 	Job        string
 	Node       string
 	Generation uint64
 	Ranks      []int  // by local rank
-	First      int    // local rank of worker 0; another one where a node has several groups
-	Name       string // of the only worker, where it has no rank; "": it has
+	First      int    // local rank of worker 0; above 0 if a node has several groups
+	Name       string // the name of the only worker, if it has no rank
 	WorldSize  int
-	Waits      bool // the workers are in no generation before Continue
+	Waits      bool // the workers are in no generation until Continue
 
-	Argv   []string   // Argv[0] is the file to execute, seen from Dir: it is not looked up
-	Args   [][]string // arguments by local rank where they differ; nil: those of Argv
+	Argv   []string   // Argv[0] is the file to execute, relative to Dir; PATH is not searched
+	Args   [][]string // arguments by local rank; nil: those of Argv
 	Env    [][]string // the whole environment, by local rank
-	CPUs   [][]int    // that a worker may run on, by local rank; nil: any
+	CPUs   [][]int    // processors of each worker, by local rank; nil: any
 	Dir    string
-	RunDir string // of the generation: gets a directory by local rank, and the drain file
+	RunDir string // of the generation; has a directory for each local rank, and the drain file
 
-	// Lead is how much earlier the worker of rank 0 starts than all others, on this node and
-	// elsewhere.
+	// Lead is how much earlier the worker of rank 0 starts than all others, on all nodes.
 	Lead time.Duration
-	// TTY is the terminal that the only worker has as its input and output; nil: none.
+	// TTY is the terminal of the only worker; nil: none.
 	TTY *os.File
 
 	Logs     *output.Logs
@@ -58,56 +57,55 @@ type Spec struct {
 	NoCgroup bool
 }
 
-// DrainFile is the path that workers may watch for a Drain.
+// DrainFile is the file that workers may watch for a Drain.
 func (s Spec) DrainFile() string { return filepath.Join(s.RunDir, "drain") }
 
-// Drain asks workers to save and to end.
+// Drain asks workers to save and then end.
 type Drain struct {
 	Reason       string  `json:"reason"`
 	GraceSeconds float64 `json:"grace_seconds"`
 }
 
-// Group is the processes of one generation: workers and all that they
-// started. Its methods may be called at any time, from any goroutine, more than once.
+// Group has the processes of one generation: the workers and all their descendants. Its methods may
+// be called at any time, from any goroutine, more than once.
 type Group struct {
 	spec     Spec
 	id, mark string // of this group
 	cgroup   proc.Cgroup
 	guardian *os.Process
-	conn     *os.File // to the guardian
+	conn     *os.File // the socket to the guardian
 	orders   *gob.Encoder
 	pumps    [][]*output.Pump
 	ends     []workerOrder // by local rank, for the order
-	terminal int           // of the worker, among the guardian's descriptors; 0: none
-	warm     bool          // processes were started that wait
+	terminal int           // the worker's terminal, as a descriptor of the guardian; 0: none
+	warm     bool          // warm workers were started
 	streams  []streamOrder
 	began    time.Time
-	oomKills int // seen so far; -1 where they are not counted
-	// by local rank, where they went on in another generation; nil: those of spec
+	oomKills int // number of the last count; -1: not counted
+	// by local rank, in a later generation; nil: those of spec
 	ranks   atomic.Pointer[[]int]
-	moved   atomic.Int64  // how much larger their local ranks are than when they started
-	aborted []atomic.Bool // by local rank: it was ended for its stack
-	held    []atomic.Bool // by local rank: it is stopped, and will be ended for its stack
+	moved   atomic.Int64  // what is added to the local ranks that the workers started with
+	aborted []atomic.Bool // by local rank: ended for its stack
+	held    []atomic.Bool // by local rank: stopped, to be ended for its stack
 
 	sending sync.Mutex   // orders
-	ending  atomic.Bool  // workers were asked or made to end
-	heard   atomic.Int64 // when the guardian last said something, since began
-	up      chan error   // the outcome of the start
+	ending  atomic.Bool  // workers were asked to end, or ended
+	heard   atomic.Int64 // time of the guardian's last message, since began
+	up      chan error   // the result of the start
 	asked   chan error   // answers to Ask
 	exits   chan Exit
 	done    chan struct{}
 
-	// Owned by follow.
+	// Owned by follow:
 	workers []started
-	pending map[int]bool // not yet reported in exits
+	pending map[int]bool // workers whose exit is not reported
 	tells   sync.WaitGroup
 }
 
-// ErrNoGuardian: the guardian ended before the workers started. Nothing of them is left.
+// ErrNoGuardian means that the guardian ended before the workers started. No process is left.
 var ErrNoGuardian = errors.New("the guardian ended before the workers started")
 
-// Start starts a group, or nothing. It fails with ErrNotFound or
-// ErrNotExecutable where exec says so.
+// Start starts a group, or nothing. It fails with ErrNotFound or ErrNotExecutable if exec does.
 func Start(ctx context.Context, s Spec) (*Group, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -128,11 +126,11 @@ func (s Spec) check() error {
 	return nil
 }
 
-// Prepared is a guardian that waits for what to start: its own start is the longest part of
-// a group's, and is over here. Start or Close ends it; with the agent it ends by itself.
+// Prepared is a guardian that has started, which is the longest part of a start, and waits for its
+// order. Start or Close ends the waiting. It ends with the agent.
 type Prepared struct{ g *Group }
 
-// Prepare starts a guardian for so many workers. Of s only Mark, Logs and Guardian count.
+// Prepare starts a guardian for so many workers. It uses only Mark, Logs and Guardian of s.
 func Prepare(s Spec, workers int) (*Prepared, error) {
 	var id [6]byte
 	rand.Read(id[:])
@@ -153,21 +151,20 @@ func Prepare(s Spec, workers int) (*Prepared, error) {
 	return &Prepared{g}, nil
 }
 
-// Close ends it unused, and waits until nothing of it is left.
+// Close ends an unused guardian, and waits until no process is left.
 func (p *Prepared) Close() {
 	g := p.g
 	g.finish()
 	if g.warm {
 		g.takeOver()
 	} else {
-		g.guardian.Kill() // it waits for its order; it has no children
+		g.guardian.Kill() // it has no children yet
 	}
 	g.guardian.Wait()
 	g.cgroup.Remove()
 }
 
-// Start starts the group in the guardian that was prepared. s has as many workers as it was
-// prepared for.
+// Start starts the group s in the prepared guardian. s must have the number of workers of Prepare.
 func (p *Prepared) Start(ctx context.Context, s Spec) (*Group, error) {
 	g := p.g
 	err := g.begin(s)
@@ -176,10 +173,10 @@ func (p *Prepared) Start(ctx context.Context, s Spec) (*Group, error) {
 		return nil, err
 	}
 	stopWaiting := context.AfterFunc(ctx, func() { g.guardian.Kill() })
-	g.send(order{Start: g.order(g.spec)}) // a failure is seen by follow
+	g.send(order{Start: g.order(g.spec)}) // follow notices an error
 	go g.follow()
 	err = <-g.up
-	if !stopWaiting() { // ctx has ended, and the guardian with it
+	if !stopWaiting() { // ctx has ended, and so the guardian was killed
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -189,7 +186,7 @@ func (p *Prepared) Start(ctx context.Context, s Spec) (*Group, error) {
 	return g, nil
 }
 
-// begin makes what the workers find.
+// begin prepares the run directory, the cgroup and the logs for the group s.
 func (g *Group) begin(s Spec) error {
 	if err := s.check(); err != nil {
 		return err
@@ -199,7 +196,7 @@ func (g *Group) begin(s Spec) error {
 			os.ErrInvalid, len(g.ends), len(s.Env))
 	}
 	var err error
-	if s.RunDir, err = filepath.Abs(s.RunDir); err != nil { // the guardian is elsewhere
+	if s.RunDir, err = filepath.Abs(s.RunDir); err != nil { // the guardian has another working directory
 		return fmt.Errorf("find run directory: %w", err)
 	}
 	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
@@ -225,8 +222,8 @@ func (g *Group) begin(s Spec) error {
 	return nil
 }
 
-// announce begins a generation in the logs, and on the console. h says what all workers have in
-// common.
+// announce writes the header of a generation into the logs. h has the fields that all workers
+// share.
 func (g *Group) announce(h output.Header) {
 	g.shareConsole()
 	h.Job, h.Node, h.Name = g.spec.Job, g.spec.Node, g.spec.Name
@@ -236,20 +233,19 @@ func (g *Group) announce(h output.Header) {
 	}
 }
 
-// Move says that worker 0 has another local rank from now on: its log is that of the new one.
+// Move changes the local rank of worker 0. Its log becomes that of the new local rank.
 func (g *Group) Move(first int) { g.moved.Store(int64(first - g.spec.First)) }
 
-// logOf is the local rank of whose log worker i has.
+// logOf returns the local rank whose log worker i writes.
 func (g *Group) logOf(i int) int { return g.spec.First + int(g.moved.Load()) + i }
 
-// Continue says that the workers, in their processes, go on in another generation with other ranks,
-// by local rank.
+// Continue moves the running workers into another generation, with other ranks, by local rank.
 func (g *Group) Continue(generation uint64, ranks []int, worldSize int) {
 	g.ranks.Store(&ranks)
 	g.announce(output.Header{Generation: generation, WorldSize: worldSize})
 }
 
-// rank is that of a worker now.
+// rank returns the current rank of a worker.
 func (g *Group) rank(local int) int {
 	if later := g.ranks.Load(); later != nil {
 		return (*later)[local]
@@ -263,15 +259,14 @@ func (g *Group) send(o order) error {
 	return g.orders.Encode(o)
 }
 
-// Exits carries one Exit per worker, when it is known to be gone, and is then
-// closed. It never blocks the group.
+// Exits has one Exit for each worker, once it has ended, and is then closed. A slow reader does not
+// block the group.
 func (g *Group) Exits() <-chan Exit { return g.exits }
 
-// Done is closed when the group is empty, workers and all that they started,
-// and its output is in the logs.
+// Done is closed when no process of the group is left and its output is in the logs.
 func (g *Group) Done() <-chan struct{} { return g.done }
 
-// PIDs are the processes of the workers, by local rank.
+// PIDs returns the processes of the workers, by local rank.
 func (g *Group) PIDs() []int {
 	pids := make([]int, len(g.workers))
 	for i, w := range g.workers {
@@ -280,13 +275,13 @@ func (g *Group) PIDs() []int {
 	return pids
 }
 
-// Ask is the beginning of a planned end: it writes the drain file, then sends
-// SIGTERM to the process of each worker that catches it, to the process group of one that does not
-// handle it, and to none that ignores it. Follow it with Stop and the grace: Stop sends no second
-// SIGTERM to these workers, and returns as soon as they have ended.
+// Ask starts a planned end. It writes the drain file, then sends SIGTERM: to the process of a
+// worker that catches it, to the process group of one with the default action, and to none that
+// ignores it. Call Stop with the grace afterwards. Stop sends no second SIGTERM, and returns as
+// soon as these workers have ended.
 func (g *Group) Ask(ctx context.Context, d Drain) error {
 	g.ending.Store(true)
-	g.guardian.Signal(syscall.SIGCONT) // it may have been frozen
+	g.guardian.Signal(syscall.SIGCONT) // it may be stopped
 	if err := g.send(order{Ask: &d}); err != nil && !g.isDone() {
 		return fmt.Errorf("ask workers to save: %w", err)
 	}
@@ -303,10 +298,10 @@ func (g *Group) Ask(ctx context.Context, d Drain) error {
 	}
 }
 
-// Stop ends the group: SIGTERM to all of it unless it was asked, then, when
-// the workers have ended or the grace is over, SIGKILL to the processes that are left, until none
-// is. It returns nil only when the group is empty and otherwise not before ctx ends; the killing
-// goes on even then. The shortest grace holds.
+// Stop ends the group. It sends SIGTERM to all processes unless Ask was called. When the workers
+// have ended or the grace is over, it sends SIGKILL to the rest until none is left. It returns nil
+// when the group is empty, and an error when ctx ends; the killing then continues. The shortest
+// grace counts.
 func (g *Group) Stop(ctx context.Context, grace time.Duration) error {
 	g.ending.Store(true)
 	g.guardian.Signal(syscall.SIGCONT)
@@ -321,11 +316,11 @@ func (g *Group) Stop(ctx context.Context, grace time.Duration) error {
 			return fmt.Errorf("stop workers of generation %d: %w", g.spec.Generation, context.Cause(ctx))
 		case <-hung.C:
 			silent := time.Since(g.began) - time.Duration(g.heard.Load())
-			if silent < mark.HangLimit { // it does what can be done
+			if silent < mark.HangLimit { // the guardian works
 				hung.Reset(mark.HangLimit - silent)
 				continue
 			}
-			g.guardian.Kill() // workers die with it, and follow kills the rest
+			g.guardian.Kill() // workers die with the guardian, and follow kills the rest
 		}
 	}
 }

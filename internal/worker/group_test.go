@@ -105,7 +105,7 @@ func TestOOMIsNamed(t *testing.T) {
 		cgroup:  proc.Cgroup(dir), oomKills: 2, aborted: make([]atomic.Bool, 3),
 	}
 	end := func(e Exit) string {
-		g.tell(e)
+		g.reportExit(e)
 		return (<-g.exits).Note
 	}
 	if note := end(Exit{LocalRank: 0, Signal: "SIGKILL"}); note != "" {

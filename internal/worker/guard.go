@@ -18,27 +18,25 @@ import (
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
-// Guard is the guardian of one group: the body of the hidden command that
-// Spec.Guardian names. It returns the exit status of the process.
-//
-// It is the parent of the workers and, as a subreaper, of everything that they
-// leave behind. It lives until the agent hangs up and nothing is left; if the
-// agent hangs up first, it kills at once.
+// Guard runs the guardian of one group: it is the body of the hidden command in Spec.Guardian. It
+// returns the exit status of the process. The guardian is the parent of the workers. As a subreaper
+// it becomes the parent of all processes that they leave. It ends when the agent has closed the
+// socket and no process is left. If the agent ends first, it kills all of them at once.
 func Guard() int {
-	// Workers die with the thread that started them, so there is one, and it
-	// is never given back.
+	// A worker dies with the thread that started it (PR_SET_PDEATHSIG), so one thread starts all of
+	// them and never ends.
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 1
 	}
 	os.WriteFile("/proc/self/comm", []byte("guardian"), 0)
 
-	// These signals are caught and dropped. An ignored signal would stay ignored in the workers;
-	// SIGHUP is to, under nohup.
-	thrown := make(chan os.Signal, 1)
-	signal.Notify(thrown, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	// These signals are caught and dropped, because workers would inherit an ignored signal. SIGHUP
+	// stays ignored under nohup, and the workers inherit that.
+	dropped := make(chan os.Signal, 1)
+	signal.Notify(dropped, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(thrown, syscall.SIGHUP)
+		signal.Notify(dropped, syscall.SIGHUP)
 	}
 	child := make(chan os.Signal, 1)
 	signal.Notify(child, syscall.SIGCHLD)
@@ -59,7 +57,7 @@ func Guard() int {
 		g.spec = first.Start
 		keepOnly(g.spec)
 		g.start()
-	case g.spec != nil: // the agent is gone, and processes wait
+	case g.spec != nil: // the agent has ended, and warm workers wait
 		g.orphaned, g.killing, orders = time.Now(), true, nil
 	default:
 		return 1
@@ -70,8 +68,8 @@ func Guard() int {
 	return 0
 }
 
-// keepOnly closes what the agent inherited without wanting it (a shell's lock
-// or pipe would live as long as the workers), and keeps the rest from them.
+// keepOnly closes files that the guardian inherited by accident, because a lock or a pipe of a
+// shell would stay open. It keeps the files of s from being inherited by the workers.
 func keepOnly(s *startOrder) {
 	ours := []int{wireFD, s.TTY}
 	for _, w := range s.Workers {
@@ -93,7 +91,7 @@ func keepOnly(s *startOrder) {
 			syscall.CloseOnExec(fd)
 			continue
 		}
-		// What this process opened itself is close-on-exec; what it was given is not.
+		// Files that this process opened are close-on-exec; inherited ones are not.
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil &&
 			flags&unix.FD_CLOEXEC == 0 {
 			syscall.Close(fd)
@@ -101,7 +99,7 @@ func keepOnly(s *startOrder) {
 	}
 }
 
-// receive hands on the agent's orders. The channel is closed at end of file.
+// receive returns a channel with the agent's orders. It is closed when the agent closes the socket.
 func receive(in *gob.Decoder) <-chan order {
 	orders := make(chan order)
 	go func() {
@@ -117,8 +115,8 @@ func receive(in *gob.Decoder) <-chan order {
 	return orders
 }
 
-// drain writes what the agent left in the pipes into the logs: nothing, unless
-// it was killed.
+// drain writes the bytes that the agent left in the pipes into the logs. Bytes are left only if the
+// agent was killed.
 func (g *guardian) drain() {
 	for _, s := range g.spec.Streams {
 		drainPipe(s.Staged, s.Log)
@@ -126,8 +124,8 @@ func (g *guardian) drain() {
 	}
 }
 
-// drainPipe ends when the pipe is empty: it is the agent's too, which made it
-// non-blocking.
+// drainPipe writes the content of a pipe to the log at path. Its end is non-blocking, so it stops
+// when the pipe is empty.
 func drainPipe(fd int, path string) {
 	var log *os.File
 	buf := make([]byte, output.Chunk)
@@ -151,11 +149,11 @@ func drainPipe(fd int, path string) {
 	}
 }
 
-// overSuffix makes the name of the drain file into that of a file that appears, before SIGTERM,
-// when nothing can be saved any more. SIGTERM without either of them is not the agent's.
+// overSuffix is added to the name of the drain file. The guardian writes that file before a SIGTERM
+// after which nothing can be saved. Without either file, SIGTERM is not from the agent.
 const overSuffix = ".over"
 
-// writeDrain puts the drain file in place whole: it is being polled.
+// writeDrain writes the drain file atomically, because workers poll it.
 func writeDrain(path string, d Drain) error {
 	data, err := json.Marshal(d)
 	if err != nil {

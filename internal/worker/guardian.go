@@ -20,26 +20,25 @@ type guardian struct {
 	spec    *startOrder
 	workers []child
 
-	warm    []warmChild // by local rank: processes that wait for Start
-	warmDir string      // in which they were started
-	late    []string    // variables that they may get other values of
+	warm    []warmChild // warm workers, by local rank
+	warmDir string      // the directory in which they were started
+	late    []string    // names of variables that may change until Start
 
 	asked    bool      // workers were asked to save
-	stopping bool      // SIGTERM was sent, or they were asked; deadline holds
-	deadline time.Time // of the grace
-	killing  bool      // SIGKILL to everything until nothing is left
-	empty    bool      // nothing is left
-	orphaned time.Time // when the agent was gone
+	stopping bool      // SIGTERM was sent, or workers were asked; deadline is set
+	deadline time.Time // the end of the grace
+	killing  bool      // SIGKILL is sent to all processes until none is left
+	empty    bool      // no process is left
+	orphaned time.Time // when the agent closed the socket
 }
 
 type child struct {
 	pid   int
-	alone bool // it catches or ignores SIGTERM, so its own end is the end of its grace
+	alone bool // it catches or ignores SIGTERM, so its helpers do not extend the grace
 	ended bool
 }
 
-// start starts the workers, and says so. If one cannot be started the others
-// are killed.
+// start starts the workers, and reports it. If one cannot be started the others are killed.
 func (g *guardian) start() {
 	cg := g.openCgroup()
 	if cg >= 0 {
@@ -62,7 +61,7 @@ func (g *guardian) start() {
 			led = true
 			<-time.After(g.spec.Lead)
 		}
-		pid, ok := g.hand(i, w, g.spec.Dir)
+		pid, ok := g.adoptWarm(i, w, g.spec.Dir)
 		if !ok {
 			pid, err = g.spawn(w, []int{null, w.Out, w.Err}, cg)
 		}
@@ -74,7 +73,7 @@ func (g *guardian) start() {
 		p, _ := proc.Find(pid)
 		up = append(up, started{PID: pid, Start: p.Start})
 	}
-	for _, w := range g.spec.Workers { // the workers have their own now: their end is to be seen
+	for _, w := range g.spec.Workers { // so that the agent sees the end of the output
 		syscall.Close(w.Out)
 		if w.Err != w.Out {
 			syscall.Close(w.Err)
@@ -94,7 +93,7 @@ func (g *guardian) fail(worker int, err error) {
 	g.killing = true
 }
 
-// openCgroup opens the group's cgroup, to start processes in it; -1: there is none.
+// openCgroup opens the group's cgroup for spawn; -1: there is none.
 func (g *guardian) openCgroup() int {
 	if g.spec.Cgroup == "" {
 		return -1
@@ -106,8 +105,8 @@ func (g *guardian) openCgroup() int {
 	return fd
 }
 
-// spawn starts one process with files, inside the cgroup if that can be done: whether a
-// kernel or a container forbids it is known only by trying.
+// spawn starts one process with files, inside the cgroup if possible. Some kernels and containers
+// forbid that, so it tries again without the cgroup.
 func (g *guardian) spawn(w workerOrder, files []int, cg int) (int, error) {
 	restore, err := bind(w.CPUs)
 	if err != nil {
@@ -133,10 +132,10 @@ func (g *guardian) spawn(w workerOrder, files []int, cg int) (int, error) {
 	return pid, err
 }
 
-// run reaps, obeys and kills until the group is empty and the agent has hung
-// up.
+// run reaps children, carries out orders and kills, until no process is left and the agent has
+// closed the socket.
 func (g *guardian) run(childEnded <-chan os.Signal, orders <-chan order) {
-	again := 2 * time.Millisecond // until the next round of kills; D state ends when it ends
+	again := 2 * time.Millisecond // pause before the next round of kills; a process in D state ends late
 	for {
 		g.reap()
 		if g.empty && !g.orphaned.IsZero() {
@@ -150,10 +149,10 @@ func (g *guardian) run(childEnded <-chan os.Signal, orders <-chan order) {
 			g.kill()
 			timer = time.After(again)
 			again = min(2*again, 100*time.Millisecond)
-		case g.stopping && (g.through() || !time.Now().Before(g.deadline)):
+		case g.stopping && (g.allEnded() || !time.Now().Before(g.deadline)):
 			g.killing = true
 			continue
-		case g.stopping: // its parent learns of the end of a grandchild, and we do not
+		case g.stopping: // only its parent is notified when a grandchild ends
 			timer = time.After(min(time.Until(g.deadline), 50*time.Millisecond))
 		}
 		select {
@@ -164,14 +163,14 @@ func (g *guardian) run(childEnded <-chan os.Signal, orders <-chan order) {
 				orders, g.orphaned, g.killing = nil, time.Now(), true
 				continue
 			}
-			g.reap() // a process that ended before the order ended by itself
+			g.reap() // processes that ended before the order are not ended by elastic
 			g.obey(o)
 		}
 	}
 }
 
-// bind has the processes that this thread starts run on cpus, until restore. The guardian starts
-// all of them from one thread.
+// bind sets the processors of the processes that this thread starts, until restore is called. One
+// thread starts all of them.
 func bind(cpus []int) (restore func(), err error) {
 	if len(cpus) == 0 {
 		return func() {}, nil
@@ -186,7 +185,7 @@ func bind(cpus []int) (restore func(), err error) {
 	if err := unix.SchedSetaffinity(0, &wanted); err != nil {
 		return nil, err
 	}
-	return func() { _ = unix.SchedSetaffinity(0, &before) }, nil // the guardian itself may run anywhere
+	return func() { _ = unix.SchedSetaffinity(0, &before) }, nil // the guardian itself is not bound
 }
 
 func (g *guardian) obey(o order) {
@@ -202,9 +201,9 @@ func (g *guardian) obey(o order) {
 	}
 }
 
-// ask asks workers to save: by the drain file, then by SIGTERM. A worker that catches SIGTERM gets
-// it alone, so that its helpers live while it saves. One that would just die gets it with its
-// process group. One that ignores it gets none: it looks at the file only.
+// ask asks workers to save, by the drain file and then by SIGTERM. A worker that catches SIGTERM
+// gets it alone, so that its helpers stay alive while it saves. A worker with the default action
+// gets it with its process group. A worker that ignores SIGTERM gets none, and may watch the file.
 func (g *guardian) ask(d Drain) {
 	var a answer
 	if err := writeDrain(g.spec.Drain, d); err != nil {
@@ -230,24 +229,24 @@ func (g *guardian) ask(d Drain) {
 	g.out.Encode(report{Asked: &a})
 }
 
-// stop starts the grace or shortens it. Workers that were asked have had their
-// SIGTERM: a second would break off the save.
+// stop starts the grace, or shortens it. Workers that were asked have had their SIGTERM, and a
+// second one would interrupt their save.
 func (g *guardian) stop(grace time.Duration) {
 	deadline := time.Now().Add(grace)
 	if !g.stopping || deadline.Before(g.deadline) {
 		g.deadline = deadline
 	}
 	if !g.stopping && !g.asked && grace > 0 {
-		// Without it a worker that knows the file waits for the agent's word. It cannot always be
-		// written, as on a full disk, and then the grace ends the wait.
+		// A worker that watches the drain file would wait for it. The write may fail, as on a full
+		// disk. The wait then ends with the grace.
 		_ = os.WriteFile(g.spec.Drain+overSuffix, nil, 0o600)
 		g.terminate()
 	}
 	g.stopping = true
 }
 
-// terminate sends SIGTERM to everything: to process groups as a whole, so that no fork escapes it,
-// and to processes that left their group.
+// terminate sends SIGTERM to all processes: to whole process groups, so that no fork escapes, and
+// to processes that left their group.
 func (g *guardian) terminate() {
 	groups := make(map[int]bool)
 	for _, w := range g.workers {
@@ -263,9 +262,9 @@ func (g *guardian) terminate() {
 	}
 }
 
-// through reports whether no worker uses its grace any more: each has ended, and so has the whole
-// process group of one that was signalled as a group.
-func (g *guardian) through() bool {
+// allEnded reports whether all workers have ended, and the process groups of those that were
+// signalled as a group.
+func (g *guardian) allEnded() bool {
 	groups := make(map[int]bool)
 	for _, w := range g.workers {
 		if !w.ended {
@@ -277,11 +276,11 @@ func (g *guardian) through() bool {
 		func(p proc.Process) bool { return groups[p.Group] && !p.Gone() })
 }
 
-// kill is one round: what forks meanwhile is met in the next.
+// kill sends one round of SIGKILL. The next round reaches processes that were forked meanwhile.
 func (g *guardian) kill() {
 	proc.Cgroup(g.spec.Cgroup).Kill()
 	for _, w := range g.workers {
-		if !w.ended { // not reaped, so pid and group are still its own
+		if !w.ended { // not reaped, so its pid and group are not reused
 			syscall.Kill(-w.pid, syscall.SIGKILL)
 			syscall.Kill(w.pid, syscall.SIGKILL)
 		}
@@ -291,9 +290,9 @@ func (g *guardian) kill() {
 	}
 }
 
-// strangers kills processes with our mark that another program started, as at(1) does, and reports
+// killMarked kills processes with our mark that another program started, as at(1) does. It reports
 // whether there were any.
-func (g *guardian) strangers() bool {
+func (g *guardian) killMarked() bool {
 	c, err := mark.Look(func(_ proc.Process, value string) bool { return value == g.spec.Mark })
 	if err != nil {
 		return false
@@ -307,14 +306,14 @@ func (g *guardian) strangers() bool {
 func (g *guardian) descendants() []proc.Process {
 	all, err := proc.All()
 	if err != nil {
-		return nil // no /proc: SIGKILL to the process groups must do, and orphans come to us
+		return nil // without /proc only process groups are killed; orphans become our children
 	}
 	self := os.Getpid()
 	return proc.Below(all, func(p proc.Process) bool { return p.Parent == self })
 }
 
-// reap collects the dead and reports the workers among them. No child at all
-// means that nothing descends from us any more.
+// reap collects ended children, and reports the workers among them. Without any child (ECHILD), no
+// process of the group is left.
 func (g *guardian) reap() {
 	for !g.empty {
 		var status syscall.WaitStatus
@@ -323,7 +322,7 @@ func (g *guardian) reap() {
 		case err == syscall.EINTR:
 			continue
 		case err == syscall.ECHILD:
-			if g.orphaned.IsZero() || !g.strangers() {
+			if g.orphaned.IsZero() || !g.killMarked() {
 				g.empty = true
 				g.out.Encode(report{Empty: true})
 			}

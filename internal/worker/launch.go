@@ -13,10 +13,10 @@ import (
 	"github.com/elasticd/elastic/internal/worker/output"
 )
 
-// launch starts the guardian and the pumps of so many workers. Its order comes later;
-// streams are theirs, for the order.
+// launch makes the pipes of so many workers, and starts the guardian and the pumps. The guardian
+// then waits for its order.
 func (g *Group) launch(workers int) (err error) {
-	var theirs []*os.File // handed to the guardian, not kept
+	var theirs []*os.File // the guardian's files, closed here
 	defer func() {
 		for _, f := range theirs {
 			f.Close()
@@ -29,13 +29,13 @@ func (g *Group) launch(workers int) (err error) {
 	if err != nil {
 		return fmt.Errorf("make a socket for the guardian: %w", err)
 	}
-	unix.SetNonblock(pair[0], true) // so that reading it costs no thread
+	unix.SetNonblock(pair[0], true) // so that reading it blocks no thread
 	g.conn = os.NewFile(uintptr(pair[0]), "guardian")
 	g.orders = gob.NewEncoder(g.conn)
 	theirs = append(theirs, os.NewFile(uintptr(pair[1]), "agent"))
 
 	pass := []*os.File{theirs[0]}
-	give := func(f *os.File) int { // its number in the guardian
+	give := func(f *os.File) int { // returns the descriptor of f in the guardian
 		pass = append(pass, f)
 		return wireFD + len(pass) - 1
 	}
@@ -73,8 +73,8 @@ func (g *Group) launch(workers int) (err error) {
 	return nil
 }
 
-// openPipes makes the pipes of one worker; give hands a file to the guardian. writes are the ends
-// of the worker.
+// openPipes makes the pipes of one worker. give passes a file to the guardian. writes are the ends
+// that the worker writes to.
 func (g *Group) openPipes(i int, give func(*os.File) int) (writes []*os.File, err error) {
 	var w workerOrder
 	pumps := g.spec.Logs.Pumps(g.spec.First + i)
@@ -99,7 +99,8 @@ func (g *Group) openPipes(i int, give func(*os.File) int) (writes []*os.File, er
 	return writes, nil
 }
 
-// shareConsole tells the pumps what stands before their lines, and that several of them are shown.
+// shareConsole sets the labels and prefixes of the pumps, and whether several of them share the
+// console.
 func (g *Group) shareConsole() {
 	logs := g.spec.Logs
 	workers, streams := 0, 0
@@ -133,7 +134,7 @@ func (g *Group) shareConsole() {
 	}
 }
 
-// order is what the guardian has to start.
+// order returns the order that starts the workers of s.
 func (g *Group) order(s Spec) *startOrder {
 	start := &startOrder{Dir: s.Dir, Drain: s.DrainFile(), Mark: g.mark, Lead: s.Lead, TTY: g.terminal,
 		Cgroup: string(g.cgroup), Streams: g.streams}

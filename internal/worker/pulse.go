@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
-// Pulses are those of all workers, by local rank.
+// Pulses returns the pulses of all workers, by local rank.
 func (g *Group) Pulses() []hang.Pulse {
 	all, err := proc.All()
 	if err != nil {
@@ -40,5 +40,5 @@ func (g *Group) Pulses() []hang.Pulse {
 	return pulses
 }
 
-// Ending reports whether the workers were asked or made to end.
+// Ending reports whether the workers were asked to end, or are being ended.
 func (g *Group) Ending() bool { return g.ending.Load() }

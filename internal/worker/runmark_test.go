@@ -111,8 +111,8 @@ func TestStderrApart(t *testing.T) {
 	}
 }
 
-// Where several workers share a terminal each line says whose it is; alone, output is byte for
-// byte.
+// If several workers share a terminal, each line has a prefix with the rank. The output of a single
+// worker is unchanged.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -14,33 +14,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Warming is how workers to come are started before their World is known.
+// Warming says how warm workers are started.
 type Warming struct {
-	// Hook is put into the environment of the processes, by local rank, in place of variables of
-	// the same names. With it a process waits on descriptor WarmFD, in place of being a worker:
-	// it writes 'w' when it waits, reads the length (4 bytes) and the variables (each ends with a
-	// zero byte) of the environment that it is to have, writes 'y' if it can have it, and begins
-	// when it reads 'g'.
+	// Hook has variables for each warm worker, by local rank, which replace variables of the same
+	// names. With them a process does not run the script yet, but waits on descriptor WarmFD: it
+	// writes 'w' when it waits. It reads a length (4 bytes) and its final variables (each ends with
+	// a zero byte). It writes 'y' if it can use them, and starts when it reads 'g'.
 	Hook [][]string
-	// Late reports whether a variable may have another value in the end.
+	// Late reports whether a variable may change between Warm and Start.
 	Late func(name string) bool
 }
 
-// WarmFD is the descriptor on which a process waits for its World.
+// WarmFD is the descriptor on which a warm worker waits for its world.
 const WarmFD = 3
 
-// takeLimit is how long a process that waits may take to take its environment.
+// takeLimit is how long a warm worker may take to accept its environment.
 const takeLimit = time.Second
 
-// warmOrder has the guardian start processes that wait.
+// warmOrder tells the guardian to start warm workers.
 type warmOrder struct {
-	Start startOrder // of the workers, if they were started now
+	Start startOrder // of the workers as if they started now
 	Hook  [][]string
-	Late  []string // names of variables that may have other values in the end
+	Late  []string // names of variables that may change until Start
 }
 
-// Warm has processes for the workers of s started, which wait until Start. s is a guess at what
-// Start will be given: a process that does not fit is ended then, and another one started.
+// Warm starts warm workers for the group s. They wait until Start. s is a guess of the argument of
+// Start: a warm worker that does not fit it is killed, and a new process is started.
 func (p *Prepared) Warm(s Spec, w Warming) error {
 	g := p.g
 	if err := s.check(); err != nil {
@@ -76,7 +75,7 @@ func sortedNames(set map[string]bool) (names []string) {
 	return names
 }
 
-// Waiting counts the processes that wait, and all that they started, and sums up their memory.
+// Waiting returns the number of the warm workers and their descendants, and their memory.
 func (p *Prepared) Waiting() (n int, bytes int64) {
 	all, err := proc.All()
 	if err != nil {
@@ -91,15 +90,14 @@ func (p *Prepared) Waiting() (n int, bytes int64) {
 	return n, bytes
 }
 
-// warmChild is a process that waits.
+// warmChild is a warm worker.
 type warmChild struct {
 	pid     int
 	order   workerOrder
 	control int // descriptor
 }
 
-// standBy starts the processes that wait. Where one cannot be started it is started with the
-// workers.
+// standBy starts the warm workers. If one cannot be started, it and the rest are started by start.
 func (g *guardian) standBy(o *warmOrder) {
 	g.spec, g.late, g.warmDir = &o.Start, o.Late, o.Start.Dir
 	keepOnly(&o.Start)
@@ -132,7 +130,7 @@ func (g *guardian) standBy(o *warmOrder) {
 	}
 }
 
-// overlay is env with hook in place of the variables of the same names.
+// overlay returns env with the variables of hook, which replace those of the same names.
 func overlay(env, hook []string) []string {
 	kept := slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -141,9 +139,9 @@ func overlay(env, hook []string) []string {
 	return append(kept, hook...)
 }
 
-// hand makes the process that waits for local rank i the worker of an order. False: there is none,
-// or it cannot be that worker; it is ended, and never becomes one.
-func (g *guardian) hand(i int, w workerOrder, dir string) (pid int, ok bool) {
+// adoptWarm turns the warm worker of local rank i into the worker w. ok is false if there is none, or if
+// it does not fit w; it is then killed.
+func (g *guardian) adoptWarm(i int, w workerOrder, dir string) (pid int, ok bool) {
 	if i >= len(g.warm) {
 		return 0, false
 	}
@@ -152,13 +150,13 @@ func (g *guardian) hand(i int, w workerOrder, dir string) (pid int, ok bool) {
 	if dir == g.warmDir && g.fits(c.order, w) && c.take(w.Env) {
 		return c.pid, true
 	}
-	syscall.Kill(-c.pid, syscall.SIGKILL) // not reaped, so the number is still its own
+	syscall.Kill(-c.pid, syscall.SIGKILL) // it is not reaped yet, so the pid is still its own
 	syscall.Kill(c.pid, syscall.SIGKILL)
 	return 0, false
 }
 
-// fits reports whether a process that was started for one order can be the worker of another:
-// only variables that may come late differ.
+// fits reports whether the warm worker of order was can become that of order is: only variables in
+// late may differ.
 func (g *guardian) fits(was, is workerOrder) bool {
 	early := func(env []string) []string {
 		kept := slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
@@ -172,8 +170,8 @@ func (g *guardian) fits(was, is workerOrder) bool {
 		was.Out == is.Out && was.Err == is.Err && slices.Equal(early(was.Env), early(is.Env))
 }
 
-// take hands its environment to a process that waits; false if it does not wait yet, cannot have
-// it, or does not answer within takeLimit.
+// take sends env to a warm worker. It returns false if the worker does not wait yet, refuses, or
+// does not answer within takeLimit.
 func (c warmChild) take(env []string) bool {
 	var b [1]byte
 	if n, _, err := unix.Recvfrom(c.control, b[:], unix.MSG_DONTWAIT); err != nil || n != 1 || b[0] != 'w' {
@@ -186,7 +184,7 @@ func (c warmChild) take(env []string) bool {
 		return false
 	}
 	n, err := unix.Read(c.control, b[:])
-	for err == unix.EINTR { // a socket with a limit is not read again by the kernel
+	for err == unix.EINTR { // the kernel does not restart reads of a socket with a time limit
 		n, err = unix.Read(c.control, b[:])
 	}
 	if err != nil || n != 1 || b[0] != 'y' {

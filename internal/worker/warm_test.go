@@ -14,7 +14,7 @@ import (
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
-// warmedMain is a worker that says whether it waited for its World, and what it was given.
+// warmedMain is a worker that prints whether it was warm, and its variables.
 func warmedMain() int {
 	begin := os.Environ()
 	how := "cold"

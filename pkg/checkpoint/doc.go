@@ -1,6 +1,6 @@
-// Package checkpoint is what etcd knows of the checkpoints of a job: Record reads and writes ckpt/
-// and held/, and Record.Commit alone makes a save a checkpoint. Retention says which records go,
-// Salvage from which checkpoints of a disk a job that lost its store could start.
+// Package checkpoint is the record of a job's checkpoints in etcd. Record reads and writes ckpt/
+// and held/. Only Record.Commit makes a save a checkpoint. Retention chooses the records to remove.
+// Salvage finds the checkpoints of a disk from which a job that lost its store can start.
 //
 // Below it are manifest (what a checkpoint consists of), dirfs (files that are written whole or not
 // at all), chunkstore (the checkpoints on the disk of a node), capture (finds complete saves),
@@ -10,8 +10,8 @@
 //
 // # Guarantees
 //
-// A commit is acknowledged only after as many nodes as asked for, on different machines where there
-// are any, have the bytes verified and durable, and after the record was read back. No generation
-// older than the newest proposed one can commit. What is restored is identical bit by bit, or an
-// error.
+// A commit is acknowledged only after the wanted number of nodes, on different machines if there
+// are any, have the bytes verified and durable, and the record was read back. No generation older
+// than the newest proposed one can commit. A restored checkpoint is identical bit by bit, or there
+// is an error.
 package checkpoint

@@ -8,7 +8,7 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// committedEvent goes with a commit.
+// committedEvent is written together with a commit.
 func committedEvent(h manifest.Head) history.Event {
 	var holders []string
 	copies := "copies"
@@ -27,8 +27,8 @@ func committedEvent(h manifest.Head) history.Event {
 			"holders": holders, "copies": h.Copies, "seconds": time.Since(h.Time).Seconds()}}
 }
 
-// offeredEvent goes with the record of a checkpoint from before the store was lost. was is the
-// number that it had then.
+// offeredEvent is written together with the record of an offered checkpoint. was is its number
+// before the store was lost.
 func offeredEvent(node string, h manifest.Head, was manifest.Number) history.Event {
 	return history.Event{Kind: history.Offered, Generation: h.Generation, Node: node,
 		Text: fmt.Sprintf("%s came with checkpoint %d%s of before the store was lost, newer than what "+
@@ -37,7 +37,8 @@ func offeredEvent(node string, h manifest.Head, was manifest.Number) history.Eve
 		Fields: history.Fields{"number": h.Number, "was": was, "step": h.Step, "bytes": h.Bytes}}
 }
 
-// deletedEvents go with the removal of records by an operator, or by the agents ("").
+// deletedEvents are written together with the removal of records, by an operator, or by agents
+// ("").
 func deletedEvents(hs []manifest.Head, by string) []history.Event {
 	var events []history.Event
 	for _, h := range hs {
@@ -53,7 +54,7 @@ func deletedEvents(hs []manifest.Head, by string) []history.Event {
 	return events
 }
 
-// AtStep is a step in a message, after what was saved at it.
+// AtStep formats a step for a message.
 func AtStep(step *int64) string {
 	if step == nil {
 		return ""

@@ -13,25 +13,25 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// uid is the job's.
+// uid returns the uid of the job.
 func (r *Record) uid() schema.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.UID
 }
 
-// AdoptJob goes on with the job that was made again under the uid u.
+// AdoptJob continues with the job that was made again with the uid u.
 func (r *Record) AdoptJob(u schema.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.UID = u
 }
 
-// ErrNoNumber says that a checkpoint cannot be offered.
+// ErrNoNumber means that a checkpoint cannot be offered.
 var ErrNoNumber = errors.New("no number below the head is free")
 
-// Offer records a checkpoint from before the store was lost, under a free number below the head's:
-// the numbers above are those of commits to come.
+// Offer records a checkpoint from before the store was lost. Its number is a free one below that of
+// the head, because higher numbers are for later commits.
 func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []manifest.Head) error {
 	was := h.Number
 	taken := func(n manifest.Number) bool {
@@ -45,7 +45,7 @@ func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []m
 		return ErrNoNumber
 	}
 	h.Holders, h.Copies, h.Offered = []membership.Ref{{Node: r.Self}}, 1, true
-	if h.Parts != nil { // the commit names the holders of each part; which of them come back is not known
+	if h.Parts != nil { // it is unknown which holders of the parts come back
 		h.Copies = h.CopiesAt(nil, h.HeldBy)
 	}
 	key := r.Job.Checkpoint(uint64(h.Number))

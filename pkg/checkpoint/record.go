@@ -16,43 +16,42 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// ErrOtherJob says that the store holds another job of this name, or none: it
-// is in trouble, and nothing that it says is acted on.
+// ErrOtherJob means that the store has no job of this name, or another one. The job is then lost,
+// and other records in the store must not be used.
 var ErrOtherJob = errors.New("the store does not hold this job")
 
-// Record is what etcd knows of a job's checkpoints: ckpt/ and held/.
+// Record reads and writes the records of a job's checkpoints: ckpt/ and held/.
 type Record struct {
 	Store store.Store
 	Job   schema.Job
 	UID   schema.UID
-	Self  string // this node; "": an operator's
-	By    string // named in the events of removed records; "": the agents remove them
+	Self  string // this node; "": an operator
+	By    string // in the events of removed records; "": the agents
 
-	mu sync.Mutex // guards UID once the record is in use
+	mu sync.Mutex // guards UID after the first use
 }
 
-// HolderGoneError says that a holder is no longer registered as the
-// incarnation that acknowledged its copy.
+// HolderGoneError means that the incarnation of a holder is no longer registered.
 type HolderGoneError struct{ Node string }
 
 func (e *HolderGoneError) Error() string {
 	return fmt.Sprintf("holder %s is gone: its copy does not count", e.Node)
 }
 
-// DecodeHead reads ckpt/head or a ckpt/n/<number>.
+// DecodeHead decodes ckpt/head or ckpt/n/<number>.
 func DecodeHead(e *store.Entry) (manifest.Head, error) {
 	h, err := schema.Decode[manifest.Head](e)
 	h.Rev = e.Rev
 	return h, err
 }
 
-// Read returns the head, the zero Head before the first commit, and every
-// recorded checkpoint, oldest first; the Rev of each is that of its own key. ErrOtherJob.
+// Read returns the head, or the zero Head before the first commit, and all recorded checkpoints,
+// oldest first. The Rev of each is that of its own key. It fails with ErrOtherJob.
 func (r *Record) Read(ctx context.Context) (head manifest.Head, committed []manifest.Head, err error) {
 	if _, err := r.fence(ctx); err != nil {
 		return manifest.Head{}, nil, err
 	}
-	// "ckpt/head" and "ckpt/n/…" at one revision.
+	// Both "ckpt/head" and "ckpt/n/…" are read at one revision.
 	prefix := r.Job.Prefix() + "ckpt/"
 	read, err := r.Store.Get(ctx, prefix, store.End(prefix))
 	if err != nil {
@@ -90,21 +89,20 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 	return g, err
 }
 
-// Commit makes a checkpoint the head, under the number after that of seen, and
-// returns once that was read back. h.Generation is that of the workers that
-// wrote the bytes, and holders have them, verified and durable, or the parts that h.Parts says; this
-// node, which is one of them, needs no guard.
+// Commit makes a checkpoint the head, with the number after that of seen, and returns the head. The
+// generation of h is that of the workers that wrote the bytes. holders have these bytes, or the
+// parts in h.Parts, verified and durable. This node is one of them, and needs no guard.
 //
-// ErrFenced: a newer generation was proposed, it can never be committed.
-// store.ErrMoved: another checkpoint became the head. *HolderGoneError: commit
-// again without that holder. Any other error leaves the result unknown.
+// Errors: ErrFenced if a newer generation was proposed, so another try is useless. store.ErrMoved
+// if another checkpoint became the head. *HolderGoneError: commit again without that holder. After
+// any other error the result is unknown.
 func (r *Record) Commit(
 	ctx context.Context, h, seen manifest.Head, holders []membership.Node,
 ) (manifest.Head, error) {
 	h.Number, h.Copies, h.Holders = seen.Number+1, len(holders), nil
 	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation),
 		store.Unchanged(r.Job.Head(), seen.Rev),
-		// a claimant has written what its disk has, or writes it now: nothing newer may follow
+		// a claim lists the checkpoints on a disk, so there must be no newer commit after it
 		store.NoneBelow(r.Job.AllClaims())}
 	for _, n := range holders {
 		h.Holders = append(h.Holders, n.Ref)
@@ -119,7 +117,7 @@ func (r *Record) Commit(
 		store.Request{If: guards, Then: append(r.writes(h), history.Tell(r.Job, committedEvent(h)))})
 	if errors.Is(err, store.ErrMoved) {
 		var again []membership.Node
-		if h, again, err = r.why(ctx, h, seen, holders); again != nil {
+		if h, again, err = r.failedGuard(ctx, h, seen, holders); again != nil {
 			return r.Commit(ctx, h, seen, again)
 		}
 		rev = h.Rev
@@ -131,16 +129,16 @@ func (r *Record) Commit(
 	return h, nil
 }
 
-// writes are those of a new head; the first proves the request.
+// writes returns the writes of a new head. The first one proves that the request was applied.
 func (r *Record) writes(h manifest.Head) []store.Write {
 	v := schema.Encode(h)
 	return []store.Write{store.Put(r.Job.Checkpoint(uint64(h.Number)), v), store.Put(r.Job.Head(), v)}
 }
 
-// why finds out which guard of a commit did not hold. Later reads can tell, because what the guards
-// compare never comes back. A holder that only registered again, as the same incarnation, still
-// holds: again has it as it is registered now.
-func (r *Record) why(
+// failedGuard finds out which guard of a commit failed. It can read that later, because the compared values
+// never come back. A holder that registered again as the same incarnation still counts: again then
+// has the holders as registered now.
+func (r *Record) failedGuard(
 	ctx context.Context, h, seen manifest.Head, holders []membership.Node,
 ) (_ manifest.Head, again []membership.Node, err error) {
 	now, _, err := r.Read(ctx)
@@ -148,7 +146,7 @@ func (r *Record) why(
 		return h, nil, err
 	}
 	if now.Number == h.Number && now.Generation == h.Generation && now.Manifest == h.Manifest {
-		return now, nil, nil // ours, and its record was removed since
+		return now, nil, nil // this commit succeeded, and its record was removed since
 	}
 	g, err := r.fence(ctx)
 	switch {
@@ -185,23 +183,23 @@ func (r *Record) why(
 			again[i].Rev = e.Rev
 		}
 	}
-	if again == nil { // no guard explains it: the record of that number was another's
+	if again == nil { // no guard failed: the record of that number belongs to another commit
 		return h, nil, store.ErrMoved
 	}
 	return h, again, nil
 }
 
-// Rollback is what a Propose writes to make the older checkpoint the head again, under a new
-// number, and what it compares beyond its own guards: the record of that checkpoint must still be
-// there, for then its bytes are.
+// Rollback returns the guards and writes with which Propose makes the older checkpoint to the head
+// again, under a new number. Its record must still exist, because its bytes may be removed
+// otherwise.
 func (r *Record) Rollback(seen, to manifest.Head) (manifest.Head, []store.Guard, []store.Write) {
 	guard := store.Unchanged(r.Job.Checkpoint(uint64(to.Number)), to.Rev)
 	to.Number = seen.Number + 1
 	return to, []store.Guard{guard}, r.writes(to)
 }
 
-// Drop removes the records of checkpoints that Surplus chose, as the
-// generation g: store.ErrMoved if the head moved since seen, or a newer generation was proposed.
+// Drop removes the records of checkpoints that Surplus chose. It acts for generation g. It fails
+// with store.ErrMoved if the head has changed since seen, or if a newer generation was proposed.
 func (r *Record) Drop(
 	ctx context.Context, g schema.Generation, seen manifest.Head, drop []manifest.Head,
 ) error {
@@ -221,7 +219,7 @@ func (r *Record) Drop(
 	return nil
 }
 
-// Hold writes held/<node>: the numbers of the checkpoints on its disk, a hint for Plan.
+// Hold writes held/<node>: the numbers of the checkpoints on its disk. Plans use it as a hint.
 func (r *Record) Hold(ctx context.Context, node string, have []manifest.Number) error {
 	if have == nil {
 		have = []manifest.Number{}
@@ -233,7 +231,7 @@ func (r *Record) Hold(ctx context.Context, node string, have []manifest.Number) 
 	return nil
 }
 
-// Holders are the registered nodes that the record of a checkpoint names.
+// Holders returns the registered nodes that the record of a checkpoint names.
 func (r *Record) Holders(ctx context.Context, n manifest.Number) ([]membership.Ref, error) {
 	h, err := r.Of(ctx, n)
 	if err != nil {
@@ -246,7 +244,7 @@ func (r *Record) Holders(ctx context.Context, n manifest.Number) ([]membership.R
 	return r.registered(ctx, names)
 }
 
-// Of is the record of a checkpoint; the zero Head if there is none.
+// Of returns the record of a checkpoint, or the zero Head if there is none.
 func (r *Record) Of(ctx context.Context, n manifest.Number) (manifest.Head, error) {
 	read, err := r.Store.Get(ctx, r.Job.Checkpoint(uint64(n)), "")
 	if err != nil {
@@ -259,7 +257,7 @@ func (r *Record) Of(ctx context.Context, n manifest.Number) (manifest.Head, erro
 	return DecodeHead(e)
 }
 
-// Nodes are all that are registered, by name.
+// Nodes returns all registered nodes, by name.
 func (r *Record) Nodes(ctx context.Context) (nodes []membership.Node, err error) {
 	read, err := r.Store.Get(ctx, r.Job.Nodes(), store.End(r.Job.Nodes()))
 	if err != nil {
@@ -276,7 +274,7 @@ func (r *Record) Nodes(ctx context.Context) (nodes []membership.Node, err error)
 	return nodes, nil
 }
 
-// Claimants are the registered nodes whose inventory in held/ has a checkpoint.
+// Claimants returns the registered nodes whose inventory in held/ has a checkpoint.
 func (r *Record) Claimants(ctx context.Context, n manifest.Number) ([]membership.Ref, error) {
 	names, err := r.Inventories(ctx, n)
 	if err != nil {
@@ -285,7 +283,8 @@ func (r *Record) Claimants(ctx context.Context, n manifest.Number) ([]membership
 	return r.registered(ctx, names)
 }
 
-// Inventories are the nodes whose inventory in held/ has a checkpoint, also those that have left.
+// Inventories returns the nodes whose inventory in held/ has a checkpoint, also nodes that have
+// left.
 func (r *Record) Inventories(ctx context.Context, n manifest.Number) (names []string, err error) {
 	read, err := r.Store.Get(ctx, r.Job.AllHeld(), store.End(r.Job.AllHeld()))
 	if err != nil {
@@ -302,7 +301,7 @@ func (r *Record) Inventories(ctx context.Context, n manifest.Number) (names []st
 	return names, nil
 }
 
-// registered are the nodes of these names that are registered, by name.
+// registered returns the nodes of these names that are registered, by name.
 func (r *Record) registered(ctx context.Context, names []string) (refs []membership.Ref, err error) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {

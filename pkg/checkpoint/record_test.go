@@ -181,7 +181,7 @@ func TestDropOfMany(t *testing.T) {
 	must(t, r.Drop(ctx, 1, head, Retention{Keep: 1}.Surplus(all, head)))
 }
 
-// A request whose answer is lost is neither lost nor done twice, wherever the answer was lost.
+// A request whose response is lost takes effect exactly once.
 func TestCommitWithoutAnswer(t *testing.T) {
 	for name, fate := range map[string]memory.Fate{"applied": {Mute: true}, "lost": {Lost: true},
 		"late": {Delay: 20 * time.Second}} {

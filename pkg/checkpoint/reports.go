@@ -10,10 +10,10 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// ReportParts writes this node's report over the one that it wrote at revision seen; 0: none. A
-// report that arrives late changes nothing: the fence, or the revision, has moved on. It returns
-// the revision of the report that is in the store. ErrFenced; store.ErrMoved: another request of
-// this node was applied.
+// ReportParts replaces this node's report that was written at revision seen; 0: there is none. A
+// request that arrives late has no effect, because the fence or the revision has changed. It
+// returns the revision of the report in the store. Errors: ErrFenced; store.ErrMoved if another
+// request of this node was applied.
 func (r *Record) ReportParts(ctx context.Context, report parts.Report, seen int64) (int64, error) {
 	g := report.Generation
 	key := r.Job.PartsOf(g, report.Node.Node)
@@ -41,8 +41,8 @@ func (r *Record) ReportParts(ctx context.Context, report parts.Report, seen int6
 	return 0, err
 }
 
-// ReadParts reads the reports of a generation; one that cannot be read counts as none. ErrFenced if
-// there is a newer generation.
+// ReadParts reads the reports of a generation. It skips reports that cannot be decoded. It fails
+// with ErrFenced if there is a newer generation.
 func (r *Record) ReadParts(ctx context.Context, g schema.Generation) ([]parts.Report, error) {
 	newest, err := r.fence(ctx)
 	if err != nil {

@@ -6,16 +6,16 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// Retention says how many checkpoints stay.
+// Retention has the rules for which checkpoints stay.
 type Retention struct {
-	Keep     int             // the newest
-	Replicas int             // copies that each is to have
-	Pinned   []manifest.Hash // what the newest world resumes from
+	Keep     int             // how many of the newest
+	Replicas int             // wanted copies of each
+	Pinned   []manifest.Hash // what the newest world started from
 }
 
-// Surplus says which records of checkpoints go. These stay: the newest Keep, the head, what is
-// pinned, and the newest one with enough copies until a newer one has as many. So at most
-// Keep + 2 stay, and one more for each that is pinned.
+// Surplus returns the records to remove. It keeps the newest Keep, the head, and the pinned ones.
+// It also keeps the newest one with enough copies, until a newer one has as many. So at most Keep +
+// 2 and the pinned ones stay.
 func (r Retention) Surplus(committed []manifest.Head, head manifest.Head) (drop []manifest.Head) {
 	left := slices.SortedFunc(slices.Values(committed),
 		func(a, b manifest.Head) int { return int(b.Number) - int(a.Number) })

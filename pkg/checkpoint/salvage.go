@@ -12,46 +12,46 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Salvaged lists the checkpoints of one disk from which a job that lost its store could start.
+// Salvaged lists the checkpoints of one disk from which a job that lost its store can start.
 type Salvaged struct {
-	Committed []manifest.Head // commits that it knows of and has, oldest first
-	// Newest is the newest checkpoint of which every byte was read and found right; nil: none.
+	Committed []manifest.Head // commits that are on this disk, oldest first
+	// Newest is the newest checkpoint of which every byte was verified; nil: none.
 	Newest *manifest.Head
-	// Sequence is the place of Newest among the captures of its generation.
+	// Sequence is the position of Newest among the captures of its generation.
 	Sequence uint64
-	Parts    []FoundParts // of commits that it knows of and has not all of, oldest first
-	Others   []OtherParts // of checkpoints that it does not know to be committed
-	// Unread is why some of it could not be read, which says nothing about what is there; nil: all was.
+	Parts    []FoundParts // of commits of which this disk has only parts, oldest first
+	Others   []OtherParts // of checkpoints that may be committed
+	// Unread is an error of a read, after which the lists may be incomplete; nil: all was read.
 	Unread error
 }
 
-// FoundParts are parts of a commit of which every byte was read and found right.
+// FoundParts are the verified parts of a commit.
 type FoundParts struct {
 	Head  manifest.Head   `json:"head"`
 	Parts []manifest.Hash `json:"parts"`
 }
 
-// OtherParts are parts of a checkpoint of which every byte was read and found right. Another node knows
-// whether it was committed.
+// OtherParts are the verified parts of a checkpoint without a commit record on this disk. Another
+// node may know whether it was committed.
 type OtherParts struct {
 	Manifest manifest.Hash   `json:"manifest"`
 	Parts    []manifest.Hash `json:"parts"`
 }
 
-// Known is what a node knows of its job beside its disk.
+// Known has what a node knows of its job from elsewhere than its disk.
 type Known struct {
 	World schema.Generation // the newest; 0: none
-	Head  manifest.Head     // the newest that it heard of
+	Head  manifest.Head     // the newest that the node knows
 }
 
-// Salvage reads from which checkpoints of a disk a job that lost its store could start.
+// Salvage finds the checkpoints of a disk from which a job that lost its store can start.
 //
-// What cannot be read is left out, and Unread says so: the disk may read it a moment later.
+// It leaves out what it cannot read, and sets Unread. A later call may read it.
 //
-// Captured counts more than committed, if it is a later capture of the generation in which the newest
-// World trained: no operator can have asked for an older one since. Its number is the one that it would
-// have got, and it has no copies. A capture that a job was made again from is its head, though this disk
-// may have no note of that yet.
+// A capture is preferred to a commit if it is a later capture of the generation of the newest world,
+// because no operator can have asked for an older one since. It gets the number that its commit
+// would have had, and has no copies. If a job was made again from a capture, the capture is the head
+// of that job, even if this disk has no record of it yet.
 func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) {
 	heads, err := s.Heads()
 	if err != nil {
@@ -94,13 +94,13 @@ func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) 
 	return x.found, ctx.Err()
 }
 
-// salvager is one Salvage under way. What it cannot read it leaves out, and says so in found.Unread.
+// salvager is the state of one Salvage. Errors of reads are added to found.Unread.
 type salvager struct {
 	s     *readonly.Store
 	found Salvaged
 }
 
-// other takes in the parts of a checkpoint that no record on this disk names.
+// other adds the parts of a checkpoint without a commit record on this disk.
 func (x *salvager) other(ctx context.Context, h manifest.Hash) {
 	if m := x.readManifest(ctx, h); m != nil {
 		if parts := x.wholeParts(ctx, m.Parts); parts != nil {
@@ -116,7 +116,7 @@ func partsOf(h manifest.Head) (parts []manifest.Hash) {
 	return parts
 }
 
-// wholeParts are those of the parts that are here and whole.
+// wholeParts returns the parts that are complete on this disk.
 func (x *salvager) wholeParts(ctx context.Context, parts []manifest.Hash) (whole []manifest.Hash) {
 	for _, p := range parts {
 		if m := x.readWhole(ctx, p); m != nil {
@@ -126,7 +126,8 @@ func (x *salvager) wholeParts(ctx context.Context, parts []manifest.Hash) (whole
 	return whole
 }
 
-// readWhole reads every byte of what a manifest lists, and returns the manifest if all are right.
+// readWhole reads every byte of a manifest's files. It returns the manifest if all are right, else
+// nil.
 func (x *salvager) readWhole(ctx context.Context, h manifest.Hash) *manifest.Manifest {
 	m, bad, err := x.s.Verify(ctx, h)
 	if errors.Is(err, chunkstore.ErrNotHeld) {
@@ -138,16 +139,16 @@ func (x *salvager) readWhole(ctx context.Context, h manifest.Hash) *manifest.Man
 	return m
 }
 
-// readManifest returns nil where there is none that counts.
+// readManifest returns nil if there is no valid manifest.
 func (x *salvager) readManifest(ctx context.Context, h manifest.Hash) *manifest.Manifest {
 	m, err := x.s.ReadManifest(ctx, h)
 	x.found.Unread = cmp.Or(x.found.Unread, err)
 	return m
 }
 
-// captured are the captures of generation g among held that were made after every commit, newest
-// first. After a fall-back, which is a commit of older bytes, only those of a generation without a
-// commit.
+// captured returns the captures of generation g in held that are later than all commits, newest
+// first. After a rollback, which commits older bytes again, it returns only captures of a
+// generation without a commit.
 func (x *salvager) captured(ctx context.Context, g schema.Generation, held []manifest.Hash) []manifest.Head {
 	var number manifest.Number
 	var last manifest.Position

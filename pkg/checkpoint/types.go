@@ -6,7 +6,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// These are the types of the packages below that every user of checkpoints needs.
+// These types of the packages below are part of the API of this package.
 type (
 	Number   = manifest.Number
 	Hash     = manifest.Hash
@@ -27,7 +27,7 @@ var (
 // MaxNumber is the largest number of a checkpoint.
 const MaxNumber = manifest.MaxNumber
 
-// SaveFrom says whose workers write a save; "": all, where a shard format is seen.
+// SaveFrom says which workers write a save; "": all of them if the save has a shard format.
 type SaveFrom string
 
 const (
@@ -35,11 +35,11 @@ const (
 	SaveFromAll   SaveFrom = "all"
 )
 
-// Load says which nodes put a checkpoint back before workers start; "": LoadAll.
+// Load says which nodes restore a checkpoint before workers start; "": LoadAll.
 type Load string
 
 const (
-	LoadAll   Load = "all"   // every node, all of it
-	LoadRank0 Load = "rank0" // rank 0's node, all of it
-	LoadOwn   Load = "own"   // every node, what its ranks read
+	LoadAll   Load = "all"   // each node, the whole checkpoint
+	LoadRank0 Load = "rank0" // only rank 0's node, the whole checkpoint
+	LoadOwn   Load = "own"   // each node, the parts that its ranks load
 )

@@ -19,11 +19,11 @@ import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set
 
 VERSION = 1
-"""Of the lines that are spoken. An agent refuses another one."""
+"""Version of the messages. An agent refuses any other one."""
 
 
 class Left(Exception):
-    """What was asked is of a generation that this worker leaves."""
+    """The request belongs to a generation that this worker leaves."""
 
 
 class StoreError(RuntimeError):
@@ -31,7 +31,7 @@ class StoreError(RuntimeError):
 
 
 class Agent:
-    """One for each process. The methods may be called by any thread."""
+    """The connection to the agent, one for each process. Any thread may call the methods."""
 
     def __init__(self, path: str, generation: int, local_rank: int, on_leave: Callable[[int], None]) -> None:
         self._path = path
@@ -48,7 +48,7 @@ class Agent:
         threading.Thread(target=self._listen, name="elastic-agent", daemon=True).start()
 
     def close(self) -> None:
-        """Hang up. If the world changes now this worker is ended and started again."""
+        """Close the connection. At the next change of the world this worker is ended and started again."""
         with self._lock:
             self._end_requests()
             idle, self._idle = self._idle, []
@@ -57,7 +57,7 @@ class Agent:
             connection.close()
 
     def refuses(self) -> bool:
-        """Whether the agent speaks with this helper at all. It says why on the first connection."""
+        """Whether the agent accepts this helper. A refusal comes on the first connection, with a reason."""
         connection = self._dial({"store": ""})
         try:
             with contextlib.suppress(OSError):  # it has hung up, and its answer can be read
@@ -66,7 +66,7 @@ class Agent:
         finally:
             connection.close()
 
-    # The word of the agent.
+    # Messages from and to the agent.
 
     def can_stay(self, can: bool) -> None:
         self._say({"can_stay": can})
@@ -77,11 +77,11 @@ class Agent:
         self._say({"left": {"generation": self.generation, "step": step}})
 
     def received(self, done: int, total: int) -> None:
-        """Say how many bytes of the state of another rank are here."""
+        """Report how many bytes of another rank's state this worker has received."""
         self._say({"received": {"done": done, "total": total}})
 
     def next_world(self, seconds: float) -> Optional[Dict[str, str]]:
-        """The environment of the next generation, if it comes in so many seconds."""
+        """Return the environment of the next generation, or None after so many seconds."""
         try:
             environ = self._worlds.get(timeout=seconds)
         except queue.Empty:
@@ -95,7 +95,7 @@ class Agent:
     # The store of the generation.
 
     def ask(self, op: str, keys: List[str], **more: Any) -> Dict[str, Any]:
-        """One request to the store. It is given up when this worker is asked to leave."""
+        """Send one request to the store. It is cancelled when this worker is asked to leave."""
         connection = self._take()
         try:
             request = dict(more, op=op, keys=keys, generation=self.generation)
@@ -124,7 +124,7 @@ class Agent:
     # Connections.
 
     def _dial(self, opening: Dict[str, Any]) -> socket.socket:
-        """Connect by way of the directory: the path may be longer than an address can be."""
+        """Connect through the directory, because the path may be longer than a socket address."""
         directory = os.open(os.path.dirname(self._path), os.O_PATH | os.O_DIRECTORY)
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -146,7 +146,7 @@ class Agent:
             return connection
 
     def _give_back(self, connection: socket.socket) -> None:
-        """Keep a connection for the next request, unless it was shut meanwhile."""
+        """Keep a connection for the next request, unless it was closed meanwhile."""
         with self._lock:
             if connection in self._asking:
                 self._asking.remove(connection)
@@ -215,7 +215,7 @@ def _lines(connection: socket.socket) -> Iterator[Dict[str, Any]]:
 
 
 def connect(generation: int, local_rank: int, on_leave: Callable[[int], None]) -> Optional[Agent]:
-    """The agent of this node; None where there is none, or one of another version."""
+    """Return the agent of this node; None if there is none, or if its version differs."""
     path = os.environ.get("ELASTIC_AGENT_SOCKET")
     if not path:
         return None

@@ -14,13 +14,13 @@ from typing import Optional
 from . import subgroups
 
 LASTING = 1.0
-"""Seconds in torch without computing after which a thread hangs."""
+"""A thread hangs after so many seconds in torch without using a processor."""
 COMPUTES = 0.02
-"""Seconds of processor time in them that say that it does not."""
+"""A thread with so many seconds of processor time in that period does not hang."""
 
 
 class Watch:
-    """Of one thread, from now on."""
+    """Watches one thread, from now on."""
 
     def __init__(self, thread: int) -> None:
         self._thread = thread

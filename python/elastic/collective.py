@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Optional, Tuple
 from .environment import world
 
 INTERVAL = 0.1
-"""Seconds between two votes, about: a vote costs some tenths of a millisecond."""
+"""About so many seconds pass between two votes. A vote takes less than a millisecond."""
 MOST_STEPS = 100
 """Steps between two votes at most."""
 
@@ -123,7 +123,7 @@ def side_group() -> Any:
 
 
 def forget_side() -> Any:
-    """Have the next call of side_group make it anew. Returns the one that there was."""
+    """Make the next call of side_group create a new group. Return the old one."""
     global _side
     side, _side = _side, None
     return side[2] if side is not None else None

@@ -24,9 +24,9 @@ class Mine(NamedTuple):
     """Which connections are those of the group. Others of the script are left alone."""
 
     ports: Set[int]
-    """On which this process listens for members."""
+    """Ports on which this process listens for members."""
     peers: Set[int]
-    """On which the members listen."""
+    """Ports on which the members listen."""
     made: Set[int]
     """Sockets that were made with the group, by their inode."""
 
@@ -51,7 +51,7 @@ def inodes() -> Set[int]:
 
 
 def shut(mine: Mine) -> int:
-    """Have the process group read the end of each of its connections."""
+    """Make the process group read end of file on each of its connections."""
     count = 0
     for one in _of(mine):
         with contextlib.suppress(OSError):
@@ -61,7 +61,7 @@ def shut(mine: Mine) -> int:
 
 
 def quiet(mine: Mine) -> bool:
-    """Whether no data moved on them for a moment."""
+    """Whether all connections are quiet."""
     return all([_idle(one) >= QUIET for one in _of(mine)])
 
 

@@ -194,7 +194,7 @@ def _at_least_one(name: str, value: int) -> int:
 
 _current: Optional[World] = None
 _own: Tuple[Optional[int], Optional[float]] = (None, None)
-"""What the script said of itself: batch_size, lr."""
+"""The values that the script gave: batch_size, lr."""
 
 
 def world(batch_size: Optional[int] = None, lr: Optional[float] = None) -> World:

@@ -61,7 +61,7 @@ class Group:
         return "cuda" if "nccl" in self._backend else "cpu"
 
     def leave(self) -> bool:
-        """Be in no group any more. True: the script keeps one of new_group, which is of no use."""
+        """Leave all groups. True: the script still has a group of new_group, which it cannot use any more."""
         kept = self._dist.is_initialized() and self._subgroups.end()
         if not self.reconfigures:
             self.close()
@@ -74,7 +74,7 @@ class Group:
                 self._dist.destroy_process_group()
 
     def interrupt(self) -> None:
-        """End the collectives that are under way. From the thread that hears the agent.
+        """End the running collectives. The thread that reads the agent's messages calls it.
 
         Gloo ends one only when a connection to a member ends, so those of this process are shut.
         NCCL's abort is written by its documentation; it was not tried. Torch before 2.6 has it under
@@ -149,7 +149,7 @@ class Group:
 
 
 def free_number(numbers: List[Optional[int]], rank: int) -> int:
-    """A number for the process of a rank that has none: another one for each."""
+    """Return a unique number for a process without a rank."""
     taken = {n for n in numbers if n is not None}
     free = (n for n in itertools.count() if n not in taken)
     ranks = [r for r, n in enumerate(numbers) if n is None]

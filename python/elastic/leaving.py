@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Optional
 from .state import State
 
 CAUGHT = 1.0
-"""Seconds after which a script that goes on calling modules has caught WorldChanged."""
+"""A script that still calls modules after so many seconds has caught WorldChanged."""
 
 
 class WorldChanged(BaseException):
@@ -50,7 +50,7 @@ class Exit:
         return self._times > 1 and self._since is not None and time.monotonic() - self._since > CAUGHT
 
     def has_left(self) -> None:
-        """The function is left: modules may be called."""
+        """Note that the function was left, so modules may be called again."""
         if self._hook is not None:
             self._hook.remove()
         self._hook, self._since, self._times = None, None, 0

@@ -15,7 +15,7 @@ from typing import Any, Dict, Optional
 from .environment import world
 
 INTERVAL = 0.1
-"""Seconds between two lines at least."""
+"""Smallest number of seconds between two lines."""
 
 
 class Reporter:
@@ -40,7 +40,7 @@ class Reporter:
             self._start()
 
     def close(self) -> None:
-        """Write what is in the slot, and end the thread; it gets half a second."""
+        """Write the pending report within half a second, and end the thread."""
         if self._thread is not None and self._pid == os.getpid():
             self._stop.set()
             self._news.set()
@@ -83,7 +83,7 @@ _reporter: Optional[Reporter] = None
 
 
 def reporter() -> Reporter:
-    """The one of this process."""
+    """Return the reporter of this process."""
     global _reporter
     if _reporter is None:
         _reporter = Reporter(world().progress_file)

@@ -52,7 +52,7 @@ func admitAction(ctx context.Context, c *command.Call) error {
 	}
 }
 
-// inQuarantine is why node cannot be admitted, or nil.
+// inQuarantine returns the reason why node cannot be admitted, or nil.
 func inQuarantine(s *rendezvous.Snapshot, node string) error {
 	if slices.ContainsFunc(plan.Quarantined(s), func(k plan.KeptOut) bool { return k.Node == node }) {
 		return nil

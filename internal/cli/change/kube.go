@@ -21,7 +21,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Kube is the command that keeps a StatefulSet and its job equal.
+// Kube is the command that keeps the replicas of a StatefulSet equal to the np of its job.
 func Kube() command.Command {
 	return command.Command{Name: "kube", Args: "sync", Most: 1,
 		Usage:  "keep a StatefulSet and its job equal (in a pod)",
@@ -62,7 +62,7 @@ func kubeAction(ctx context.Context, c *command.Call) error {
 	return nil
 }
 
-// kubeJobs is the jobs of a server, as kube sees them.
+// kubeJobs gives kube access to the jobs of a server.
 type kubeJobs struct {
 	s   *target.Server
 	now func() time.Time
@@ -97,14 +97,14 @@ func (k kubeJobs) Read(ctx context.Context, name string, since int64) (kube.Job,
 	return job, nil
 }
 
-// steady is a status without what changes all the time.
+// steady returns a status without the fields that change all the time.
 func steady(st status.Status) status.Status {
 	st.Progress, st.Doing, st.Server = nil, nil, nil
 	return st
 }
 
-// mirrored are the events that Kubernetes shows, and whether each is a warning. What happens every
-// minute in a healthy job is not among them.
+// mirrored reports whether Kubernetes shows an event of this kind, and whether as a warning. Events
+// of normal training are not shown.
 func mirrored(k history.Kind) (shown, warning bool) {
 	switch k {
 	case history.NodeLost, history.WorkerFailed, history.JobFailed, history.Bad, history.Refused,

@@ -24,11 +24,11 @@ import (
 // Rm is the command that removes a job.
 func Rm() command.Command {
 	return command.Command{Name: "rm", Args: "JOB", Most: 1,
-		Usage: "forget a job without nodes, and delete what it left here", Action: rmAction,
+		Usage: "remove a job without nodes, and its data on this machine", Action: rmAction,
 		Flags: []command.Flag{
 			// never taken from the environment
 			{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"}},
-			{Name: "keep-checkpoints", Kind: command.Boolean, Usage: "those on this machine stay"},
+			{Name: "keep-checkpoints", Kind: command.Boolean, Usage: "keep the checkpoints on this machine"},
 			{Name: "yes", Short: "y", Kind: command.Boolean, Usage: "do not ask"},
 		}}
 }
@@ -75,7 +75,7 @@ func rmAction(ctx context.Context, c *command.Call) error {
 		}
 		err = txn.Requests{Store: s, Job: name}.Remove(ctx, &snap)
 		if store.Moved(err) {
-			continue // a node came, or a new attempt: look again
+			continue // a node joined, or an attempt started: read the job again
 		}
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ type removal struct {
 	name schema.Job
 }
 
-// agree says what will be deleted and where, and on a terminal has the user agree to it.
+// agree prints what will be deleted and where. On a terminal it asks the user.
 func agree(c *command.Call, snap *rendezvous.Snapshot) error {
 	j := snap.Job
 	here, err := target.Kept(c, j.Name, j.UID)
@@ -108,7 +108,7 @@ func agree(c *command.Call, snap *rendezvous.Snapshot) error {
 	return c.Confirm(fmt.Sprintf("remove job %s?", j.Name))
 }
 
-// part is what the user wants removed here.
+// part returns which part of the data on this machine is removed.
 func part(c *command.Call) disk.Part {
 	if c.Context.Bool("keep-checkpoints") {
 		return disk.AllButCheckpoints
@@ -116,7 +116,7 @@ func part(c *command.Call) disk.Part {
 	return disk.Everything
 }
 
-// sayHere says what of a job will be deleted on this machine.
+// sayHere prints what will be deleted on this machine.
 func sayHere(c *command.Call, here []disk.Kept) {
 	if len(here) == 0 {
 		return
@@ -133,7 +133,7 @@ func sayHere(c *command.Call, here []disk.Kept) {
 	c.Out.Say("deletes here: %s (nodes %s)%s", screen.Size(bytes), phrase.List(names), without)
 }
 
-// holdersAway are the nodes that have checkpoints of the job and are not of this machine.
+// holdersAway returns the nodes on other machines that have checkpoints of the job.
 func holdersAway(snap *rendezvous.Snapshot, here []disk.Kept) []string {
 	away := map[string]bool{}
 	for _, h := range snap.History {
@@ -151,7 +151,7 @@ func holdersAway(snap *rendezvous.Snapshot, here []disk.Kept) []string {
 	return slices.Sorted(maps.Keys(away))
 }
 
-// removed says that a job is forgotten, after what it left here is deleted.
+// removed deletes the data of a removed job on this machine, and prints the result.
 func removed(c *command.Call, name schema.Job, uid schema.UID) error {
 	nodes, bytes, err := clear(c, name, uid)
 	if err != nil {
@@ -164,8 +164,8 @@ func removed(c *command.Call, name schema.Job, uid schema.UID) error {
 	return c.Out.Line("job %s removed", name)
 }
 
-// clear removes what the nodes of this host keep of a job. Where an agent still lives that the
-// server no longer knows, its own stays.
+// clear removes the data that the nodes of this host keep of a job. It skips a node whose agent
+// still runs, although the server does not know it.
 func clear(c *command.Call, name schema.Job, uid schema.UID) (nodes []string, bytes int64, err error) {
 	nodes = []string{}
 	kept, err := target.Kept(c, name, uid)
@@ -175,7 +175,7 @@ func clear(c *command.Call, name schema.Job, uid schema.UID) (nodes []string, by
 	for _, k := range kept {
 		n, err := k.Remove(name, part(c))
 		if errors.Is(err, refusal.ErrLocked) {
-			c.Out.Say("node %s of it still runs here: what it keeps stays", k.Node)
+			c.Out.Say("node %s of the job still runs here: its data stays", k.Node)
 			continue
 		}
 		if err != nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// forget removes what this machine keeps of a job that the server does not hold, and tells the
-// server, so that no other machine makes it again either. none is the error if there is nothing.
+// forget removes the data of a job that the server does not have from this machine. It also writes
+// a tombstone to the server, so that no other machine makes the job again. It returns none if this
+// machine has no data.
 func (r removal) forget(ctx context.Context, claims []rendezvous.Claim, none error) error {
 	c, s, name := r.c, r.s, r.name
 	if nodes := target.Claimants(claims); len(nodes) > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 )
 
-// removeUnreadable removes a job that cannot be read, unless nodes of it live.
+// removeUnreadable removes a job whose records cannot be read. It fails if nodes are registered.
 func (r removal) removeUnreadable(ctx context.Context, cause error) error {
 	c, s, name := r.c, r.s, r.name
 	requests := txn.Requests{Store: s, Job: name}

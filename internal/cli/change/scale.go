@@ -28,7 +28,7 @@ func Scale() command.Command {
 			{Name: "if-np", Arg: "N", Usage: "only if the size is N now"},
 			{Name: "timeout", Arg: "TIME", Usage: "how long to follow; none"},
 			{Name: "detach", Kind: command.Boolean, Usage: "do not follow until it holds"},
-			{Name: "when-ready", Kind: command.Boolean, Usage: "train on until enough nodes are here"},
+			{Name: "when-ready", Kind: command.Boolean, Usage: "keep training until enough nodes are here"},
 			{Name: "dry-run", Kind: command.Boolean, Usage: "say what it would do, and change nothing"},
 		}}
 }
@@ -64,7 +64,7 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 		if c.Context.Bool("dry-run") {
 			return dryRun(c, &snap, wish)
 		}
-		if np == snap.Wish.NP && holds(&snap, np) {
+		if np == snap.Wish.NP && runsAt(&snap, np) {
 			c.Out.Say("job %s is at np=%d already", name, np)
 			return scaled(c, &snap, np, fmt.Sprintf("job %s scaled to %d: generation %d running", name, np,
 				snap.World.Generation))
@@ -87,7 +87,7 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 	}
 }
 
-// takeCondition is the size of --if-np; 0: none was given.
+// takeCondition returns the size of --if-np; 0: not given.
 func takeCondition(c *command.Call) (int, error) {
 	if s := c.Setting("if-np"); s.Given {
 		return s.Nodes(s.Text)
@@ -95,8 +95,7 @@ func takeCondition(c *command.Call) (int, error) {
 	return 0, nil
 }
 
-// scalable refuses a job that has ended, that stops, or whose size is not the one that the caller
-// expects.
+// scalable fails if a job has ended, is stopping, or does not have the size of --if-np.
 func scalable(c *command.Call, snap *rendezvous.Snapshot, only int) error {
 	name := snap.Job.Name
 	switch {
@@ -112,7 +111,7 @@ func scalable(c *command.Call, snap *rendezvous.Snapshot, only int) error {
 	return nil
 }
 
-// dryRun says what would become of the job.
+// dryRun prints what the wish would change.
 func dryRun(c *command.Call, s *rendezvous.Snapshot, wish rendezvous.Wish) error {
 	effect := status.ScaleEffect(s, wish)
 	if !c.Out.Json {
@@ -122,8 +121,8 @@ func dryRun(c *command.Call, s *rendezvous.Snapshot, wish rendezvous.Wish) error
 		"state": "unchanged", "effect": effect})
 }
 
-// wishOf is the wish of s for np nodes. With --when-ready an exact job that trains keeps its size
-// until they are here.
+// wishOf returns the wish for np nodes. With --when-ready, a job that trains keeps its size until
+// all np nodes are here, if its size is exact.
 func wishOf(c *command.Call, s *rendezvous.Snapshot, np int) rendezvous.Wish {
 	wish := s.Wish
 	wish.NP, wish.By, wish.Until = np, "scale", 0
@@ -133,14 +132,14 @@ func wishOf(c *command.Call, s *rendezvous.Snapshot, np int) rendezvous.Wish {
 	return wish
 }
 
-// wanted is a size, or a change of one.
+// wanted is a size, or the change of a size.
 type wanted struct {
 	command.Setting
 	by    int
 	delta bool
 }
 
-// takeSize takes the size out of the positionals: a lone number is a size and never a job.
+// takeSize removes the size from the positionals. A lone number is a size, and not a job.
 func takeSize(c *command.Call) (wanted, error) {
 	w := wanted{Setting: c.Setting("np")}
 	var rest []string
@@ -180,7 +179,7 @@ func takeSize(c *command.Call) (wanted, error) {
 	return w, err
 }
 
-// of is the size for a job as it is.
+// of returns the wanted size for the job in s.
 func (w wanted) of(s *rendezvous.Snapshot) (int, error) {
 	j := s.Job
 	shown := w.Setting
@@ -210,10 +209,10 @@ func endedError(s *rendezvous.Snapshot) *problem.Error {
 		again = "elastic run --again, with the same line, trains it anew from scratch"
 	}
 	return problem.New(problem.JobEnded, "job %s is %s", s.Job.Name, s.World.Phase).
-		Because("a job that has ended has no size and nothing to stop").Cure("%s", again)
+		Because("a job that has ended cannot be scaled or stopped").Cure("%s", again)
 }
 
-// scaled says, on stdout, what the size is now.
+// scaled prints the size of the job on stdout.
 func scaled(c *command.Call, s *rendezvous.Snapshot, np int, text string) error {
 	if !c.Out.Json {
 		return c.Out.Line("%s", text)
@@ -223,19 +222,20 @@ func scaled(c *command.Call, s *rendezvous.Snapshot, np int, text string) error 
 	if s.World != nil {
 		generation = s.World.Generation
 	}
-	if holds(s, s.Wish.NP) {
+	if runsAt(s, s.Wish.NP) {
 		state = "running"
 	}
 	return c.Out.Object(map[string]any{"job": s.Job.Name, "np": np, "generation": generation, "state": state})
 }
 
-// holds reports whether a world of np nodes runs.
-func holds(s *rendezvous.Snapshot, np int) bool {
+// runsAt reports whether a world of np nodes runs.
+func runsAt(s *rendezvous.Snapshot, np int) bool {
 	return s.World != nil && s.World.Attempt == s.Job.Attempt && s.World.Count == np &&
 		(s.World.Phase == rendezvous.Running || s.World.Phase == rendezvous.Finishing)
 }
 
-// followScale follows until the wish holds, and says meanwhile how many nodes are missing.
+// followScale follows the job until a world of the wished size runs. Meanwhile it prints how many
+// nodes are missing.
 func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, limit time.Duration) error {
 	c, seen := f.Call, f.Seen
 	name := seen.Job.Name
@@ -265,7 +265,7 @@ func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, l
 			return true, problem.New(problem.NPConflict, "overtaken: job %s was asked for np=%d after it",
 				name, snap.Wish.NP).
 				Because("another request scaled the same job").Detail("np", snap.Wish.NP)
-		case holds(snap, wish.NP):
+		case runsAt(snap, wish.NP):
 			return true, scaled(c, snap, wish.NP,
 				fmt.Sprintf("job %s scaled to %d: generation %d running", name, wish.NP, snap.World.Generation))
 		}
@@ -274,8 +274,7 @@ func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, l
 	return target.Cut(c, err, missing.Last, target.Asked{Stays: stays, Cure: undo(seen, wish.NP)})
 }
 
-// undo is what there is to do while too few nodes are here. before is the job as it was when the
-// size was asked for.
+// undo returns the fix while nodes are missing. before is the job before the request.
 func undo(before *rendezvous.Snapshot, np int) string {
 	text := "elastic run on more nodes"
 	if before.Wish.NP != np {

@@ -62,7 +62,7 @@ func stopAction(ctx context.Context, c *command.Call) error {
 			return err
 		}
 	}
-	// No node is there to take note of it: the end is written from here.
+	// No node is registered that would end the job, so this command writes its end.
 	if len(snap.Nodes) == 0 && !target.Ended(&snap) {
 		if _, err := requests.End(ctx, &snap, plan.StopWithoutNodes(&snap, c.Out.Now())); err != nil &&
 			!store.Moved(err) {
@@ -75,8 +75,8 @@ func stopAction(ctx context.Context, c *command.Call) error {
 	return followStop(ctx, target.Followed{Call: c, Server: s, Seen: &snap}, limit)
 }
 
-// stopGrace is the grace of this stop; 0 if the job's holds. None at all is as short as a record
-// can say.
+// stopGrace returns the grace of this stop; 0: that of the job. --grace=0 becomes a millisecond,
+// because 0 in the record means the job's grace.
 func stopGrace(c *command.Call) (rendezvous.Seconds, error) {
 	s := c.Setting("grace")
 	d, err := s.DurationOrNone(0)
@@ -86,11 +86,11 @@ func stopGrace(c *command.Call) (rendezvous.Seconds, error) {
 	return rendezvous.Seconds(d), err
 }
 
-// alone is how long no node must be registered before this command ends a job that was asked to
-// stop: the time in which nodes that lost their registration may register again.
-const alone = 10 * time.Second
+// nodelessLimit is how long a stopping job must have no node before this command ends it. Nodes that lost
+// their registration can register again in that time.
+const nodelessLimit = 10 * time.Second
 
-// followStop follows until the job ended, and says meanwhile what it waits for.
+// followStop follows the job until it has ended, and prints meanwhile what it waits for.
 func followStop(ctx context.Context, f target.Followed, limit time.Duration) error {
 	c, seen := f.Call, f.Seen
 	name := seen.Job.Name
@@ -111,7 +111,7 @@ func followStop(ctx context.Context, f target.Followed, limit time.Duration) err
 			empty = time.Time{}
 		case empty.IsZero():
 			empty = c.Out.Now()
-		case c.Out.Now().Sub(empty) >= alone:
+		case c.Out.Now().Sub(empty) >= nodelessLimit:
 			_, err := txn.Requests{Store: f.Server, Job: name}.End(ctx, snap,
 				plan.StopWithoutNodes(snap, c.Out.Now()))
 			if err != nil && !store.Moved(err) {
@@ -125,7 +125,7 @@ func followStop(ctx context.Context, f target.Followed, limit time.Duration) err
 			Cure: fmt.Sprintf("elastic status %s says what it waits for", name)})
 }
 
-// stopped says, on stdout, what became of the job.
+// stopped prints the state of the job on stdout.
 func stopped(c *command.Call, s *rendezvous.Snapshot, text string) error {
 	if !c.Out.Json {
 		return c.Out.Line("%s", text)

@@ -33,19 +33,19 @@ func Command() command.Command {
 		}}
 }
 
-// saves is one `elastic ckpt` on its way.
+// saves is one run of `elastic ckpt`.
 type saves struct {
 	*command.Call
 	s      *target.Server
 	snap   rendezvous.Snapshot
-	number checkpoint.Number // 0: none was named
-	dir    string            // of get
+	number checkpoint.Number // 0: no number was given
+	dir    string            // the directory for get
 }
 
-// verb is one of the things that can be done with checkpoints.
+// verb is one subcommand of elastic ckpt.
 type verb struct {
 	name   string
-	number bool // one must be named
+	number bool // the checkpoint must be named
 	action func(*saves, context.Context) error
 }
 
@@ -81,8 +81,7 @@ func ckptAction(ctx context.Context, c *command.Call) error {
 	return v.action(k, ctx)
 }
 
-// words takes what was typed apart: VERB [JOB] [N] [DIR]. A lone number is a checkpoint and never a
-// job.
+// words parses VERB [JOB] [N] [DIR]. A lone number is a checkpoint, and not a job.
 func (k *saves) words() (verb, error) {
 	v, err := takeVerb(k.Args)
 	if err != nil {
@@ -122,7 +121,7 @@ func (k *saves) words() (verb, error) {
 
 func takeVerb(words []string) (verb, error) {
 	usage := problem.New(problem.Usage, "what about the checkpoints?").
-		Because("elastic ckpt wants to know what to do with them").Cure("elastic ckpt %s", Command().Args)
+		Because("elastic ckpt needs a subcommand").Cure("elastic ckpt %s", Command().Args)
 	if len(words) == 0 {
 		return verb{}, usage
 	}
@@ -140,7 +139,7 @@ func takeVerb(words []string) (verb, error) {
 	return verb{}, usage
 }
 
-// wanted is the record of the checkpoint that is meant: the one that was named, else the newest.
+// wanted returns the record of the named checkpoint, else of the newest one.
 func (k *saves) wanted() (checkpoint.Head, error) {
 	n, job := k.number, k.snap.Job.Name
 	if n == 0 {
@@ -163,9 +162,10 @@ func (k *saves) wanted() (checkpoint.Head, error) {
 		Detail("numbers", all)
 }
 
-// having lists the nodes that have a checkpoint, or parts of it: by their own inventories, else by
-// the record, which is newer than the inventories. An inventory does not list parts.
-func (k *saves) having(h checkpoint.Head) (here []membership.Ref, away []string) {
+// holdersOf lists the nodes that have a checkpoint or parts of it: registered nodes in here, others in
+// away. The inventory of a node counts if it is newer than the record, or has the checkpoint. An
+// inventory does not list parts.
+func (k *saves) holdersOf(h checkpoint.Head) (here []membership.Ref, away []string) {
 	names := map[string]bool{}
 	for _, r := range h.Holders {
 		names[r.Node] = true
@@ -188,13 +188,13 @@ func (k *saves) having(h checkpoint.Head) (here []membership.Ref, away []string)
 	return here, away
 }
 
-// localStore is the checkpoints of one node of this machine.
+// localStore has the checkpoints of one node of this machine.
 type localStore struct {
 	node string
 	*readonly.Store
 }
 
-// here opens what nodes of this machine keep of the job.
+// here opens the checkpoints that nodes of this machine keep of the job.
 func (k *saves) here() (all []localStore, done func(), err error) {
 	done = func() {
 		for _, s := range all {
@@ -205,7 +205,7 @@ func (k *saves) here() (all []localStore, done func(), err error) {
 	for _, n := range kept {
 		s, bad := n.OpenStore()
 		if errors.Is(bad, fs.ErrNotExist) {
-			continue // it never had any, or is being removed
+			continue // the node never had checkpoints, or they are being removed
 		}
 		if bad != nil {
 			return all, done, bad
@@ -215,8 +215,8 @@ func (k *saves) here() (all []localStore, done func(), err error) {
 	return all, done, err
 }
 
-// sources are from where a checkpoint can be had: this machine, then the holders that are
-// registered.
+// sources returns the places from which a checkpoint can be read: this machine, then the registered
+// holders.
 func (k *saves) sources(
 	ctx context.Context, h checkpoint.Head,
 ) (from []transfer.Source, done func(), err error) {
@@ -238,14 +238,14 @@ func (k *saves) sources(
 		closeAll()
 		return nil, nil, err
 	}
-	there, _ := k.having(h)
+	there, _ := k.holdersOf(h)
 	for _, r := range there {
 		from = append(from, &transfer.RemoteSource{Peers: peers, Node: r})
 	}
 	return from, func() { hangUp(); closeAll() }, nil
 }
 
-// worldSize is that of a generation, as far as the events of the job still tell of it.
+// worldSize returns the world size of a generation, or nil if its event was removed.
 func (k *saves) worldSize(g schema.Generation) *int {
 	for _, e := range k.snap.Events {
 		if size, ok := e.Fields["world_size"].(float64); ok && e.Generation == g &&
@@ -257,13 +257,13 @@ func (k *saves) worldSize(g schema.Generation) *int {
 	return nil
 }
 
-// unreadable is what became of a checkpoint that could not be read from anywhere.
+// unreadable returns the error for a checkpoint that no source can provide.
 func (k *saves) unreadable(h checkpoint.Head, err error) *problem.Error {
-	here, away := k.having(h)
+	here, away := k.holdersOf(h)
 	e := problem.New(problem.CkptLost, "checkpoint %d of job %s cannot be read", h.Number, k.snap.Job.Name).
 		Of(err).Because("%s", oneLine(err))
 	switch {
-	case errors.Is(err, fs.ErrPermission): // it is on this machine
+	case errors.Is(err, fs.ErrPermission): // the files are on this machine
 		e.Cure("as the user of the agent; or make the state directory readable for this one")
 	case len(here) == 0 && len(away) > 0:
 		e.Because("nothing of it is on this machine, and the nodes that have it are not registered: %s",
@@ -273,7 +273,7 @@ func (k *saves) unreadable(h checkpoint.Head, err error) *problem.Error {
 	return e.Detail("holders", refNames(here)).Detail("away", append([]string{}, away...))
 }
 
-// oneLine is the text of an error, or of several.
+// oneLine returns the text of an error, of several errors too, on one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 func refNames(refs []membership.Ref) []string {

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// remove takes a checkpoint out of the record; the disks of its holders follow.
+// remove removes a checkpoint from the record. The holders then delete it from their disks.
 func (k *saves) remove(ctx context.Context) error {
 	for {
 		h, err := k.wanted()
@@ -38,8 +38,8 @@ func (k *saves) remove(ctx context.Context) error {
 	}
 }
 
-// unused refuses to remove a checkpoint that is needed: the head, from which the next world starts,
-// and what the newest world started from, which its nodes may still be fetching.
+// unused fails if a checkpoint is still needed: the head, because the next world starts from it,
+// and the checkpoint of the newest world, because nodes may still fetch it.
 func (k *saves) unused(h checkpoint.Head) error {
 	head, w := k.snap.Head, k.snap.World
 	switch {
@@ -61,7 +61,7 @@ func (k *saves) unused(h checkpoint.Head) error {
 	return nil
 }
 
-// restore makes an earlier checkpoint the newest again, under a new number.
+// restore commits an earlier checkpoint again, under a new number.
 func (k *saves) restore(ctx context.Context) error {
 	for {
 		h, err := k.wanted()
@@ -83,7 +83,7 @@ func (k *saves) restore(ctx context.Context) error {
 		}
 		now, err := txn.Requests{Store: k.s, Job: job}.Restore(ctx, &k.snap, h)
 		if err == nil {
-			if here, away := k.having(h); len(here) == 0 {
+			if here, away := k.holdersOf(h); len(here) == 0 {
 				k.Out.Say("it is on nodes that are not registered: %s; the job needs one of them",
 					phrase.List(away))
 			}
@@ -106,7 +106,7 @@ func (k *saves) restored(from, to checkpoint.Head, text string) error {
 	return k.printResult(result, "%s", text)
 }
 
-// printResult prints, on stdout, what was done.
+// printResult prints the result on stdout.
 func (k *saves) printResult(object map[string]any, format string, args ...any) error {
 	if k.Out.Json {
 		return k.Out.Object(object)

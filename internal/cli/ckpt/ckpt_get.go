@@ -13,7 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 )
 
-// get puts the files of a checkpoint into an empty directory, verified.
+// get writes the verified files of a checkpoint into an empty directory.
 func (k *saves) get(ctx context.Context) error {
 	h, err := k.wanted()
 	if err != nil {
@@ -40,7 +40,7 @@ func (k *saves) get(ctx context.Context) error {
 		return err
 	case errors.Is(err, transfer.ErrNotEmpty):
 		return problem.New(problem.CkptDir, "%s is not empty", k.dir).
-			Of(err).Because("nothing that is there is touched").Cure("a new directory, or an empty one")
+			Of(err).Because("elastic ckpt get overwrites no file").Cure("a new directory, or an empty one")
 	case errors.Is(err, checkpoint.ErrNoSpace):
 		return problem.New(problem.CkptDir, "%s: %v", k.dir, err).
 			Of(err).Cure("a directory on a disk with %s of room", screen.Size(h.Bytes))

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// remake makes a job that the server has lost again, without the missing nodes.
+// remake makes a job again that the server has lost, without waiting for the missing nodes.
 func (k *saves) remake(ctx context.Context) error {
 	claims := k.snap.Claims
 	name := claims[0].Job.Name

@@ -15,26 +15,26 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// savedStatus is one checkpoint, for scripts.
+// savedStatus is the output for one checkpoint, for scripts.
 type savedStatus struct {
 	Number     checkpoint.Number `json:"number"`
 	Step       *int64            `json:"step"`
 	Samples    *int64            `json:"samples"`
 	Generation schema.Generation `json:"generation"`
-	WorldSize  *int              `json:"world_size"` // null: no event tells it any more
+	WorldSize  *int              `json:"world_size"` // null: the event was removed
 	Bytes      int64             `json:"bytes"`
-	Holders    []string          `json:"holders"` // that are registered now
-	Away       []string          `json:"away"`    // that have it, and are not
-	Copies     int               `json:"copies"`  // at its commit, of its weakest part
-	Parts      int               `json:"parts"`   // 0: each of these had all of it then
+	Holders    []string          `json:"holders"` // nodes that have it and are registered
+	Away       []string          `json:"away"`    // nodes that have it and are not registered
+	Copies     int               `json:"copies"`  // copies of the part with the fewest, at its commit
+	Parts      int               `json:"parts"`   // 0: each holder had all of it at its commit
 	Time       status.Timestamp  `json:"time"`
 	Manifest   checkpoint.Hash   `json:"manifest"`
 	Head       bool              `json:"head"`
-	Resume     bool              `json:"resume"` // the newest world began with it
+	Resume     bool              `json:"resume"` // the newest world started from it
 }
 
 func (k *saves) status(h checkpoint.Head) savedStatus {
-	here, away := k.having(h)
+	here, away := k.holdersOf(h)
 	w := k.snap.World
 	return savedStatus{Number: h.Number, Step: h.Step, Samples: h.Samples, Generation: h.Generation,
 		WorldSize: k.worldSize(h.Generation),
@@ -45,7 +45,7 @@ func (k *saves) status(h checkpoint.Head) savedStatus {
 			w.Resume.Number == h.Number}
 }
 
-// holders names the nodes that have it, and marks those that are not registered.
+// holders lists the nodes that have the checkpoint, and marks those that are not registered.
 func (st savedStatus) holders() string {
 	names := append([]string{}, st.Holders...)
 	for _, n := range st.Away {
@@ -57,7 +57,7 @@ func (st savedStatus) holders() string {
 	return phrase.List(names)
 }
 
-// copies are those at its commit, of each of its parts.
+// copies returns the number of copies at the commit, and of how many parts.
 func (st savedStatus) copies() string {
 	if st.Parts > 0 {
 		return fmt.Sprintf("%dx%d", st.Copies, st.Parts)
@@ -121,7 +121,7 @@ func (k *saves) show(ctx context.Context) error {
 			Job schema.Job `json:"job"`
 			savedStatus
 			Entry  string             `json:"entry"`
-			Cursor *checkpoint.Cursor `json:"cursor"` // null: the script did not tell it
+			Cursor *checkpoint.Cursor `json:"cursor"` // null: the script reported none
 			Files  []savedFile        `json:"files"`
 		}{k.snap.Job.Name, st, m.Entry, m.Cursor, files})
 	}
@@ -168,7 +168,7 @@ func (k *saves) showHead(st savedStatus, m *checkpoint.Manifest) error {
 	return nil
 }
 
-// manifest reads what a checkpoint consists of, from wherever it can be had.
+// manifest reads the manifest of a checkpoint from the first source that has it.
 func (k *saves) manifest(ctx context.Context, h checkpoint.Head) (*checkpoint.Manifest, error) {
 	from, done, err := k.sources(ctx, h)
 	if err != nil {
@@ -179,7 +179,7 @@ func (k *saves) manifest(ctx context.Context, h checkpoint.Head) (*checkpoint.Ma
 	return m, k.reading(h, err)
 }
 
-// reading turns an error of reading h into the user's: damage, if there was any, and else that no
+// reading converts an error of reading h to an error for the user: the checkpoint is damaged, or no
 // node has all of it.
 func (k *saves) reading(h checkpoint.Head, err error) error {
 	switch {

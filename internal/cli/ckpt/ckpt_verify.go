@@ -13,11 +13,11 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 )
 
-// verified is what verify found of one checkpoint on one node, for scripts.
+// verified is the result of verify for one checkpoint on one node, for scripts.
 type verified struct {
 	Node     string             `json:"node"`
 	Number   *checkpoint.Number `json:"number"` // null: it was never committed, or its record was removed
-	Part     bool               `json:"part"`   // it is one of several parts of that checkpoint
+	Part     bool               `json:"part"`   // the node has only a part of the checkpoint
 	Manifest checkpoint.Hash    `json:"manifest"`
 	Files    int                `json:"files"`
 	Bytes    int64              `json:"bytes"`
@@ -65,7 +65,7 @@ func (k *saves) verify(ctx context.Context) error {
 			}
 			v, err := k.verifyOne(ctx, s, h)
 			if errors.Is(err, checkpoint.ErrNotHeld) {
-				continue // its node removed it right now
+				continue // its node removed it a moment ago
 			}
 			if err != nil {
 				return fmt.Errorf("verify a checkpoint of node %s: %w", s.node, err)
@@ -74,7 +74,7 @@ func (k *saves) verify(ctx context.Context) error {
 		}
 	}
 	if len(all) == 0 && only != nil {
-		here, away := k.having(*only)
+		here, away := k.holdersOf(*only)
 		return problem.New(problem.CkptNone, "checkpoint %d of job %s is not on this machine", only.Number,
 			k.snap.Job.Name).
 			Because("it is on %s", phrase.List(append(refNames(here), away...))).

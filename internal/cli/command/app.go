@@ -1,7 +1,7 @@
-// Package command reads command lines: the flags of each command in our own and in other launchers'
-// spellings, and the settings that come from a flag or from the environment. It alone knows
-// urfave/cli and hides its surprises: the line is normalised first, all values are parsed here,
-// completion is off, and no code below main ends the process.
+// Package command parses command lines: the flags of each command in our spelling and that of other
+// launchers, and settings from flags, variables and elastic.yaml. No other package imports
+// urfave/cli. It rearranges each line before urfave/cli parses it, parses all values itself, and
+// turns off completion. Only main ends the process.
 package command
 
 import (
@@ -20,21 +20,21 @@ import (
 	"github.com/elasticd/elastic/internal/node"
 )
 
-// App is elastic without its process.
+// App has what elastic needs of its process.
 type App struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
-	Run            func(context.Context, node.Options) event.Result // the node of `elastic run`
+	Run            func(context.Context, node.Options) event.Result // runs the node of `elastic run`
 }
 
-// Main reads one command line, without the program's name, runs its command, and returns the exit
+// Main parses one command line without the program's name, runs its command, and returns the exit
 // status.
 func (a App) Main(args []string, table []Command) int {
 	line, err := Normalise(args, table)
 	name, asJSON := line.Command, line.json
 	if err != nil {
-		name, asJSON = meant(args, table), wantsJSON(args)
+		name, asJSON = commandOf(args, table), wantsJSON(args)
 	} else {
 		err = a.dispatch(line, table)
 	}
@@ -42,10 +42,10 @@ func (a App) Main(args []string, table []Command) int {
 	if asJSON {
 		report = problem.ReportJSON
 	}
-	return report(a.Stderr, explained(err, name, table))
+	return report(a.Stderr, explain(err, name, table))
 }
 
-// wantsJSON looks for -o json in a line that could not be read to its end.
+// wantsJSON looks for -o json in a line that could not be parsed.
 func wantsJSON(args []string) bool {
 	return slices.ContainsFunc(args, func(w string) bool {
 		return w == "json" || w == "-o=json" || w == "--output=json"
@@ -84,7 +84,7 @@ func (a App) command(c Command, line typed, table []Command) *urfave.Command {
 			if err := k.prepare(table); err != nil {
 				return err
 			}
-			if c.Name == "run" { // its signals are the node's
+			if c.Name == "run" { // the node handles the signals
 				return c.Action(context.Background(), k)
 			}
 			interrupted, stop := signal.NotifyContext(context.Background(), syscall.SIGINT)
@@ -109,7 +109,7 @@ func (a App) command(c Command, line typed, table []Command) *urfave.Command {
 	return u
 }
 
-// Call is one command on its way.
+// Call is one run of a command.
 type Call struct {
 	App
 	Command Command
@@ -118,7 +118,7 @@ type Call struct {
 	Unused  []string
 	Out     screen.Printer
 
-	file map[string]Setting // of elastic.yaml, by the name of the flag
+	file map[string]Setting // settings of elastic.yaml, by the name of the flag
 }
 
 func (c *Call) prepare(table []Command) error {

@@ -8,22 +8,22 @@ import (
 	"github.com/elasticd/elastic/internal/cli/problem"
 )
 
-// typed is a command line as urfave/cli takes it without surprises: the command, its flags in our
-// spelling, "--", and then what is no flag.
+// typed is a parsed command line. Argv returns it in an order that urfave/cli parses correctly: the
+// command, its flags in our spelling, "--", and the other arguments.
 type typed struct {
 	Command string
 	Help    bool
 	json    bool
 	flags   []string
 	args    []string
-	Unused  []string // flags of other launchers that are not needed
+	Unused  []string // flags of other launchers that elastic accepts and ignores
 }
 
 func (t typed) Argv() []string {
 	return slices.Concat([]string{"elastic", t.Command}, t.flags, []string{"--"}, t.args)
 }
 
-// spelling finds flags by what people type.
+// spelling maps every spelling of a flag to the flag.
 type spelling map[string]*Flag
 
 func spell(flags []Flag) spelling {
@@ -48,19 +48,20 @@ func find(table []Command, name string) *Command {
 	return nil
 }
 
-// reader reads a command line word by word.
+// reader parses a command line word by word.
 type reader struct {
 	table   []Command
-	all     spelling // flags of any command: they may stand before it
+	all     spelling // the flags of all commands, which may come before the command
 	ignored spelling
-	words   []string // still to be read
+	words   []string // not parsed yet
 	cmd     *Command
 	given   map[string]bool
 	line    typed
 }
 
-// Normalise reads a command line: "-" and "_" are the same, one dash or two, flags before or after
-// the command and its positionals, but after run's program everything is the program's.
+// Normalise parses a command line. "-" and "_" are the same, and so are one dash and two. Flags may
+// come before or after the command and its positionals. All words after run's program belong to the
+// program.
 func Normalise(words []string, table []Command) (typed, error) {
 	r := reader{table: table, ignored: spell(Unused()), words: words, given: map[string]bool{}}
 	var known []Flag
@@ -127,7 +128,7 @@ func (r *reader) command(word string) error {
 	return nil
 }
 
-// isFlag: "-1" is a number, "-" and "" are words.
+// isFlag reports whether a word is a flag: "-1" is a number, "-" and "" are words.
 func isFlag(word string) bool {
 	return len(word) > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9')
 }
@@ -171,8 +172,8 @@ func (r *reader) flag(word string) error {
 	return nil
 }
 
-// lookup finds a flag: of the command if that is known, else of any; or one that run takes and does
-// not need.
+// lookup finds a flag of the command, or of any command if none was read yet. theirs is true for a
+// flag of another launcher, which run accepts and ignores.
 func (r *reader) lookup(name string) (f *Flag, theirs bool) {
 	if r.cmd != nil {
 		own := spell(r.cmd.Flags)
@@ -189,7 +190,7 @@ func (r *reader) lookup(name string) (f *Flag, theirs bool) {
 	return r.ignored[name], true
 }
 
-// value is the word after a flag that needs one. A flag of ours is never meant as a value.
+// value returns the value of a flag from the next word. A known flag is never a value.
 func (r *reader) value(word string, f *Flag) (string, error) {
 	if f.Kind == Boolean {
 		return "true", nil
@@ -205,7 +206,7 @@ func (r *reader) value(word string, f *Flag) (string, error) {
 	return "", problem.New(problem.Usage, "%s needs a value", word).Cure("%s=%s", word, f.Arg)
 }
 
-// fits refuses what the command does not take.
+// fits fails if the command does not take a flag or an argument of the line.
 func (r *reader) fits() error {
 	cmd, own := r.cmd, spell(r.cmd.Flags)
 	for name := range r.given {
@@ -222,7 +223,7 @@ func (r *reader) fits() error {
 	if cmd.Most < 0 {
 		words = words[:min(1, len(words))]
 	}
-	for i, w := range words { // np=4, and `np 4`
+	for i, w := range words { // finds np=4 and `np 4`
 		name, val, assigned := strings.Cut(w, "=")
 		f := own[strings.ReplaceAll(name, "_", "-")]
 		if f == nil || len(name) < 2 || !assigned && (f.Kind == Boolean || i+1 == len(words)) {

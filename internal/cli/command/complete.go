@@ -10,11 +10,11 @@ import (
 // shells are the shells that Completion knows.
 var shells = map[string]func(io.Writer, []Command) error{"bash": bash, "zsh": zsh, "fish": fish}
 
-// Shells are the names of the shells that have a completion.
+// Shells returns the shells that have a completion.
 func Shells() []string { return []string{"bash", "fish", "zsh"} }
 
-// Completion writes the script that completes command lines in a shell, made of the table alone: it
-// runs nothing while the user types. It reports whether the shell is known.
+// Completion writes the completion script of a shell. It is made from the table of commands, and
+// runs no elastic command while the user types. It reports whether the shell is known.
 func Completion(w io.Writer, shell string, table []Command) (known bool, err error) {
 	write, known := shells[shell]
 	if !known {
@@ -23,7 +23,8 @@ func Completion(w io.Writer, shell string, table []Command) (known bool, err err
 	return true, write(w, table)
 }
 
-// completes says what a flag takes, for a shell: its values, files or directories.
+// completes returns what a shell can suggest for the value of a flag: fixed values, files or
+// directories.
 func (f *Flag) completes() (values []string, files, dirs bool) {
 	switch {
 	case f.Kind == Boolean:
@@ -36,7 +37,7 @@ func (f *Flag) completes() (values []string, files, dirs bool) {
 	return f.Values, false, false
 }
 
-// words are the flags of a command as they are typed.
+// words returns the flags of a command in every spelling.
 func (c *Command) words() (all []string) {
 	for _, f := range c.Flags {
 		all = append(all, "--"+f.Name)
@@ -48,8 +49,8 @@ func (c *Command) words() (all []string) {
 	return all
 }
 
-// bashHead finds the command of the line, and the program of elastic run: what follows it is the
-// program's.
+// bashHead finds the command of the line, and the program of elastic run. It suggests nothing after
+// that program.
 const bashHead = `# bash completion of elastic: source <(elastic completion bash)
 _elastic() {
   local cur prev word command= program=0 i value
@@ -105,7 +106,7 @@ _elastic_takes() {
 	return err
 }
 
-// takers are the flags of any command that take the next word, in every spelling.
+// takers returns all flags with a value, of any command, in every spelling.
 func takers(table []Command) (all []string) {
 	for _, c := range table {
 		for _, f := range c.Flags {
@@ -124,7 +125,7 @@ func takers(table []Command) (all []string) {
 	return slices.Compact(all)
 }
 
-// bashValues writes the cases COMMAND:FLAG of flags with known values.
+// bashValues writes a case COMMAND:FLAG for each flag with fixed values.
 func bashValues(b *strings.Builder, table []Command) {
 	for _, c := range table {
 		for _, f := range c.Flags {
@@ -272,5 +273,5 @@ func fishFlag(b *strings.Builder, f *Flag, when string) {
 	fmt.Fprintf(b, " -d %s\n", quote(f.Usage))
 }
 
-// quote is text as one word of a shell.
+// quote returns text as one word of a shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

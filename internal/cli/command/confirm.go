@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/internal/cli/screen"
 )
 
-// Confirm asks before something is deleted: on a terminal, unless --yes was given. Without a
-// terminal the command line is the answer.
+// Confirm asks the user on a terminal before something is deleted, unless --yes was given. Without
+// a terminal it does not ask.
 func (c *Call) Confirm(question string) error {
 	if c.Context.Bool("yes") || !screen.IsTerminal(c.Stdin) {
 		return nil

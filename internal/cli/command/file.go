@@ -14,18 +14,18 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 )
 
-// FileName is the file of settings, in the working directory.
+// FileName is the name of the settings file in the working directory.
 const FileName = configfile.Name
 
-// FileUse says which flags of a command elastic.yaml may give.
+// FileUse says which flags of a command elastic.yaml can set.
 type FileUse int
 
 const (
-	// FileVariables: the flags that a variable of the environment may give.
+	// FileVariables: the flags that can be set by an environment variable.
 	FileVariables FileUse = iota
-	// FileAll: every flag but those of one invocation.
+	// FileAll: all flags except those marked Once.
 	FileAll
-	// FileNone: no flag; the file is not read.
+	// FileNone: none; the file is not read.
 	FileNone
 )
 
@@ -33,9 +33,9 @@ func (f *Flag) inFile(use FileUse) bool {
 	return use == FileAll && !f.Once || use == FileVariables && len(f.Env) > 0
 }
 
-// readFile reads elastic.yaml of the working directory, if there is one. Its keys are the flags of
-// the commands that take all of them, in any spelling; a key that no command has is an error, also
-// for a command that does not use it.
+// readFile reads elastic.yaml of the working directory, if it exists. Its keys are the flags of all
+// commands with FileAll, in any spelling. An unknown key is an error for every command that reads the
+// file.
 func (c *Call) readFile(table []Command) error {
 	if c.Command.File == FileNone {
 		return nil
@@ -59,7 +59,7 @@ func (c *Call) readFile(table []Command) error {
 	return nil
 }
 
-// fileSpelling finds the flags that may stand in elastic.yaml by what people write.
+// fileSpelling maps every spelling of a flag that elastic.yaml can have.
 func fileSpelling(table []Command) spelling {
 	var flags []Flag
 	for _, c := range table {
@@ -71,7 +71,7 @@ func fileSpelling(table []Command) spelling {
 	return spell(flags)
 }
 
-// take settles one entry of the file.
+// take stores one entry of the file.
 func (c *Call) take(e configfile.Entry, known spelling) error {
 	origin := configfile.Name + ":" + strconv.Itoa(e.Line) + ": " + e.Key
 	name := strings.ReplaceAll(e.Key, "_", "-")
@@ -109,7 +109,7 @@ func unknownKey(origin, name string, known spelling) *problem.Error {
 	return e
 }
 
-// FromFile are the names of the settings that elastic.yaml gives to this command, sorted.
+// FromFile returns the sorted names of the settings that elastic.yaml sets for this command.
 func (c *Call) FromFile() (names []string) {
 	for _, f := range c.Command.Flags {
 		if s := c.Setting(f.Name); s.From == FromFile {
@@ -120,7 +120,7 @@ func (c *Call) FromFile() (names []string) {
 	return names
 }
 
-// fileText is the content of elastic.yaml; nil: there is none.
+// fileText returns the content of elastic.yaml, or nil if there is none.
 func fileText() ([]byte, error) {
 	info, err := os.Stat(configfile.Name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +134,7 @@ func fileText() ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, refused.Because("it is no regular file")
 	case info.Size() > configfile.MaxSize:
-		return nil, refused.Because("it has %d bytes; %d are the most", info.Size(), configfile.MaxSize)
+		return nil, refused.Because("it has %d bytes; the limit is %d", info.Size(), configfile.MaxSize)
 	}
 	f, err := os.Open(configfile.Name)
 	if err != nil {
@@ -148,8 +148,8 @@ func fileText() ([]byte, error) {
 	return text, nil
 }
 
-// nearest is the spelling that a name probably means: one a few letters away, else the only one
-// that it begins.
+// nearest returns the spelling closest to name, else the only spelling that starts with name, else
+// "".
 func (s spelling) nearest(name string) string {
 	var names, longer []string
 	for n := range s {

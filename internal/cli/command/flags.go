@@ -6,38 +6,38 @@ import "context"
 type kind int
 
 const (
-	value   kind = iota // the last one counts
-	list                // every one counts, each may be a comma list
-	Boolean             // none is needed
+	value   kind = iota // the last value counts
+	list                // all values count; each may be a comma list
+	Boolean             // no value is needed
 )
 
-// Flag is one flag, in our own spelling. The spellings of other launchers are
-// mapped to it before anything is parsed.
+// Flag is one flag, in our own spelling. The spellings of other launchers are mapped to it before
+// the line is parsed.
 type Flag struct {
 	Name   string
 	Kind   kind
-	Arg    string // how help calls its value
+	Arg    string // name of the value in help
 	Usage  string
 	Short  string
 	Same   []string // other spellings
-	Env    []string // read, in this order, when it is not given
-	Values []string // all that it may be; nil: anything
-	Once   bool     // of one invocation: it has no place in elastic.yaml
+	Env    []string // variables that are read, in this order, if the flag is not given
+	Values []string // the possible values; nil: any
+	Once   bool     // for one invocation only: elastic.yaml cannot set it
 	hidden bool
 }
 
 // Command is one row of the table of commands.
 type Command struct {
 	Name   string
-	Args   string // how help calls its positionals
-	Most   int    // positionals; -1: a program with its own arguments
+	Args   string // name of the positionals in help
+	Most   int    // largest number of positionals; -1: a program with its own arguments
 	Usage  string
 	Flags  []Flag
 	File   FileUse
 	Action func(context.Context, *Call) error
 }
 
-// Everywhere are the flags of all commands.
+// Everywhere returns the flags of all commands.
 func Everywhere() []Flag {
 	return []Flag{
 		{Name: "server", Kind: list, Arg: "HOST:PORT",
@@ -53,7 +53,7 @@ func Everywhere() []Flag {
 		{Name: "user", Arg: "NAME", Usage: "user of etcd; the password is ELASTIC_PASSWORD",
 			Env: []string{"ELASTIC_USER"}},
 		{Name: "output", Short: "o", Arg: "json", Usage: "for scripts", Values: []string{"json"}, Once: true},
-		{Name: "quiet", Short: "q", Kind: Boolean, Usage: "no words; names only", Once: true},
+		{Name: "quiet", Short: "q", Kind: Boolean, Usage: "no messages; names only", Once: true},
 		{Name: "no-color", Kind: Boolean, Usage: "no colours (also NO_COLOR)", Once: true},
 		{Name: "help", Short: "h", Kind: Boolean, Usage: "say this", Once: true},
 		{Name: "state-dir", Arg: "DIR", Usage: "what this machine keeps",
@@ -61,7 +61,7 @@ func Everywhere() []Flag {
 	}
 }
 
-// JobFlag names the job, where a positional does not.
+// JobFlag names the job, if no positional does.
 func JobFlag() Flag {
 	return Flag{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"},
 		Env: []string{"ELASTIC_JOB_ID", "PADDLE_ELASTIC_JOB_ID", "PET_RDZV_ID"}}

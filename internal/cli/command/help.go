@@ -17,7 +17,7 @@ const intro = `elastic keeps a training job going while its nodes come and go.
 commands:
 `
 
-// help says what there is, of one command or, for nil, of all.
+// help prints the help of one command, or of all commands if cmd is nil.
 func help(w io.Writer, cmd *Command, table []Command) error {
 	var b strings.Builder
 	if cmd == nil {
@@ -42,10 +42,10 @@ func help(w io.Writer, cmd *Command, table []Command) error {
 	return err
 }
 
-// usageAt is the column in which the usage of a flag begins.
+// usageAt is the column in which the usage of a flag starts.
 const usageAt = 31
 
-// fit breaks lines that are wider than a terminal of so many columns, usages below themselves.
+// fit breaks lines that are wider than the terminal. A usage continues in its own column.
 func fit(text string, columns int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

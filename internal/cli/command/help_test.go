@@ -2,7 +2,7 @@ package command
 
 import "testing"
 
-// What is wider than the terminal goes on below the usage that it belongs to.
+// A usage that is wider than the terminal continues in its own column.
 func TestHelpFitsTheTerminal(t *testing.T) {
 	text := "elastic logs [flags] [JOB]\n" +
 		"  --first-failure              of the rank that failed first, in its last generation\n"

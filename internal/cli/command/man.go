@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Man writes the manual page elastic(1), made of the table.
+// Man writes the manual page elastic(1) from the table of commands.
 func Man(w io.Writer, version string, table []Command) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH ELASTIC 1 \"\" \"elastic %s\"\n", roff(version))
@@ -56,7 +56,7 @@ ran; 126, 127, the program cannot be run, is not found; else the status of the w
 	return err
 }
 
-// own returns the flags of a command that not every command has.
+// own returns the flags of a command without those that every command has.
 func own(flags []Flag) []Flag {
 	common := map[string]bool{}
 	for _, f := range Everywhere() {
@@ -87,7 +87,7 @@ func manFlags(b *strings.Builder, flags []Flag) {
 	}
 }
 
-// roff is text without requests and escapes, in ASCII.
+// roff escapes text for a manual page, in ASCII.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...").Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

@@ -1,6 +1,6 @@
 package command
 
-// Unused are flags of other launchers whose work is done here without them.
+// Unused returns flags of other launchers that elastic does not need. run accepts and ignores them.
 func Unused() []Flag {
 	return []Flag{
 		{Name: "rdzv-backend"}, {Name: "rdzv-conf"},
@@ -18,10 +18,10 @@ func Unused() []Flag {
 	}
 }
 
-// gone is a flag that a launcher once had.
+// gone explains a flag of another launcher that elastic does not have.
 type gone struct{ why, fix string }
 
-// removed are flags that other launchers had or have, and that mean something else here or nothing.
+// removed returns flags of other launchers that have no meaning here, or another one.
 func removed() map[string]gone {
 	renamed := "Paddle 2.0 renamed it"
 	dropped := "Paddle 2.0 dropped it"

@@ -8,9 +8,9 @@ import (
 	"github.com/elasticd/elastic/internal/cli/problem"
 )
 
-// explained gives an error of the line its why and its fix, where the check that found it had
-// nothing special to say: what the flag is for, else what the command takes.
-func explained(err error, name string, table []Command) error {
+// explain adds a reason and a fix to an error of the command line that has none. They come from
+// the usage of the flag, else of the command.
+func explain(err error, name string, table []Command) error {
 	if err == nil {
 		return nil
 	}
@@ -51,8 +51,8 @@ func fill(e *problem.Error, why, fix string) error {
 	return e
 }
 
-// meant is the command that a line names which could not be read to its end, or "".
-func meant(args []string, table []Command) string {
+// commandOf returns the first word of a line that names a command, or "".
+func commandOf(args []string, table []Command) string {
 	for _, w := range args {
 		if find(table, w) != nil {
 			return w

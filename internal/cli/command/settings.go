@@ -13,10 +13,10 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Source is where a value comes from. A higher one takes the place of a lower one.
+// Source is the origin of a value. A higher source overrides a lower one.
 type Source int
 
-// The sources, from the one that counts least.
+// The sources, lowest first.
 const (
 	NoSource Source = iota
 	FromFile
@@ -24,20 +24,20 @@ const (
 	FromFlag
 )
 
-// Setting is a value with its origin: a flag, else the environment, else elastic.yaml, else none.
-// The origin is named in errors, because a wrong value is rarely where it is looked for.
+// Setting is a value and its origin: a flag, else the environment, else elastic.yaml, else none.
+// Errors name the origin, so that the user finds the wrong value.
 type Setting struct {
-	Name   string // of the flag
+	Name   string // the name of the flag
 	Text   string
 	Origin string // "--np", "ELASTIC_NP", "elastic.yaml:3: np"
 	Given  bool
 	From   Source
 }
 
-// String is the setting as it was given.
+// String returns the setting as the user gave it.
 func (s Setting) String() string { return s.Origin + "=" + s.Text }
 
-// Setting looks a flag of this command up. An empty variable is none.
+// Setting returns the value of a flag of this command. An empty variable counts as not set.
 func (c *Call) Setting(name string) Setting {
 	for _, f := range c.Command.Flags {
 		if f.Name != name {
@@ -66,7 +66,7 @@ func (s Setting) Refuse(format string, args ...any) *problem.Error {
 	return problem.New(problem.Usage, "%s: "+format, append([]any{s}, args...)...)
 }
 
-// Number parses a whole number from least up.
+// Number parses a whole number that is at least least.
 func (s Setting) Number(otherwise, least int) (int, error) {
 	if !s.Given {
 		return otherwise, nil
@@ -81,7 +81,7 @@ func (s Setting) Number(otherwise, least int) (int, error) {
 	return n, nil
 }
 
-// Duration parses a time in Go's form, above 0.
+// Duration parses a positive time in Go's format.
 func (s Setting) Duration(otherwise time.Duration) (time.Duration, error) {
 	d, err := s.DurationOrNone(otherwise)
 	if err == nil && s.Given && d == 0 {
@@ -93,7 +93,7 @@ func (s Setting) Duration(otherwise time.Duration) (time.Duration, error) {
 	return d, err
 }
 
-// DurationOrNone parses a time in Go's form; 0 means none.
+// DurationOrNone parses a time in Go's format; 0 means no limit.
 func (s Setting) DurationOrNone(otherwise time.Duration) (time.Duration, error) {
 	if !s.Given {
 		return otherwise, nil
@@ -115,10 +115,10 @@ func (s Setting) notATime() error {
 	return s.Refuse("not a time").Cure("--%s=30s, 500ms, 2m", s.Name)
 }
 
-// maxNodes bounds np: a larger number is a typing error.
+// maxNodes is the largest np. A larger number is a typing error.
 const maxNodes = scaling.MaxWorld
 
-// Nodes parses one size.
+// Nodes parses one number of nodes.
 func (s Setting) Nodes(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	switch {
@@ -162,7 +162,7 @@ func (s Setting) Limits() (rendezvous.Limits, error) {
 	return rendezvous.Limits{Min: least, Max: most}, nil
 }
 
-// ValidName refuses what cannot name a job or a node.
+// ValidName fails if name cannot name a job or a node.
 func ValidName(what, name string) error {
 	if schema.ValidName(name) {
 		return nil
@@ -185,13 +185,13 @@ func (s Setting) Ports() (lo, hi int, err error) {
 	return lo, hi, nil
 }
 
-// Truth is a boolean flag, or its variable: torchrun takes 1 and 0 there.
+// Truth returns the value of a boolean flag, or of its variable. torchrun takes 1 and 0 there.
 func (c *Call) Truth(name string) bool {
 	b, err := strconv.ParseBool(c.Setting(name).Text)
 	return err == nil && b
 }
 
-// UserName is the user of this machine that runs the command.
+// UserName returns the user of this machine that runs the command.
 func (c *Call) UserName() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username

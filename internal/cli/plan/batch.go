@@ -11,11 +11,11 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// maxScale bounds the world over the base world where nothing else was said: there is no published
-// evidence for rates that follow a world further without tuning.
+// maxScale is the default limit of the world size over the base size. There is no published
+// evidence that a scaled learning rate works beyond it without tuning.
 const maxScale = 8
 
-// Flags are the settings of batch and rate, the same for run and plan.
+// Flags are the flags for batch size and learning rate of run and plan.
 func Flags() []command.Flag {
 	return []command.Flag{
 		{Name: "batch-size", Arg: "N", Usage: "global batch, at --base-np"},
@@ -32,17 +32,17 @@ func Flags() []command.Flag {
 	}
 }
 
-// Batch reads batch and rate, and refuses a job that has no plan for one of its sizes.
+// Batch reads batch size and learning rate. It fails if a size of the job has no plan.
 func Batch(c *command.Call, o *node.Options) error {
 	b, err := base(c, o.Job.Limits, o.Job.Slots)
 	if err != nil {
 		return err
 	}
 	o.Job.Base = b
-	return planned(c, b, o.Job.Limits)
+	return checkPlans(c, b, o.Job.Limits)
 }
 
-// base reads batch and rate.
+// base reads the batch size and the learning rate.
 func base(c *command.Call, limits rendezvous.Limits, slots int) (b scaling.Base, err error) {
 	b.Slots, b.Policy = slots, scaling.Linear
 	for _, n := range []struct {
@@ -90,12 +90,12 @@ func base(c *command.Call, limits rendezvous.Limits, slots int) (b scaling.Base,
 	return b, nil
 }
 
-// mostChecked bounds the sizes of a range that are looked at one by one.
-const mostChecked = 1024
+// maxChecked is how many sizes of a range are checked.
+const maxChecked = 1024
 
-// planned refuses limits of which one size has no plan.
-func planned(c *command.Call, b scaling.Base, l rendezvous.Limits) error {
-	for np := l.Max; np >= l.Min && l.Max-np < mostChecked; np-- {
+// checkPlans fails if a size within the limits has no plan.
+func checkPlans(c *command.Call, b scaling.Base, l rendezvous.Limits) error {
+	for np := l.Max; np >= l.Min && l.Max-np < maxChecked; np-- {
 		if _, err := scaling.For(b, np*b.Slots); err != nil {
 			e := problem.New(problem.NoPlan, "%v", err).Of(err).Cure("another --batch-size, or another size")
 			if np < l.Max {
@@ -107,7 +107,7 @@ func planned(c *command.Call, b scaling.Base, l rendezvous.Limits) error {
 	return nil
 }
 
-// positive parses a number above 0; 0 means that it was not given.
+// positive parses a number above 0. It returns 0 if the setting was not given.
 func positive(s command.Setting) (float64, error) {
 	if !s.Given {
 		return 0, nil

@@ -1,5 +1,5 @@
-// Package plan is the command that shows batch and rate for each size, and the flags that it shares
-// with run.
+// Package plan has the command that shows batch size and learning rate for each size, and its
+// flags, which run has too.
 package plan
 
 import (
@@ -30,11 +30,11 @@ type plannedSize struct {
 	NP        int           `json:"np"`
 	WorldSize int           `json:"world_size"`
 	Plan      *scaling.Plan `json:"plan"`  // null: refused
-	Error     *string       `json:"error"` // why
+	Error     *string       `json:"error"` // why there is no plan
 }
 
-// planAction shows every size of the range. A single size without a plan is an error; a size of a
-// range is a row that says so.
+// planAction shows each size of the range. A single size without a plan is an error. In a range it
+// is a row with the reason.
 func planAction(_ context.Context, c *command.Call) error {
 	limits, err := planLimits(c)
 	if err != nil {
@@ -75,15 +75,15 @@ func planAction(_ context.Context, c *command.Call) error {
 	return showPlans(c, sizes)
 }
 
-// planLimits are the sizes to show: not more than one can look at.
+// planLimits returns the sizes to show. It fails if there are too many to read.
 func planLimits(c *command.Call) (rendezvous.Limits, error) {
 	np := c.Setting("np")
 	if !np.Given {
 		return rendezvous.Limits{Min: 1, Max: 1, Exact: true}, nil
 	}
 	l, err := np.Limits()
-	if err == nil && l.Max-l.Min >= mostChecked {
-		err = np.Refuse("at most %d sizes at once", mostChecked)
+	if err == nil && l.Max-l.Min >= maxChecked {
+		err = np.Refuse("at most %d sizes at once", maxChecked)
 	}
 	return l, err
 }
@@ -105,8 +105,8 @@ func showPlans(c *command.Call, sizes []plannedSize) error {
 	return c.Out.Table(rows)
 }
 
-// planCells are global batch, batch per worker, micro-batches a step, rate, rate over that of the
-// base.
+// planCells returns the columns of a row: global batch, batch per worker, micro-batches per step,
+// learning rate, and its ratio to the base.
 func planCells(p *scaling.Plan) []string {
 	global, each, micro, lr := "-", "-", "-", "-"
 	if p.GlobalBatch > 0 {
@@ -118,7 +118,7 @@ func planCells(p *scaling.Plan) []string {
 	return []string{global, each, micro, lr, fmt.Sprintf("%.4g", p.LRScale)}
 }
 
-// shares are batch sizes by rank, in short: 43x2 42x1.
+// shares returns the batch sizes of all ranks in short form: 43x2 42x1.
 func shares(sizes []int) string {
 	first, last := sizes[0], sizes[len(sizes)-1]
 	if first == last {

@@ -1,4 +1,4 @@
-// Package problem holds the errors that users read, each with a code, a reason, a fix and an exit
+// Package problem has the errors that users read. Each has a code, a reason, a fix and an exit
 // status.
 package problem
 
@@ -16,7 +16,7 @@ import (
 type Code string
 
 const (
-	Failed       Code = "E-FAILED" // nothing below says more
+	Failed       Code = "E-FAILED" // any other error
 	Usage        Code = "E-USAGE"
 	NPRange      Code = "E-NP-RANGE"
 	NPConflict   Code = "E-NP-CONFLICT"
@@ -24,7 +24,7 @@ const (
 	JobID        Code = "E-JOB-ID"
 	JobAmbiguous Code = "E-JOB-AMBIGUOUS"
 	JobNone      Code = "E-JOB-NONE"
-	JobLost      Code = "E-JOB-LOST" // the server lost it, and nodes claim it
+	JobLost      Code = "E-JOB-LOST" // the server lost the job, and nodes claim it
 	JobBroken    Code = "E-JOB-UNREADABLE"
 	JobEnded     Code = "E-JOB-ENDED"
 	JobLive      Code = "E-JOB-LIVE"
@@ -38,7 +38,7 @@ const (
 	LocalOwner   Code = "E-LOCAL-OWNER"
 	LocalStart   Code = "E-LOCAL-START"
 	NoProgram    Code = "E-PROGRAM"
-	NoPaddlePS   Code = "E-PADDLE-PS" // a Paddle without parameter servers
+	NoPaddlePS   Code = "E-PADDLE-PS" // the installed Paddle has no parameter servers
 	ProgramMode  Code = "E-PROGRAM-MODE"
 	Address      Code = "E-ADDRESS"
 	Ports        Code = "E-PORTS"
@@ -47,17 +47,17 @@ const (
 	WorkDir      Code = "E-WORK-DIR"
 	Timeout      Code = "E-TIMEOUT"
 	NoPlan       Code = "E-PLAN"
-	BadDevices   Code = "E-DEVICES" // that are not there, twice, or not as many for each worker
+	BadDevices   Code = "E-DEVICES" // missing, given twice, or not the same number for each worker
 	PreHook      Code = "E-PRE-HOOK"
 	Check        Code = "E-CHECK"
-	CkptLost     Code = "E-CKPT-LOST" // there was a commit, none of it can be read
+	CkptLost     Code = "E-CKPT-LOST" // there are commits, but no checkpoint can be read
 	CkptDir      Code = "E-CKPT-DIR"
 	CkptBad      Code = "E-CKPT-BAD"
 	CkptNone     Code = "E-CKPT-NONE"
-	CkptUsed     Code = "E-CKPT-USED" // something starts from it
+	CkptUsed     Code = "E-CKPT-USED" // the checkpoint is in use
 )
 
-// Status is what the process ends with.
+// Status returns the exit status of the process.
 func (c Code) Status() int {
 	switch c {
 	case Usage, NPRange, BadName, JobID, JobAmbiguous, JobDiffers, NoPlan, BadDevices:
@@ -78,7 +78,8 @@ func (c Code) Status() int {
 	return 1
 }
 
-// Error is an error for the user: what, why, what to do. main alone turns it into an exit status.
+// Error is an error for the user: what happened, why, and how to fix it. Only main exits with
+// Status.
 type Error struct {
 	Code    Code
 	Status  int
@@ -86,7 +87,7 @@ type Error struct {
 	Why     string
 	Fix     string
 	Details map[string]any
-	Err     error // what it was made of, or nil
+	Err     error // the cause, or nil
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -119,15 +120,15 @@ func (e *Error) Of(err error) *Error {
 	return e
 }
 
-// Exit ends a command with a status and nothing to say about it.
+// Exit ends a command with a status, without a message.
 type Exit struct{ Status int }
 
 func (e Exit) Error() string { return fmt.Sprintf("exit status %d", e.Status) }
 
-// Report prints err for people, and returns the exit status.
+// Report prints err as text, and returns the exit status.
 func Report(w io.Writer, err error) int { return report(w, err, (*Error).print) }
 
-// ReportJSON prints err for scripts, and returns the exit status.
+// ReportJSON prints err as JSON, and returns the exit status.
 func ReportJSON(w io.Writer, err error) int { return report(w, err, (*Error).printJSON) }
 
 func report(w io.Writer, err error, print func(*Error, io.Writer)) int {

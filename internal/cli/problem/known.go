@@ -15,7 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
-// Known is the one table from errors of other packages to those for the user.
+// Known converts an error of another package to an error for the user.
 func Known(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -78,7 +78,7 @@ func fromLocal(p *local.Problem) *Error {
 	return e
 }
 
-// differs is the error of a node that does not fit the job that is there, or nil.
+// differs returns the error of a node that does not fit the job, or nil.
 func differs(err error) *Error {
 	if e, ok := errors.AsType[*refusal.Differs](err); ok {
 		return fromDiffers(e)
@@ -89,18 +89,18 @@ func differs(err error) *Error {
 	return nil
 }
 
-// fromDiffers names every setting that is not the job's; the first is the one in the details.
+// fromDiffers names each setting that differs from the job's. Details has the first one.
 func fromDiffers(d *refusal.Differs) *Error {
 	first := d.Settings[0]
 	e := New(JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).Of(d).
-		Because("what the job is was settled by its first node").
+		Because("the first node of a job sets its settings").
 		Cure("leave the flag out, or --%s=%s", first.Flag, first.Job)
-	if first.Job == "0" && (first.Flag == "lr" || first.Flag == "batch-size") { // 0 is no value of either
+	if first.Job == "0" && (first.Flag == "lr" || first.Flag == "batch-size") { // 0: it has none
 		e.Message = "--" + first.Flag + "=" + first.Yours + ": the job was made without"
 		e.Cure("leave the flag out")
 	}
 	if len(d.Settings) > 1 {
-		e.Because("what the job is was settled by its first node; %v", d)
+		e.Because("the first node of a job sets its settings; %v", d)
 	}
 	return e.Detail("flag", first.Flag).Detail("job", first.Job).Detail("yours", first.Yours)
 }
@@ -122,12 +122,12 @@ func fromNameTaken(e *refusal.NameTaken) *Error {
 func fromNotFound(e *launch.NotFoundError) *Error {
 	f := New(NoProgram, "%v", e).Of(e)
 	if len(e.Near) == 0 {
-		f.Because("PATH has none of that name").Cure("a program in PATH, or a path with a /")
+		f.Because("PATH has no program of that name").Cure("a program in PATH, or a path with a /")
 	}
 	return f
 }
 
-// fromOtherProgram says what the other nodes run, as far as it is known.
+// fromOtherProgram names the programs of the other nodes, if they are known.
 func fromOtherProgram(d *refusal.OtherProgram) *Error {
 	e := New(JobDiffers, "%v", d).Of(d).Because("node %s is in the job and runs the first", d.Node)
 	if !d.NodeRunsRan {
@@ -138,13 +138,13 @@ func fromOtherProgram(d *refusal.OtherProgram) *Error {
 		Detail("flag", "program").Detail("job", d.Ran).Detail("yours", d.Yours).Detail("node", d.Node)
 }
 
-// row is an error of another package and the error that the user gets for it.
+// row maps an error of another package to the error for the user.
 type row struct {
 	is   error
 	make func() *Error
 }
 
-// nodeErrors are those of a node that takes part in a job.
+// nodeErrors are the errors of a node that takes part in a job.
 func nodeErrors(err error) []row {
 	return []row{
 		{refusal.ErrNoStore, func() *Error {
@@ -155,7 +155,7 @@ func nodeErrors(err error) []row {
 		}},
 		{refusal.ErrRemoved, func() *Error {
 			return New(JobNone, "the job of this node was removed").
-				Because("elastic rm, while it was out of it")
+				Because("elastic rm removed the job while this node was not in it")
 		}},
 		{refusal.ErrDisk, func() *Error {
 			return New(StateDir, "%v", err).
@@ -173,7 +173,7 @@ func nodeErrors(err error) []row {
 	}
 }
 
-// serverErrors are those of a server and of the way to it.
+// serverErrors are the errors of a server and of the connection to it.
 func serverErrors(err error) []row {
 	return []row{
 		{etcd.ErrCertName, func() *Error {
@@ -232,7 +232,7 @@ func serverErrors(err error) []row {
 	}
 }
 
-// recordErrors are those of what the store holds and of what was asked of it.
+// recordErrors are the errors of records in the store and of requests to change them.
 func recordErrors(err error) []row {
 	return []row{
 		{schema.ErrNewerFormat, func() *Error {

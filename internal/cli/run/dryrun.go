@@ -15,8 +15,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// dryRun shows what this line would start on this node: the first world of a new job, with its
-// largest number of nodes, and the command and environment of each worker. No server is asked.
+// dryRun shows what this command would start on this node: the first world of a new job, with its
+// largest number of nodes, and the command and environment of each worker. It contacts no server.
 func dryRun(c *command.Call, o *node.Options) error {
 	p, err := newPreview(*o)
 	if err != nil {
@@ -59,13 +59,13 @@ func dryRun(c *command.Call, o *node.Options) error {
 	return nil
 }
 
-// mostShown bounds the nodes of a world that a dry run lists.
-const mostShown = 16
+// maxShown is how many nodes of a world a dry run lists.
+const maxShown = 16
 
 func showWorld(c *command.Call, world []previewNode) error {
 	rows := [][]string{{"NODE RANK", "NODE", "ADDRESS", "RANKS"}}
-	for _, n := range world[:min(mostShown, len(world))] {
-		ranks := "-" // servers alone
+	for _, n := range world[:min(maxShown, len(world))] {
+		ranks := "-" // the node has only servers
 		for i, r := range n.Ranks {
 			switch last := n.Ranks[len(n.Ranks)-1]; {
 			case i == 0 && last == r:
@@ -76,10 +76,10 @@ func showWorld(c *command.Call, world []previewNode) error {
 		}
 		rows = append(rows, []string{strconv.Itoa(n.Rank), cmp.Or(n.Node, "any"), n.Address, ranks})
 	}
-	if err := c.Out.Table(rows); err != nil || len(world) <= mostShown {
+	if err := c.Out.Table(rows); err != nil || len(world) <= maxShown {
 		return err
 	}
-	return c.Out.Line("and %d more nodes", len(world)-mostShown)
+	return c.Out.Line("and %d more nodes", len(world)-maxShown)
 }
 
 func showWorker(c *command.Call, w *previewWorker) error {

@@ -21,14 +21,14 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// part is a node's part in a job: its command, its server and its settings.
+// part is the part of this node in a job: its command, its server and its settings.
 type part struct {
 	c *command.Call
 	s *target.Server
 	o *node.Options
 }
 
-// outcome is the end of a node as the error of its command.
+// outcome converts the result of a node to the error of its command.
 func (p part) outcome(ctx context.Context, r event.Result) error {
 	c, o := p.c, p.o
 	switch {
@@ -46,7 +46,7 @@ func (p part) outcome(ctx context.Context, r event.Result) error {
 		e.Because("%s is one worker for each device, and all nodes of a job have as many", c.Setting("gpus"))
 	}
 	if e.Code == problem.Failed && r.Status != 0 {
-		e.Code, e.Status = place(r.Err, o), r.Status
+		e.Code, e.Status = codeOfPath(r.Err, o), r.Status
 	}
 	if e.Code == problem.StateDir && errors.Is(r.Err, syscall.EPERM) {
 		e.Cure("--state-dir=DIR on a file system that has hard links and locks, as ext4 and XFS have")
@@ -54,7 +54,8 @@ func (p part) outcome(ctx context.Context, r event.Result) error {
 	return &e
 }
 
-// waited tells a node that would not wait any longer from a job that failed with the same status.
+// waited returns the error of a node that --wait-timeout ended. A job that failed with the same
+// status returns only the status.
 func (p part) waited(ctx context.Context) error {
 	c, s, o := p.c, p.s, p.o
 	e := problem.New(problem.Timeout, "no world ran here for %s", o.WaitTimeout).
@@ -68,12 +69,13 @@ func (p part) waited(ctx context.Context) error {
 	if target.Ended(&snap) {
 		return problem.Exit{Status: e.Status}
 	}
-	// this one: the rest was missing beside it
+	// the status must count this node, which is no longer registered
 	snap.Nodes = append(snap.Nodes, membership.Node{Attempt: snap.Job.Attempt})
 	return e.Because("%s", status.Explain(&snap, c.Out.Now()).Why)
 }
 
-// never tells a job that has lost its checkpoints from others that are not to be started again.
+// never returns the error of a job without a readable checkpoint. Other jobs that cannot start
+// again return only the status.
 func (p part) never(ctx context.Context) error {
 	s, o := p.s, p.o
 	ctx, cancel := context.WithTimeout(ctx, target.Patience)
@@ -89,8 +91,8 @@ func (p part) never(ctx context.Context) error {
 			o.Job.Name)
 }
 
-// place tells a directory that cannot be used by the path in the error.
-func place(err error, o *node.Options) problem.Code {
+// codeOfPath returns the code for a directory that cannot be used, by the path in the error.
+func codeOfPath(err error, o *node.Options) problem.Code {
 	var path string
 	if bad, ok := errors.AsType[*fs.PathError](err); ok {
 		path = bad.Path
@@ -111,15 +113,15 @@ func place(err error, o *node.Options) problem.Code {
 	return problem.Failed
 }
 
-// terminationLog is the file in which Kubernetes looks for the last word of a container. It is
-// there in the pods of Kubernetes alone.
+// terminationLog is the file from which Kubernetes reads the reason for the end of a container. It
+// exists only in pods.
 const terminationLog = "/dev/termination-log"
 
-// longestMessage is how many bytes of it Kubernetes shows.
+// longestMessage is how many bytes of terminationLog Kubernetes shows.
 const longestMessage = 4096
 
-// leaveMessage writes the last word of this node where Kubernetes shows it. Without one, or without
-// the file, Kubernetes shows the end of the output instead.
+// leaveMessage writes the reason for the end of this node to terminationLog. Without the text or
+// the file, Kubernetes shows the end of the output.
 func leaveMessage(path, text string) {
 	if text == "" {
 		return
@@ -129,12 +131,12 @@ func leaveMessage(path, text string) {
 		return
 	}
 	defer f.Close()
-	_, _ = f.WriteString(text) // it is a copy of what was said already
+	_, _ = f.WriteString(text) // an error is ignored: the user has the text already
 }
 
-// farewell is why a job failed or was stopped. It is empty for a job that goes on elsewhere, and
-// outside of Kubernetes, where nothing reads it.
-func farewell(ctx context.Context, s *target.Server, job schema.Job) string {
+// endMessage returns why a job failed or was stopped. It is "" if the job goes on, and outside of
+// Kubernetes.
+func endMessage(ctx context.Context, s *target.Server, job schema.Job) string {
 	if _, err := os.Stat(terminationLog); err != nil {
 		return ""
 	}
@@ -144,12 +146,12 @@ func farewell(ctx context.Context, s *target.Server, job schema.Job) string {
 	if err != nil || snap.Job == nil || !target.Ended(&snap) || snap.World.Outcome == nil {
 		return ""
 	}
-	return lastWord(snap.World, string(job))
+	return endText(snap.World, string(job))
 }
 
-// lastWord is a sentence on the end of a job, and the last lines of the traceback for which there
-// is room.
-func lastWord(w *rendezvous.World, job string) string {
+// endText returns a sentence about the end of a job, and as many last lines of the traceback as
+// fit.
+func endText(w *rendezvous.World, job string) string {
 	o := w.Outcome
 	text := fmt.Sprintf("job %s %s: %s\n", job, w.Phase, o.Message)
 	if w.Phase == rendezvous.Failed {

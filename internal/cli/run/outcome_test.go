@@ -24,7 +24,7 @@ func TestTerminationMessage(t *testing.T) {
 	outcome := rendezvous.Outcome{Code: 1, Source: "worker", Message: "restarts used (3 of 3)",
 		Failure: failure}
 	world := &rendezvous.World{Phase: rendezvous.Failed, Outcome: &outcome}
-	got := lastWord(world, "x")
+	got := endText(world, "x")
 	const first, last = "job x failed: restarts used (3 of 3); exit code 1\nrank 0 on a ended with exit " +
 		"code 1: ValueError: no\n",
 		"in step\nValueError: no\n"
@@ -35,7 +35,7 @@ func TestTerminationMessage(t *testing.T) {
 		t.Errorf("%d bytes", len(got))
 	}
 	outcome.Failure, world.Phase, outcome.Message = nil, rendezvous.Stopped, "ada asked for it"
-	if got := lastWord(world, "x"); got != "job x stopped: ada asked for it\n" {
+	if got := endText(world, "x"); got != "job x stopped: ada asked for it\n" {
 		t.Errorf("%q", got)
 	}
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// What stands in a preview for a value that is settled at the start.
+// Placeholders in a preview for values that are known only after the start.
 const (
 	unknownPort    = "PORT"
 	unknownAddress = "ADDRESS"
 )
 
-// previewNode is one node of a world that did not start.
+// previewNode is one node of the world of a preview.
 type previewNode struct {
 	Rank    int    `json:"rank"`
 	Node    string `json:"node"`    // "": any node that joins
-	Address string `json:"address"` // ADDRESS where it is not known
+	Address string `json:"address"` // ADDRESS if it is unknown
 	Ranks   []int  `json:"ranks"`
 }
 
@@ -36,7 +36,7 @@ type previewWorker struct {
 	LocalRank   int               `json:"local_rank"`
 	Argv        []string          `json:"argv"`
 	CPUs        []int             `json:"cpus"`        // nil: not bound
-	Environment map[string]string `json:"environment"` // beside what is inherited
+	Environment map[string]string `json:"environment"` // without inherited variables
 }
 
 // preview is generation 1 of a new job with its largest number of nodes, each like this one.
@@ -46,7 +46,7 @@ type preview struct {
 	CheckpointDir string          `json:"checkpoint_dir"`
 }
 
-// newPreview shows what o would start. It reads and writes nothing.
+// newPreview returns the preview of o. It reads and writes nothing.
 func newPreview(o node.Options) (preview, error) {
 	j, slots := o.Job, o.Job.Slots
 	size := j.Workers(j.Limits.Max)
@@ -88,7 +88,7 @@ func newPreview(o node.Options) (preview, error) {
 	return p, err
 }
 
-// asTeam gives the processes of this node their roles.
+// asTeam sets the roles of the processes of this node.
 func asTeam(in *launch.Inputs, o *node.Options) error {
 	r, size := o.Job.Roles, o.Job.Place(o.Job.Limits.Max)
 	var ports []string

@@ -13,15 +13,14 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// A bar has between these many places, as the terminal allows.
+// The width of the bar is within these limits.
 const (
 	leastBar = 6
 	mostBar  = 24
 )
 
-// showProgress keeps the newest progress at the bottom of the terminal that has the words of this
-// run, until the result is called. Nothing changes where there is no terminal, or where the worker
-// has it.
+// showProgress shows the newest progress on the last line of the terminal, until stop is called. It
+// does nothing if stderr is no terminal, or if a worker has the terminal.
 func showProgress(c *command.Call, o *node.Options, stderr *words) (stop func()) {
 	if !screen.IsTerminal(c.Stderr) || c.Out.Quiet || c.Getenv("TERM") == "dumb" || o.Launcher.TTY != nil {
 		return func() {}
@@ -35,7 +34,7 @@ func showProgress(c *command.Call, o *node.Options, stderr *words) (stop func())
 	return bar.Close
 }
 
-// columns is the width of a terminal that may not say it.
+// columns returns the width of a terminal, or 80 if it is unknown.
 func columns(terminal io.Writer) int {
 	if n := screen.Columns(terminal); n > 0 {
 		return n
@@ -43,8 +42,8 @@ func columns(terminal io.Writer) int {
 	return 80
 }
 
-// progressLine is what the terminal shows of training in one line of less than so many columns; ""
-// if nothing is known. In a narrow terminal the bar goes first, then the figures from the right.
+// progressLine formats the progress as one line shorter than columns, "" if none is known. A narrow
+// terminal drops the bar first, then the figures from the right.
 func progressLine(p rendezvous.Progress, columns int) string {
 	var parts []string
 	if p.Step != nil {

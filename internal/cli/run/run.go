@@ -1,5 +1,4 @@
-// Package run is the commands elastic run, which takes part in a job with this machine, and elastic
-// plan.
+// Package run has the command elastic run, with which this machine takes part in a job.
 package run
 
 import (
@@ -38,7 +37,7 @@ func runAction(ctx context.Context, c *command.Call) error {
 	return err
 }
 
-// takePart is this node's part in a job. If the job failed or was stopped, it writes why to last.
+// takePart runs this node. If the job failed or was stopped, it writes the reason to last.
 func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error {
 	if len(c.Unused) > 0 {
 		c.Out.Say("elastic: not needed, and not used: %s", phrase.List(c.Unused))
@@ -78,9 +77,9 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 		o.Reaches = func() string { return target.Towards(s.At.Endpoints) }
 		o.Host = cmp.Or(o.Reaches(), "127.0.0.1")
 	}
-	o.PreHook.Env = leads(c, s)
+	o.PreHook.Env = hookEnviron(c, s)
 	stderr := &words{out: c.Stderr, terminal: c.Stderr, quiet: c.Out.Quiet}
-	stderr.after = begun(c, s)
+	stderr.after = serverStarted(c, s)
 	o.Stdout, o.Stderr, o.Signals = c.Stdout, stderr, signals
 	defer showProgress(c, &o, stderr)()
 	held := claim(c, &o)
@@ -88,14 +87,14 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 	r := c.Run(ctx, o)
 	stderr.close()
 	if r.Err == nil && r.Status != 0 {
-		last.WriteString(farewell(ctx, s, o.Job.Name))
+		last.WriteString(endMessage(ctx, s, o.Job.Name))
 	}
 	return part{c, s, &o}.outcome(ctx, r)
 }
 
-// leads is what an elastic command in the pre-hook needs to find the server and what this machine
-// keeps.
-func leads(c *command.Call, s *target.Server) []string {
+// hookEnviron returns the variables with which an elastic command in the pre-hook finds the server and
+// the state directory.
+func hookEnviron(c *command.Call, s *target.Server) []string {
 	env := []string{"ELASTIC_SERVER=", "ELASTIC_STATE_DIR=" + c.Setting("state-dir").Text}
 	if s.Local == nil {
 		env[0] += strings.Join(s.At.Endpoints, ",")
@@ -109,8 +108,8 @@ func leads(c *command.Call, s *target.Server) []string {
 	return env
 }
 
-// begun tells of a server that had to be started.
-func begun(c *command.Call, s *target.Server) string {
+// serverStarted returns the lines about a server that was started.
+func serverStarted(c *command.Call, s *target.Server) string {
 	switch {
 	case s.Started.PID == 0:
 		return ""
@@ -127,8 +126,8 @@ func begun(c *command.Call, s *target.Server) string {
 	return text
 }
 
-// notify sends the signals of a node to signals, until the result is called. On one of more it
-// saves and leaves, as on SIGTERM. Below nohup SIGHUP stays ignored.
+// notify sends the signals of a node to signals, until stop is called. A signal in more is sent as
+// SIGTERM. If SIGHUP is ignored, as below nohup, it stays ignored.
 func notify(signals chan os.Signal, more []os.Signal) (stop func()) {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -144,7 +143,7 @@ func notify(signals chan os.Signal, more []os.Signal) (stop func()) {
 		for range others {
 			select {
 			case signals <- syscall.SIGTERM:
-			default: // it has four of them already
+			default: // signals is full, so the node will leave
 			}
 		}
 	}()
@@ -156,7 +155,8 @@ func notify(signals chan os.Signal, more []os.Signal) (stop func()) {
 	}
 }
 
-// connect is server, but a signal ends it: nothing was begun yet.
+// connect opens the server. A signal ends it without further steps, because nothing was started
+// yet.
 func connect(
 	ctx context.Context, c *command.Call, limit time.Duration, signals <-chan os.Signal,
 ) (*target.Server, error) {
@@ -175,7 +175,7 @@ func connect(
 		if r.err != nil {
 			cancel()
 		} else {
-			context.AfterFunc(ctx, cancel) // the store lives with the caller's context
+			context.AfterFunc(ctx, cancel) // the store is closed with the context of the caller
 		}
 		return r.s, r.err
 	case sig := <-signals:
@@ -188,7 +188,7 @@ func connect(
 	}
 }
 
-// claim marks the devices of this node as used, and names the other jobs that use them.
+// claim marks the devices of this node as used, and names other jobs that use them too.
 func claim(c *command.Call, o *node.Options) *device.Claims {
 	used := o.Launcher.Devices.Used(o.Job.Slots)
 	job := "job " + string(o.Job.Name) + " (pid " + strconv.Itoa(os.Getpid()) + ")"

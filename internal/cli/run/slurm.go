@@ -10,9 +10,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// nextOfSlurm begins the job of a Slurm job anew where it is done and was another command: a batch
-// script runs one command after the other under one id. The same command is the job itself, queued
-// again.
+// nextOfSlurm starts a finished job again if its id is that of the Slurm job, and its command was
+// another one. A batch script can run several commands under one id. The same command does not
+// start again, because Slurm may have queued the batch script again.
 func nextOfSlurm(ctx context.Context, c *command.Call, s *target.Server, o *node.Options) error {
 	if o.Again || c.Setting("job-id").Origin != "SLURM_JOB_ID" {
 		return nil

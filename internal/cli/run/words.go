@@ -9,30 +9,29 @@ import (
 	"github.com/elasticd/elastic/internal/cli/screen"
 )
 
-// prefix begins every line of run itself.
+// prefix is the start of each line of run itself.
 const prefix = "elastic: "
 
-// echo is what a terminal shows of Ctrl-C: the next line of ours begins behind it.
+// echo is the text that a terminal shows for Ctrl-C. The next line of run follows on the same line.
 const echo = "^C"
 
-// words is the stderr of run: with -q without the lines "elastic: …", and on a terminal broken
-// between words. The first line of a run is the arithmetic of its job; lines of the command itself
-// come after it.
+// words is the stderr of run. With -q it drops the lines "elastic: …". On a terminal it breaks them
+// between words. It writes the lines of the command after the first line, which has the job's size.
 type words struct {
-	out      io.Writer // the terminal, or what writes to it above the bar
-	terminal io.Writer // lines are broken at its width; if it is no terminal they stay as they are
+	out      io.Writer // the terminal, or the writer that writes to it above the bar
+	terminal io.Writer // lines are broken at its width; no terminal: they are unchanged
 	quiet    bool
 
 	mu    sync.Mutex
-	after string // guarded by mu; "" once it was printed
+	after string // guarded by mu; "" after it was written
 }
 
-// close tells what was to come after a first line that never came.
+// close writes after if no first line was written.
 func (w *words) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.after != "" && !w.quiet {
-		_ = w.write([]byte(w.after)) // there is no later line that could tell of a lost terminal
+		_ = w.write([]byte(w.after)) // an error is ignored: no later line could report it
 		w.after = ""
 	}
 }
@@ -51,7 +50,7 @@ func (w *words) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// write writes lines of ours. Everything else is as its writer made it.
+// write breaks the lines of run. It leaves all other lines unchanged.
 func (w *words) write(p []byte) error {
 	columns := screen.Columns(w.terminal)
 	if columns == 0 {

@@ -23,8 +23,8 @@ func TestTLSIsNamed(t *testing.T) {
 	}
 }
 
-// That the local server was started is reported after the first line of a run, or alone if there is
-// none.
+// The line about a started local server is written after the first line of a run, or alone if there
+// is none.
 func TestWhatComesAfterTheFirstLine(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []string
@@ -53,7 +53,7 @@ func TestWhatComesAfterTheFirstLine(t *testing.T) {
 	}
 }
 
-// A line of ours fits the terminal, also where a bar is drawn below it.
+// The lines of run fit the terminal, also with a bar below them.
 func TestLinesFitTheTerminal(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {

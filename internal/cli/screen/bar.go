@@ -5,28 +5,28 @@ import (
 	"sync"
 )
 
-// Bar is a line at the bottom of a terminal that changes in place. What else is written there, by
-// the writers of Over, appears above it. One goroutine draws, so that Set never waits for a
-// terminal that is stopped.
+// Bar is a line at the bottom of a terminal that changes in place. Text that is written to the
+// terminal with Over appears above it. One goroutine draws the line, so Set never waits for a
+// stopped terminal.
 type Bar struct {
 	terminal io.Writer
 	news     chan struct{}
 	stop     chan struct{} // closed by Close
-	done     chan struct{} // closed when nothing is drawn any more
+	done     chan struct{} // closed when the drawing has ended
 
 	next   sync.Mutex
 	wanted string // guarded by next; "": no bar
 
 	mu     sync.Mutex // held while the terminal is written to; guards what follows
 	shown  bool
-	inLine bool // the newest text above did not end its line: nothing is drawn into it
+	inLine bool // the text above has an unfinished line: the bar is not drawn
 	closed bool
 }
 
-// eraseLine goes to the beginning of the line and clears it.
+// eraseLine moves to the start of the line and clears it.
 const eraseLine = "\r\x1b[K"
 
-// NewBar is a bar without a text, on a terminal.
+// NewBar returns a bar without text on a terminal.
 func NewBar(terminal io.Writer) *Bar {
 	b := &Bar{terminal: terminal, news: make(chan struct{}, 1), stop: make(chan struct{}),
 		done: make(chan struct{})}
@@ -76,7 +76,7 @@ func (b *Bar) text() string {
 	return b.wanted
 }
 
-// draw shows the newest text, where nothing is in the line. mu is held.
+// draw shows the newest text, unless the line is in use. mu is held.
 func (b *Bar) draw() {
 	text := b.text()
 	if b.closed || b.inLine {
@@ -93,12 +93,12 @@ func (b *Bar) draw() {
 // erase clears the line, if the bar is in it. mu is held.
 func (b *Bar) erase() {
 	if b.shown {
-		_, _ = io.WriteString(b.terminal, eraseLine) // a terminal that is gone shows no bar
+		_, _ = io.WriteString(b.terminal, eraseLine) // after an error the terminal shows no bar
 		b.shown = false
 	}
 }
 
-// Over writes to w, which is the same terminal, above the bar.
+// Over returns a writer that writes to w above the bar. w is the same terminal.
 func (b *Bar) Over(w io.Writer) io.Writer { return &over{b, w} }
 
 type over struct {

@@ -53,7 +53,7 @@ func TestBarStaysBelow(t *testing.T) {
 	})
 }
 
-// What is written above the bar arrives byte for byte, but for the bar itself.
+// Text above the bar is written byte for byte.
 func TestBarChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var terminal, copied strings.Builder

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Fold breaks a line that is wider than a terminal of so many columns between its words. The lines
-// that follow the first begin at column indent. A word that is wider than the terminal stays whole,
-// so that it can be copied. columns 0: text stays as it is.
+// Fold breaks a line between words if it is wider than columns. The following lines start at column
+// indent. A longer word stays whole, so that it can be copied. With columns 0 the text is
+// unchanged.
 func Fold(text string, columns, indent int) string {
 	if columns <= indent || utf8.RuneCountInString(text) <= columns {
 		return text
@@ -32,8 +32,7 @@ func Fold(text string, columns, indent int) string {
 	return b.String()
 }
 
-// Folded writes one line of data for people, broken between its words where the terminal is too
-// narrow.
+// Folded writes one line of data, broken between words at the width of the terminal.
 func (p *Printer) Folded(indent int, format string, args ...any) error {
 	_, err := fmt.Fprintln(p.Out, Fold(fmt.Sprintf(format, plain(args)...), p.Width, indent))
 	return err

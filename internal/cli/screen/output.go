@@ -33,13 +33,14 @@ type Printer struct {
 	Out, Words io.Writer
 	Json       bool
 	Quiet      bool
-	Terminal   bool // out is one
-	Width      int  // of that terminal, in columns; 0: not known
+	Terminal   bool // out is a terminal
+	Width      int  // columns of the terminal; 0: unknown
 	Colour     bool
 	Now        func() time.Time
 }
 
-// Columns is the width of the terminal that w is: 0 if it is none, or does not say.
+// Columns returns the width of the terminal w. It returns 0 if w is none, or if the width is
+// unknown.
 func Columns(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -58,23 +59,23 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Object writes v as JSON: on one line, so that scripts that read lines can.
+// Object writes v as JSON on one line, for scripts that read line by line.
 func (p *Printer) Object(v any) error {
 	enc := json.NewEncoder(p.Out)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
-// Line writes one line of data. What text in args would do to a terminal is escaped.
+// Line writes one line of data. Control characters in args are escaped.
 func (p *Printer) Line(format string, args ...any) error {
 	_, err := fmt.Fprintf(p.Out, format+"\n", plain(args)...)
 	return err
 }
 
-// painted is text of our own that contains colours.
+// painted is text with colours that the program added.
 type painted string
 
-// plain escapes every text in args but our own colours.
+// plain escapes all texts in args except painted ones.
 func plain(args []any) []any {
 	all := slices.Clone(args)
 	for i, arg := range args {
@@ -93,14 +94,14 @@ func plain(args []any) []any {
 	return all
 }
 
-// Say writes words, unless they are not wanted.
+// Say writes a line to stderr, unless -q was given.
 func (p *Printer) Say(format string, args ...any) {
 	if !p.Quiet {
 		fmt.Fprintln(p.Words, Fold(fmt.Sprintf(format, plain(args)...), Columns(p.Words), 2))
 	}
 }
 
-// SayAfterEcho is Say where a terminal has just shown Ctrl-C: it begins a new line.
+// SayAfterEcho is Say on a new line, because the terminal has just shown ^C.
 func (p *Printer) SayAfterEcho(format string, args ...any) {
 	if !p.Quiet && Columns(p.Words) > 0 {
 		fmt.Fprintln(p.Words)
@@ -108,7 +109,7 @@ func (p *Printer) SayAfterEcho(format string, args ...any) {
 	p.Say(format, args...)
 }
 
-// Paint colours a state.
+// Paint returns the word for a state in its colour.
 func (p *Printer) Paint(word string) painted {
 	if !p.Colour {
 		return painted(word)
@@ -127,12 +128,12 @@ func (p *Printer) Paint(word string) painted {
 	return painted("\x1b[" + code + "m" + word + "\x1b[0m")
 }
 
-// Painted writes text, in which the first mention of a state has its colour.
+// Painted writes text. The first occurrence of state gets its colour.
 func (p *Printer) Painted(text, state string) error {
 	return p.Line("%s", painted(strings.Replace(text, "  "+state+":", "  "+string(p.Paint(state))+":", 1)))
 }
 
-// Since tells a time: how long ago on a terminal, else when.
+// Since formats a time: on a terminal as the time that has passed, else as the time itself.
 func (p *Printer) Since(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -150,7 +151,7 @@ func ago(d time.Duration) string {
 	return Age(d) + " ago"
 }
 
-// Age tells how old something is, in the largest unit that says enough.
+// Age formats a duration in the largest unit that is precise enough.
 func Age(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
@@ -163,7 +164,7 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
-// Size tells a number of bytes.
+// Size formats a number of bytes.
 func Size(n int64) string {
 	const unit = 1024
 	if n < unit {
@@ -176,7 +177,7 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", f, "KMGTPE"[i-1])
 }
 
-// Known tells a number that may not be.
+// Known formats a number that may be unknown.
 func Known[N int | int64](n *N) string {
 	if n == nil {
 		return "-"

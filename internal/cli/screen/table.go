@@ -6,8 +6,8 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 )
 
-// Table writes rows in columns; the first is the heading. With -q only the first column, without
-// it.
+// Table writes rows in columns. The first row is the heading. With -q it writes only the first
+// column, without the heading.
 func (p *Printer) Table(rows [][]string) error {
 	if p.Quiet {
 		for _, r := range rows[1:] {
@@ -26,7 +26,7 @@ func (p *Printer) Table(rows [][]string) error {
 	return nil
 }
 
-// widths are those of the columns. Text that would do something to a terminal is escaped before.
+// widths returns the widths of the columns. It first escapes control characters in the cells.
 func widths(rows [][]string) (width []int) {
 	for _, r := range rows {
 		for i := range r {
@@ -40,7 +40,7 @@ func widths(rows [][]string) (width []int) {
 	return width
 }
 
-// row writes one row. The last column stands below the row where it does not fit.
+// row writes one row. If the last column does not fit, it is written below the row.
 func (p *Printer) row(r []string, width []int) error {
 	var b strings.Builder
 	var below []string
@@ -69,7 +69,7 @@ func (p *Printer) row(r []string, width []int) error {
 	return nil
 }
 
-// indent is where text begins that stands below a row: below the second column, if there is room.
+// indent returns the column of the text below a row: that of the second column, if there is room.
 func indent(columns int, width []int) int {
 	if at := width[0] + 2; at <= columns/2 {
 		return at
@@ -77,10 +77,10 @@ func indent(columns int, width []int) int {
 	return min(4, columns-1)
 }
 
-// maxBelow is how many lines of a row stand below it.
+// maxBelow is how many lines of text are written below a row.
 const maxBelow = 3
 
-// wrap breaks text into lines of so many columns, between words where there are any.
+// wrap breaks text into lines of that many columns, between words if possible.
 func wrap(text string, columns int) (lines []string) {
 	rest := []rune(text)
 	for len(rest) > columns {
@@ -99,7 +99,7 @@ func wrap(text string, columns int) (lines []string) {
 	return append(lines, string(rest))
 }
 
-// cut shortens what would not fit on the line of a terminal, from column at on.
+// cut shortens text that starts at column at to the width of the terminal.
 func (p *Printer) cut(text string, at int) string {
 	room := p.Width - at
 	if runes := []rune(text); p.Width > 0 && len(runes) > max(0, room) {

@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/screen"
 )
 
-// A table fits the terminal: what has no room in the last column stands below its row.
+// A table fits the terminal: if the last column has no room, it is written below its row.
 func TestTable(t *testing.T) {
 	rows := func() [][]string {
 		return [][]string{

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ShortTime is a time in at most two units.
+// ShortTime formats a duration in at most two units.
 func ShortTime(d time.Duration) string {
 	d = max(d, 0).Round(time.Second)
 	const day = 24 * time.Hour

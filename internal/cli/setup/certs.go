@@ -34,7 +34,7 @@ func Certs() command.Command {
 		}}
 }
 
-// certificate has the printed fields of one.
+// certificate is the output for one certificate.
 type certificate struct {
 	File  string    `json:"file"`
 	Key   string    `json:"key"`
@@ -57,7 +57,7 @@ func certsAction(_ context.Context, c *command.Call) error {
 	switch {
 	case errors.Is(err, certs.ErrAuthority):
 		return problem.New(problem.Failed, "%v", err).
-			Because("a new authority would make void what this one signed").
+			Because("certificates of this authority would not be valid with a new one").
 			Cure("put its files back; or begin anew in another --dir, and give the new files to every " +
 				"server and client")
 	case err != nil:
@@ -124,7 +124,7 @@ func certsRequest(c *command.Call) (certs.Request, error) {
 		if r.Hosts, err = names(h, validHost, "a name or address that clients dial"); err != nil {
 			return r, err
 		}
-		for _, here := range []string{"localhost", "127.0.0.1", "::1"} { // so that its own machine reaches it
+		for _, here := range []string{"localhost", "127.0.0.1", "::1"} { // for local clients
 			if !slices.Contains(r.Hosts, here) {
 				r.Hosts = append(r.Hosts, here)
 			}
@@ -141,7 +141,7 @@ func certsRequest(c *command.Call) (certs.Request, error) {
 	return r, nil
 }
 
-// names splits a list, each of which must be valid.
+// names splits a list, and checks each name.
 func names(s command.Setting, valid func(string) bool, is string) ([]string, error) {
 	var all []string
 	for name := range strings.SplitSeq(s.Text, ",") {
@@ -165,7 +165,7 @@ func validHost(s string) bool {
 	return net.ParseIP(s) != nil || len(s) <= 253 && dnsName.MatchString(s)
 }
 
-// ownNames are those of this host.
+// ownNames returns the names of this host.
 func ownNames() []string {
 	all := []string{"localhost", "127.0.0.1", "::1"}
 	if name, err := os.Hostname(); err == nil && validHost(name) {
@@ -177,8 +177,8 @@ func ownNames() []string {
 	return all
 }
 
-// manifests are two Secrets: that of the servers, and that of the jobs, which must not have the
-// servers' keys. The keys of the authorities are in neither.
+// manifests returns two Secrets: one for the servers, and one for the jobs, which has no keys of
+// the servers. Neither has the keys of the authorities.
 func manifests(name string, made []certs.Made, client string) string {
 	of := map[string]certs.Made{}
 	for _, m := range made {

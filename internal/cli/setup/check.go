@@ -18,7 +18,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Check is the command that says whether this machine can train.
+// Check is the command that tests whether this machine can train.
 func Check() command.Command {
 	return command.Command{Name: "check", Args: "[JOB]", Most: 1,
 		Usage: "whether this node, or the nodes of a job, can train", Action: checkAction,
@@ -72,7 +72,7 @@ func checkAction(ctx context.Context, c *command.Call) error {
 	return tellFindings(c, all)
 }
 
-// checkFlags reads what the checks between nodes are given.
+// checkFlags reads the flags of the checks between nodes.
 func checkFlags(c *command.Call) (*check.Network, error) {
 	n := &check.Network{}
 	var err error
@@ -90,7 +90,7 @@ func checkFlags(c *command.Call) (*check.Network, error) {
 	return n, err
 }
 
-// checkNetwork checks the network between the nodes of a job that are registered.
+// checkNetwork checks the network between the registered nodes of a job.
 func checkNetwork(ctx context.Context, c *command.Call, n *check.Network) ([]check.Finding, error) {
 	s, name, err := target.JobServer(ctx, c)
 	if err != nil {
@@ -114,7 +114,7 @@ func checkNetwork(ctx context.Context, c *command.Call, n *check.Network) ([]che
 		c.Out.Say("no node of job %s is registered: the network is not checked", snap.Job.Name)
 		return nil, nil
 	}
-	// All nodes that check the start of one generation share its transfers.
+	// All nodes that check before one generation take part in the same transfers.
 	n.Round = c.Getenv("ELASTIC_GENERATION")
 	if g, err := strconv.ParseUint(n.Round, 10, 64); err != nil || g == 0 || n.Self == "" {
 		var b [8]byte
@@ -124,7 +124,7 @@ func checkNetwork(ctx context.Context, c *command.Call, n *check.Network) ([]che
 	return n.Run(ctx)
 }
 
-// tellFindings prints what was found; what failed is an error.
+// tellFindings prints the findings. It returns an error if a check failed.
 func tellFindings(c *command.Call, all []check.Finding) error {
 	var failed []check.Finding
 	rows := [][]string{{"CHECK", "", ""}}

@@ -10,15 +10,15 @@ import (
 	"github.com/elasticd/elastic/internal/cli/problem"
 )
 
-// Install is the command that copies the program to where the shell finds it.
+// Install is the command that copies the program into a directory of PATH.
 func Install() command.Command {
 	return command.Command{Name: "install", Args: "DIR", Most: 1,
 		Usage:  "copy elastic into DIR, for an image without it",
 		Action: installAction}
 }
 
-// installAction copies this program and the programs beside it. An init container of Kubernetes
-// runs it, in an image that has no shell.
+// installAction copies this program and the programs in its directory. An init container of
+// Kubernetes can run it, because it needs no shell.
 func installAction(_ context.Context, c *command.Call) error {
 	if len(c.Args) != 1 {
 		return problem.New(problem.Usage, "install needs a directory").Cure("elastic install DIR")
@@ -35,7 +35,7 @@ func installAction(_ context.Context, c *command.Call) error {
 		if name == "elastic" {
 			from = self
 		} else if _, err := os.Stat(from); err != nil {
-			continue // an image may leave them out
+			continue // an image may not have them
 		}
 		if err := copyProgram(from, filepath.Join(c.Args[0], name)); err != nil {
 			return problem.New(problem.Failed, "cannot copy %s: %v", name, err)
@@ -45,7 +45,7 @@ func installAction(_ context.Context, c *command.Call) error {
 	return nil
 }
 
-// copyProgram copies an executable file. Another process never sees a part of it.
+// copyProgram copies an executable file. Other processes see the complete file or none.
 func copyProgram(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -56,7 +56,7 @@ func copyProgram(from, to string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(out.Name()) // nothing is there any more after the rename
+	defer os.Remove(out.Name()) // fails after the rename, when the file has its new name
 	if _, err := io.Copy(out, in); err != nil {
 		out.Close()
 		return err

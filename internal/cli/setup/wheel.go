@@ -16,7 +16,7 @@ func Wheel() command.Command {
 		Usage: "write the Python helper as a wheel for pip into DIR (.)", Action: wheelAction}
 }
 
-// wheelAction is for scripts that run without `elastic run`.
+// wheelAction writes the helper for scripts that run without `elastic run`.
 func wheelAction(_ context.Context, c *command.Call) error {
 	dir := "."
 	if len(c.Args) == 1 {

@@ -7,20 +7,20 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// run is a row of commits of one generation with the same number of copies, and what the agents
-// deleted between them: saves that are taken as they should be.
+// run is a sequence of commits of one generation with the same number of copies. It includes the
+// deletions by agents between them. Commits of a run need no attention of the user.
 type run struct {
-	events  []history.Event // all of them, oldest first
+	events  []history.Event // all events of the run, oldest first
 	commits []history.Event
 }
 
-// foldCommits replaces each run of commits by one event. What else happened stays as it is, so that
-// an operator sees it between thousands of saves.
+// foldCommits replaces each run of commits by one event. All other events stay, so that the user
+// can see them among thousands of saves.
 func foldCommits(events []history.Event) []history.Event {
 	var shown []history.Event
 	var now run
 	for _, e := range events {
-		if !now.goesOn(&e) {
+		if !now.belongs(&e) {
 			shown = append(shown, now.folded()...)
 			now = run{}
 		}
@@ -32,8 +32,8 @@ func foldCommits(events []history.Event) []history.Event {
 	return append(shown, now.folded()...)
 }
 
-// goesOn reports whether e belongs to the run. The run begins with a commit.
-func (r *run) goesOn(e *history.Event) bool {
+// belongs reports whether e belongs to the run. A run starts with a commit.
+func (r *run) belongs(e *history.Event) bool {
 	if len(r.commits) == 0 {
 		return false
 	}
@@ -44,12 +44,13 @@ func (r *run) goesOn(e *history.Event) bool {
 	return e.Generation == last.Generation && e.Fields["copies"] == last.Fields["copies"]
 }
 
-// isCommit reports whether workers saved the checkpoint. One that an operator restored stands alone.
+// isCommit reports whether e is a commit of a save. A checkpoint that was restored is none.
 func isCommit(e *history.Event) bool {
 	return e.Kind == history.Committed && e.Fields["restored"] == nil && e.Fields["copies"] != nil
 }
 
-// folded is the run as one event with the time of its last commit; a lone commit stays as it is.
+// folded returns one event for the run, at the time of its last commit. A single commit is
+// unchanged.
 func (r *run) folded() []history.Event {
 	if len(r.commits) < 2 {
 		return r.events
@@ -65,7 +66,7 @@ func (r *run) folded() []history.Event {
 	return []history.Event{e}
 }
 
-// steps tells from which to which step a run of commits goes.
+// steps returns the first and the last step of a run of commits.
 func steps(first, last *history.Event) string {
 	from, ok := first.Fields["step"].(float64)
 	to, known := last.Fields["step"].(float64)
@@ -75,7 +76,7 @@ func steps(first, last *history.Event) string {
 	return fmt.Sprintf(" (steps %.0f to %.0f)", from, to)
 }
 
-// since is when a run of commits began: with the date, if it ended on another day.
+// since returns the start of a run of commits, with the date if it ended on another day.
 func since(first, last *history.Event) string {
 	const date, clock = "2006-01-02", "15:04:05"
 	from, to := first.Time.Local(), last.Time.Local()

@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Events is the command that lists what happened.
+// Events is the command that lists the history events of a job.
 func Events() command.Command {
 	return command.Command{Name: "events", Args: "[JOB]", Most: 1, Usage: "what happened, oldest first",
 		Action: eventsAction, Flags: []command.Flag{
@@ -59,13 +59,13 @@ func eventsAction(ctx context.Context, c *command.Call) error {
 	return target.Followed{Call: c, Server: s, Seen: &snap}.Follow(ctx, show)
 }
 
-// newer are the events after rev, oldest first.
+// newer returns the events after revision rev, oldest first.
 func newer(events []history.Event, rev int64) []history.Event {
 	from := sort.Search(len(events), func(i int) bool { return events[i].Rev > rev })
 	return events[from:]
 }
 
-// eventIndent is where the second line of an event begins on a terminal: below the time's end.
+// eventIndent is the column in which the second line of an event starts on a terminal.
 const eventIndent = 4
 
 func showEvent(c *command.Call, e history.Event) error {

@@ -9,10 +9,10 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-// Explain is the command that says at length why a job is where it is.
+// Explain is the command that explains the status of a job in detail.
 func Explain() command.Command {
 	return command.Command{Name: "explain", Args: "[JOB]", Most: 1,
-		Usage: "why a job is where it is, at length", Action: explainAction,
+		Usage: "the status of a job, with reasons, in detail", Action: explainAction,
 		Flags: []command.Flag{command.JobFlag()}}
 }
 

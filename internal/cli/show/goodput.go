@@ -39,7 +39,7 @@ func goodputAction(ctx context.Context, c *command.Call) error {
 	return showGoodput(c, r)
 }
 
-// bucketWords say what the time of a bucket went into.
+// bucketWords describes the use of the time in a bucket.
 func bucketWords(b goodput.Bucket) string {
 	switch b {
 	case goodput.Kept:

@@ -13,9 +13,9 @@ import (
 
 // Jobs is the command that lists the jobs of a server.
 func Jobs() command.Command {
-	return command.Command{Name: "jobs", Usage: "the jobs of a server, and whose they are",
+	return command.Command{Name: "jobs", Usage: "the jobs of a server, and their owners",
 		Action: jobsAction,
-		Flags:  []command.Flag{{Name: "mine", Kind: command.Boolean, Usage: "only those that you began"}}}
+		Flags:  []command.Flag{{Name: "mine", Kind: command.Boolean, Usage: "only those that you started"}}}
 }
 
 func jobsAction(ctx context.Context, c *command.Call) error {
@@ -48,7 +48,7 @@ func jobsAction(ctx context.Context, c *command.Call) error {
 
 func jobRow(c *command.Call, st status.Status) []string {
 	state, nodes, checkpoint := string(st.State), fmt.Sprintf("%d/%d", st.Wish.Present, st.Wish.NP), "-"
-	if st.Exit != nil { // it has ended: no node is missing
+	if st.Exit != nil { // the job has ended, so no node is missing
 		nodes = "-"
 	}
 	if st.Abandoned {
@@ -65,7 +65,7 @@ func jobRow(c *command.Call, st status.Status) []string {
 	return append(row, "-", "-", "")
 }
 
-// originRow says by which user, where, when and with which command the job was started.
+// originRow returns the user, the machine, the time and the command that started the job.
 func originRow(o *status.Origin, p *screen.Printer) string {
 	if o == nil {
 		return ""

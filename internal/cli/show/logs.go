@@ -31,17 +31,17 @@ func Logs() command.Command {
 			{Name: "tail", Short: "n", Arg: "N", Usage: "the last lines of each rank (all)"},
 			{Name: "first-failure", Kind: command.Boolean,
 				Usage: "of the rank that failed first, in its last generation"},
-			{Name: "no-fold", Kind: command.Boolean, Usage: "a line that several ranks wrote once for each"},
+			{Name: "no-fold", Kind: command.Boolean, Usage: "print a line of several ranks once for each"},
 		}}
 }
 
-// reading is one `elastic logs` on its way.
+// reading is one run of `elastic logs`.
 type reading struct {
 	*command.Call
 	snap   *rendezvous.Snapshot
 	query  logs.Query
 	follow bool
-	single bool // one rank was asked for: its lines stand alone
+	single bool // only one rank was asked for: its lines have no prefix
 	to     func(membership.Ref) http.RoundTripper
 }
 
@@ -73,7 +73,7 @@ func logsAction(ctx context.Context, c *command.Call) error {
 	defer hangUp()
 	r.to = to
 	if r.follow {
-		return r.following(ctx, s)
+		return r.followLogs(ctx, s)
 	}
 	return r.once(ctx)
 }
@@ -108,7 +108,7 @@ func (r *reading) wanted() error {
 	return nil
 }
 
-// settle completes the query by what the job says.
+// settle completes the query with the generation and ranks that the job has.
 func (r *reading) settle() error {
 	r.query.Job, r.query.Since = string(r.snap.Job.Name), r.snap.Job.Time
 	switch {
@@ -128,7 +128,7 @@ func (r *reading) settle() error {
 	return nil
 }
 
-// once prints what there is.
+// once prints the lines that exist now.
 func (r *reading) once(ctx context.Context) error {
 	all, err := r.sources()
 	if err != nil {
@@ -157,7 +157,7 @@ func (r *reading) once(ctx context.Context) error {
 		return err
 	}
 	if names := r.missing(all); len(names) > 0 {
-		r.Out.Say("not here, and not registered: %s; their logs are on their disks", phrase.List(names))
+		r.Out.Say("these nodes are not registered: %s; their logs are on their disks", phrase.List(names))
 	}
 	if len(lines) == 0 {
 		r.Out.Say("no lines")
@@ -165,7 +165,7 @@ func (r *reading) once(ctx context.Context) error {
 	return r.print(lines)
 }
 
-// print writes lines of several ranks as one stream, one generation after the other.
+// print prints the lines of several ranks as one stream, by generation.
 func (r *reading) print(lines []logs.Line) error {
 	if r.Out.Json {
 		for _, l := range lines {
@@ -176,7 +176,7 @@ func (r *reading) print(lines []logs.Line) error {
 		return nil
 	}
 	of := map[uint64]map[int][]string{}
-	others := map[uint64][]logs.Line{} // of servers and their like
+	others := map[uint64][]logs.Line{} // of processes that are not trainers
 	var generations []uint64
 	for _, l := range lines {
 		if of[l.Generation] == nil {

@@ -11,12 +11,11 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// together is how long lines are gathered before they are folded and shown.
-const together = 250 * time.Millisecond
+// batchTime is how long lines are collected before they are folded and printed.
+const batchTime = 250 * time.Millisecond
 
-// following prints what comes until the job ends. A node that comes later is read from when it is
-// there.
-func (r *reading) following(ctx context.Context, s *target.Server) error {
+// followLogs prints new lines until the job ends. It also reads the logs of nodes that join later.
+func (r *reading) followLogs(ctx context.Context, s *target.Server) error {
 	r.Out.Say("following job %s until it ends", r.snap.Job.Name)
 	ctx, cancel := context.WithCancel(ctx)
 	var readers sync.WaitGroup
@@ -30,13 +29,13 @@ func (r *reading) following(ctx context.Context, s *target.Server) error {
 				return target.Ended(snap), r.readNew(ctx, &readers, known, lines)
 			})
 		if err == nil {
-			_ = target.Pause(ctx, 4*together) // what was written last is on its way
+			_ = target.Pause(ctx, 4*batchTime) // waits for the last lines
 		}
 		cancel()
 		readers.Wait()
 		over <- err
 	}()
-	tick := time.NewTicker(together)
+	tick := time.NewTicker(batchTime)
 	defer tick.Stop()
 	var batch []logs.Line
 	for {
@@ -57,7 +56,7 @@ func (r *reading) following(ctx context.Context, s *target.Server) error {
 	}
 }
 
-// readNew begins to read the nodes that are not read yet.
+// readNew starts to read the logs of nodes that are not read yet.
 func (r *reading) readNew(
 	ctx context.Context, readers *sync.WaitGroup, known map[string]bool, lines chan<- logs.Line,
 ) error {

@@ -14,12 +14,12 @@ import (
 
 // source is the logs of one node.
 type source struct {
-	key  string // one life of a node
+	key  string // one incarnation of a node
 	node string
 	read func(context.Context, logs.Query, func(logs.Line) error) error
 }
 
-// sources are the nodes of this machine, whose logs are files, and the others that are registered.
+// sources returns the nodes of this machine, whose logs are files, and the other registered nodes.
 func (r *reading) sources() (all []source, err error) {
 	kept, err := target.Kept(r.Call, r.snap.Job.Name, r.snap.Job.UID)
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *reading) sources() (all []source, err error) {
 		all = append(all, source{"here/" + k.Node, k.Node,
 			func(ctx context.Context, q logs.Query, emit func(logs.Line) error) error {
 				return logs.Read(ctx, dir, q, func(l logs.Line) error {
-					if l.Node != k.Node { // the directory was another node's before
+					if l.Node != k.Node { // the directory had belonged to another node
 						return nil
 					}
 					return emit(l)
@@ -55,13 +55,13 @@ func (r *reading) sources() (all []source, err error) {
 	return all, nil
 }
 
-// asks reports whether the logs of a node were asked for.
+// asks reports whether the user wants the logs of a node.
 func (r *reading) asks(node string) bool {
 	only := r.Setting("node")
 	return !only.Given || only.Text == node
 }
 
-// unknown refuses a node that the job never had.
+// unknown fails if the job never had the node that the user named.
 func (r *reading) unknown() error {
 	only := r.Setting("node")
 	if !only.Given {
@@ -81,7 +81,7 @@ func (r *reading) unknown() error {
 	return e.Cure("elastic nodes %s", r.snap.Job.Name)
 }
 
-// missing names the members of the newest world whose logs cannot be read from here.
+// missing returns the members of the newest world whose logs cannot be read from here.
 func (r *reading) missing(all []source) (names []string) {
 	if r.snap.World == nil {
 		return nil

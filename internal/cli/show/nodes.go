@@ -50,7 +50,7 @@ func nodeTable(c *command.Call, st status.Status) error {
 	return c.Out.Table(rows)
 }
 
-// remark is why a node is in its state, and what waits there to be its next workers.
+// remark returns the reason for the state of a node, and the number of its warm workers.
 func remark(n *status.Node) string {
 	var parts []string
 	if n.Why != nil {
@@ -63,7 +63,7 @@ func remark(n *status.Node) string {
 	return strings.Join(parts, "; ")
 }
 
-// span shortens ranks, which follow on each other.
+// span formats consecutive ranks in short form.
 func span(ranks []int) string {
 	switch len(ranks) {
 	case 0:

@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-// Ready is the command that says whether a node of a job is ready.
+// Ready is the command that tests whether a node of a job is ready.
 func Ready() command.Command {
 	return command.Command{Name: "ready", Args: "[JOB]", Most: 1,
 		Usage:  "end with 0 if a node takes part (a readiness probe)",
@@ -18,7 +18,7 @@ func Ready() command.Command {
 			{Name: "node", Arg: "NAME", Usage: "the node", Env: []string{"POD_NAME"}}}}
 }
 
-// readyAction answers whether a node trains, or stands by as a spare.
+// readyAction succeeds if a node trains, or if it is a spare.
 func readyAction(ctx context.Context, c *command.Call) error {
 	node := c.Setting("node")
 	if !node.Given {

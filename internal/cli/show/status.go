@@ -46,8 +46,8 @@ func statusAction(ctx context.Context, c *command.Call) error {
 	return watchStatus(ctx, c, s, snap)
 }
 
-// watchStatus shows the job after every change; on a terminal in place, and every second, because
-// times are relative there.
+// watchStatus shows the job after each change. On a terminal it updates the screen in place, and
+// also every second, because it shows relative times.
 func watchStatus(ctx context.Context, c *command.Call, s *target.Server, first rendezvous.Snapshot) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -145,8 +145,8 @@ func showStatus(c *command.Call, st status.Status) error {
 	return nil
 }
 
-// failureRow is the newest failure; after a job that failed because of it the rest of it stands
-// below.
+// failureRow returns the row of the newest failure. If that failure ended the job, its details are
+// below the table.
 func failureRow(f *status.Failure, p *screen.Printer) string {
 	if f == nil {
 		return ""
@@ -154,7 +154,7 @@ func failureRow(f *status.Failure, p *screen.Printer) string {
 	return fmt.Sprintf("%s (generation %d, %s)", f.Text, f.Generation, p.Since(f.Time.Time))
 }
 
-// failureLines are the traceback of the failure that ended a job, and the workers that failed
+// failureLines prints the traceback of the failure that ended a job, and the workers that failed
 // because of it.
 func failureLines(c *command.Call, st status.Status) error {
 	if st.Exit == nil || st.Exit.Failure == nil {

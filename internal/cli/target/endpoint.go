@@ -12,12 +12,13 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-// sharedPort is that of a server which an agent starts for all nodes, where none was named. It is
-// torch's.
+// sharedPort is the default port of a server that an agent starts for all nodes. torchrun uses it
+// too.
 const sharedPort = "29400"
 
-// Ips are the addresses of all nodes: --ips, or what PaddleCloud's platform says. A server that was
-// given takes their place: then the nodes find one another there.
+// Ips returns the addresses of all nodes, from --ips, from the lists of servers and trainers, or
+// from the variables of PaddleCloud. If a server was given, only --ips counts, because the nodes
+// find each other on the server.
 func Ips(c *command.Call) command.Setting {
 	s := c.Setting("ips")
 	if s.Given || given(c).Given {
@@ -36,7 +37,7 @@ func Ips(c *command.Call) command.Setting {
 		Origin: "PADDLE_TRAINERS", Given: true}
 }
 
-// listed are the addresses of the nodes in the lists of parameter servers and trainers.
+// listed returns the addresses in the lists of parameter servers and trainers.
 func listed(c *command.Call) []string {
 	s := roles.Spec{Trainers: roles.ParseList(c.Setting("workers").Text),
 		Servers:      roles.ParseList(c.Setting("servers").Text),
@@ -45,7 +46,7 @@ func listed(c *command.Call) []string {
 	return s.Hosts()
 }
 
-// MasterAddr is torchrun's address of the first node, where there are others.
+// MasterAddr returns torchrun's address of the first node, if the job has several nodes.
 func MasterAddr(c *command.Call) command.Setting {
 	s := c.Setting("master-addr")
 	np := c.Setting("np")
@@ -56,8 +57,8 @@ func MasterAddr(c *command.Call) command.Setting {
 	return s
 }
 
-// Slurm is the first machine of a step of Slurm with several, "" where this is none or other flags
-// name the nodes.
+// Slurm returns the first machine of a Slurm step with several machines. It is "" outside of one,
+// or if other flags name the nodes.
 func Slurm(c *command.Call) string {
 	if n, err := strconv.Atoi(c.Getenv("SLURM_NNODES")); err != nil || n < 2 || given(c).Given ||
 		c.Getenv("SLURM_NODEID") == "" {
@@ -75,7 +76,7 @@ func Slurm(c *command.Call) string {
 	return firstHost(list)
 }
 
-// firstHost is the first machine of Slurm's list, as n[01-04,7],m3.
+// firstHost returns the first machine of a list of Slurm, like n[01-04,7],m3.
 func firstHost(list string) string {
 	m := regexp.MustCompile(`^([^,\[]+)(?:\[([0-9]+)[^\]]*\])?`).FindStringSubmatch(list)
 	if m == nil {
@@ -84,8 +85,8 @@ func firstHost(list string) string {
 	return m[1] + m[2]
 }
 
-// shared is HOST:PORT of a server that an agent on HOST starts if nothing listens there; "": there
-// is none. The setting is where it comes from.
+// shared returns HOST:PORT of the server that the agent on HOST starts if nothing listens there, or
+// "". The Setting is the origin of the address.
 func shared(c *command.Call) (string, command.Setting, error) {
 	if c.Truth("standalone") {
 		return "", command.Setting{}, nil
@@ -123,25 +124,25 @@ func shared(c *command.Call) (string, command.Setting, error) {
 		return "", at, at.Refuse("not HOST:PORT").
 			Cure("HOST:%s, with the address of the first node", sharedPort)
 	} else if n == 0 {
-		return "", command.Setting{}, nil // torchrun's word for any port, of this machine
+		return "", command.Setting{}, nil // torchrun's port 0 means any port of this machine
 	}
 	return net.JoinHostPort(host, port), at, nil
 }
 
-// Remote reports whether the server may be another machine's.
+// Remote reports whether the server may be on another machine.
 func Remote(c *command.Call) bool {
 	at, _, err := shared(c)
 	return err == nil && at != "" || given(c).Given && !c.Truth("standalone")
 }
 
 // OwnServer reports whether the nodes of the job start their server themselves, at an address that
-// all are given.
+// all of them know.
 func OwnServer(c *command.Call) bool {
 	at, _, err := shared(c)
 	return err == nil && at != ""
 }
 
-// Where names the server that would be used, without asking it.
+// Where names the server that a command would use. It does not connect.
 func Where(c *command.Call) (string, error) {
 	at, _, err := shared(c)
 	switch s := given(c); {
@@ -153,7 +154,7 @@ func Where(c *command.Call) (string, error) {
 	return "the local server", nil
 }
 
-// OpenTo is the warning about a server that every client reaches, and its cure.
+// OpenTo returns the warning about a server that accepts every client, with the fix.
 func OpenTo(at string) string {
 	return fmt.Sprintf("anyone who reaches %s can change the job: close the port to others, "+
 		"or run elasticd with --trusted-ca-file and add --server=https://%[1]s --cacert=FILE", at)

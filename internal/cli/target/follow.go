@@ -15,19 +15,19 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// lookAgain is how often a followed job is evaluated again although nothing changed: some
-// conditions depend on the time alone.
+// lookAgain is how often a followed job is evaluated without a change, because some conditions
+// depend on the time.
 const lookAgain = 10 * time.Second
 
-// Followed is a job that a command follows.
+// Followed is the job that a command follows.
 type Followed struct {
 	Call   *command.Call
 	Server *Server
 	Seen   *rendezvous.Snapshot // the job as the command found it
 }
 
-// Follow calls each with the job as it is now, and again after every change, until each says that
-// it saw enough. While the server does not answer it says so once, and goes on.
+// Follow calls each with the job now and after each change, until each returns enough or an error.
+// If the server does not answer, Follow tells the user once, and continues.
 func (f Followed) Follow(
 	ctx context.Context, each func(*rendezvous.Snapshot) (enough bool, err error),
 ) error {
@@ -56,7 +56,7 @@ func (f Followed) Follow(
 				away = true
 				continue
 			case u.Job == nil:
-				return vanished(ctx, s, &u.Snapshot, jobOf(last, seen))
+				return vanishedError(ctx, s, &u.Snapshot, jobOf(last, seen))
 			}
 			if away {
 				c.Out.Say("the server answers again")
@@ -72,7 +72,7 @@ func (f Followed) Follow(
 	}
 }
 
-// jobOf is the job as it was seen last.
+// jobOf returns the job of the newest snapshot.
 func jobOf(last, first *rendezvous.Snapshot) *rendezvous.Job {
 	if last != nil {
 		return last.Job
@@ -80,7 +80,7 @@ func jobOf(last, first *rendezvous.Snapshot) *rendezvous.Job {
 	return first.Job
 }
 
-// errLimit is the cause of a context whose --timeout passed.
+// errLimit is the cause of a context that --timeout ended.
 var errLimit = errors.New("the time is up")
 
 // Within ends ctx after --timeout.
@@ -91,12 +91,12 @@ func Within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: %s", errLimit, limit))
 }
 
-// Asked is what a command asked for that is followed, in words: what stays asked when the following
-// is cut short, and what ends it or takes it back.
+// Asked describes a request that a command follows. Stays says that the request remains if the
+// command ends early. Cure says how to complete it or to take it back.
 type Asked struct{ Stays, Cure string }
 
-// Cut is the error of a following that came to no end: a limit passed, or Ctrl-C. What was asked
-// stays asked. missing is what was waited for.
+// Cut returns the error of a command that stops following because of --timeout or Ctrl-C. It tells
+// the user that the request remains. missing is what the command waited for.
 func Cut(c *command.Call, err error, missing string, asked Asked) error {
 	switch {
 	case errors.Is(err, errLimit):
@@ -111,15 +111,14 @@ func Cut(c *command.Call, err error, missing string, asked Asked) error {
 	return err
 }
 
-// ProgressLine says what a following waits for, each time that it is something else.
+// ProgressLine tells the user the reason to wait, each time that it changes.
 type ProgressLine struct {
 	Last string // the present reason to wait, also if it was not printed
 	said string
 }
 
-// briefly is how long a world may form without a word: most are there after some tenths of a
-// second.
-const briefly = 2 * time.Second
+// barrierQuiet is how long a barrier is not reported. Most barriers are shorter.
+const barrierQuiet = 2 * time.Second
 
 func (l *ProgressLine) Tell(c *command.Call, st status.Status) {
 	l.Last = st.Waiting()
@@ -128,10 +127,10 @@ func (l *ProgressLine) Tell(c *command.Call, st status.Status) {
 	}
 	key := l.Last
 	switch st.WhyCode {
-	case rendezvous.Saving: // once, and not for each node that is through
+	case rendezvous.Saving: // report it once, not for each node that has saved
 		key = string(st.WhyCode)
 	case rendezvous.WhyBarrier:
-		if c.Out.Now().Sub(st.Since.Time) < briefly {
+		if c.Out.Now().Sub(st.Since.Time) < barrierQuiet {
 			return
 		}
 	}

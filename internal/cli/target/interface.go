@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Towards is the address of the interface that reaches the server, "" if none does.
+// Towards returns the address of the interface that reaches the server, "" if none does.
 func Towards(endpoints []string) string {
 	for _, e := range endpoints {
 		if _, rest, ok := strings.Cut(e, "://"); ok {
@@ -18,7 +18,7 @@ func Towards(endpoints []string) string {
 		}
 		conn, err := net.DialTimeout("udp", e, time.Second) // sends nothing
 		if err != nil {
-			continue // a socket, or no route
+			continue // the endpoint is a socket, or there is no route
 		}
 		host, _, err := net.SplitHostPort(conn.LocalAddr().String())
 		conn.Close()
@@ -34,7 +34,7 @@ var (
 	errEvery   = errors.New("it stands for every address of this machine, and no node can dial it")
 )
 
-// Ours resolves host and shows that it can be listened on.
+// Ours resolves host, and fails if this machine cannot listen on it.
 func Ours(host string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

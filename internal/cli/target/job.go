@@ -17,8 +17,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// JobServer finds the server of a command about one job, once the name of the job, if it has one,
-// can be one.
+// JobServer finds the server of a command about one job. It first checks the job name, if there is
+// one.
 func JobServer(ctx context.Context, c *command.Call) (*Server, schema.Job, error) {
 	name, err := JobName(c)
 	if err != nil {
@@ -28,17 +28,17 @@ func JobServer(ctx context.Context, c *command.Call) (*Server, schema.Job, error
 	return s, name, err
 }
 
-// OpenJob finds the server of a command about one job and reads the job, as JobOrNewest does.
+// OpenJob finds the server of a command about one job, and reads the job like JobOrNewest.
 func OpenJob(ctx context.Context, c *command.Call) (*Server, rendezvous.Snapshot, error) {
 	return openJob(ctx, c, JobOrNewest)
 }
 
-// OpenLivingJob finds the server of a command about one job and reads the job, as LivingJob does.
+// OpenLivingJob finds the server of a command about one job, and reads the job like LivingJob.
 func OpenLivingJob(ctx context.Context, c *command.Call) (*Server, rendezvous.Snapshot, error) {
 	return openJob(ctx, c, LivingJob)
 }
 
-// reader reads the job that is meant.
+// reader reads the job of a command.
 type reader func(context.Context, *command.Call, *Server, schema.Job) (rendezvous.Snapshot, error)
 
 func openJob(ctx context.Context, c *command.Call, read reader) (*Server, rendezvous.Snapshot, error) {
@@ -54,15 +54,15 @@ func openJob(ctx context.Context, c *command.Call, read reader) (*Server, rendez
 	return s, snap, nil
 }
 
-// LivingJob reads the job that is meant: the one that is named, else the only one that lives. An
-// abandoned job is never meant without its name.
+// LivingJob reads the named job. Without a name it reads the only job that lives. An abandoned job
+// must be named.
 func LivingJob(
 	ctx context.Context, c *command.Call, s *Server, name schema.Job,
 ) (rendezvous.Snapshot, error) {
 	if name != "" {
 		return ReadJob(ctx, s, name)
 	}
-	m, err := meantJobs(ctx, c, s)
+	m, err := candidateJobs(ctx, c, s)
 	switch {
 	case err != nil:
 		return rendezvous.Snapshot{}, err
@@ -79,15 +79,15 @@ func LivingJob(
 		Cure("elastic run begins a job; elastic jobs lists those that ended")
 }
 
-// JobOrNewest reads the job that is meant: the one that is named, else the only one that lives,
-// else the newest.
+// JobOrNewest reads the named job. Without a name it reads the only job that lives, or the newest
+// job if none lives.
 func JobOrNewest(
 	ctx context.Context, c *command.Call, s *Server, name schema.Job,
 ) (rendezvous.Snapshot, error) {
 	if name != "" {
 		return ReadJob(ctx, s, name)
 	}
-	m, err := meantJobs(ctx, c, s)
+	m, err := candidateJobs(ctx, c, s)
 	switch {
 	case err != nil:
 		return rendezvous.Snapshot{}, err
@@ -97,36 +97,36 @@ func JobOrNewest(
 	return m.newest, nil
 }
 
-// meant is which jobs of a server a command without a name may mean.
-type meant struct {
-	living    *rendezvous.Snapshot // the only one that lives; nil: none does
+// candidates has the jobs that a command without a job name can be about.
+type candidates struct {
+	living    *rendezvous.Snapshot // the only job that lives; nil: none
 	abandoned []rendezvous.Snapshot
 	newest    rendezvous.Snapshot
 }
 
-// meantJobs reads the jobs of the server. An error says that there is none, or that several live.
-func meantJobs(ctx context.Context, c *command.Call, s *Server) (meant, error) {
+// candidateJobs reads the jobs of the server. It fails if there is no job, or if several live.
+func candidateJobs(ctx context.Context, c *command.Call, s *Server) (candidates, error) {
 	all, broken, err := ReadJobs(ctx, s)
 	if err != nil {
-		return meant{}, err
+		return candidates{}, err
 	}
 	Skipped(c, broken)
 	if len(all) == 0 {
 		if e, err := lostJob(ctx, s); err != nil {
-			return meant{}, err
+			return candidates{}, err
 		} else if e != nil {
-			return meant{}, e
+			return candidates{}, e
 		}
-		return meant{}, problem.New(problem.JobNone, "no job on this server")
+		return candidates{}, problem.New(problem.JobNone, "no job on this server")
 	}
 	live, abandoned := living(c, all)
 	if len(live) > 1 {
 		names := namesOf(live)
-		return meant{}, problem.New(problem.JobAmbiguous, "%d jobs live on this server: %s", len(live),
+		return candidates{}, problem.New(problem.JobAmbiguous, "%d jobs live on this server: %s", len(live),
 			phrase.List(names)).
 			Cure("elastic %s %s", c.Command.Name, names[0]).Detail("jobs", names)
 	}
-	m := meant{abandoned: abandoned,
+	m := candidates{abandoned: abandoned,
 		newest: slices.MaxFunc(all,
 			func(a, b rendezvous.Snapshot) int { return a.Job.Time.Compare(b.Job.Time) })}
 	if len(live) == 1 {
@@ -135,7 +135,7 @@ func meantJobs(ctx context.Context, c *command.Call, s *Server) (meant, error) {
 	return m, nil
 }
 
-// living are the jobs that have not ended: those with a sign of a node, and those without.
+// living returns the jobs that have not ended. An abandoned job has no node and no sign of one.
 func living(c *command.Call, all []rendezvous.Snapshot) (live, abandoned []rendezvous.Snapshot) {
 	for _, j := range all {
 		switch {
@@ -156,7 +156,7 @@ func namesOf(jobs []rendezvous.Snapshot) (names []string) {
 	return names
 }
 
-// JobName is what names the job: the positional, else a flag, else the environment, else "".
+// JobName returns the job name of a command: the positional, a flag or a variable, else "".
 func JobName(c *command.Call) (schema.Job, error) {
 	name := c.Setting("job-id").Text
 	given := c.Setting("job-id").Given
@@ -173,19 +173,19 @@ func Ended(s *rendezvous.Snapshot) bool {
 	return s.World != nil && s.World.Attempt == s.Job.Attempt && s.World.Phase.Ended()
 }
 
-// ReadJob reads one job; E-JOB-NONE names the nearest.
+// ReadJob reads one job. If there is none of that name, the error E-JOB-NONE suggests the nearest.
 func ReadJob(ctx context.Context, s *Server, name schema.Job) (rendezvous.Snapshot, error) {
 	snap, err := rendezvous.Read(ctx, s, name)
 	if err != nil || snap.Job != nil && !snap.Claimed(snap.Job) {
 		return snap, err
 	}
 	if len(snap.Claims) > 0 {
-		return snap, lost(name, snap.Claims)
+		return snap, lostError(name, snap.Claims)
 	}
 	e := problem.New(problem.JobNone, "no job %s on this server", name)
 	all, _, err := ReadJobs(ctx, s)
 	if store.Refused(err) {
-		return snap, e // a user of this job alone may not look at others
+		return snap, e // a user with rights on this job only cannot list the others
 	}
 	if err != nil {
 		return snap, err
@@ -202,8 +202,8 @@ func ReadJob(ctx context.Context, s *Server, name schema.Job) (rendezvous.Snapsh
 	return snap, e.Detail("jobs", append([]string{}, names...))
 }
 
-// ReadJobs reads every job of the server at one revision, by name. A job that cannot be read does
-// not hide the others.
+// ReadJobs reads all jobs of the server at one revision, sorted by name. Jobs with a record that
+// cannot be read are in broken.
 func ReadJobs(ctx context.Context, s *Server) (all []rendezvous.Snapshot, broken []unreadable, err error) {
 	r, err := s.Get(ctx, schema.Root, store.End(schema.Root))
 	if err != nil {
@@ -231,13 +231,13 @@ func ReadJobs(ctx context.Context, s *Server) (all []rendezvous.Snapshot, broken
 	return all, broken, nil
 }
 
-// unreadable is a job of which some record cannot be read.
+// unreadable is a job with a record that cannot be read.
 type unreadable struct {
 	name schema.Job
 	err  error
 }
 
-// Skipped names the jobs that a command leaves out.
+// Skipped tells the user which jobs a command leaves out.
 func Skipped(c *command.Call, jobs []unreadable) {
 	for _, j := range jobs {
 		c.Out.Say("job %s cannot be read and is left out: %v", j.name, j.err)

@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// KeptOf is what the nodes of this host keep of jobs of that name.
+// KeptOf lists the data that nodes of this host keep of all jobs of that name.
 func KeptOf(c *command.Call, name schema.Job) ([]disk.Kept, error) {
 	state, err := local.State(c.Setting("state-dir").Text, c.Getenv)
 	if err != nil {
@@ -16,7 +16,7 @@ func KeptOf(c *command.Call, name schema.Job) ([]disk.Kept, error) {
 	return disk.KeptOf(state, name)
 }
 
-// Kept is what the nodes of this host keep of one job, and not of another one of its name.
+// Kept lists the data that nodes of this host keep of the job with that uid.
 func Kept(c *command.Call, name schema.Job, uid schema.UID) (mine []disk.Kept, err error) {
 	all, err := KeptOf(c, name)
 	for _, k := range all {

@@ -14,8 +14,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// lost is the error of a command about a job that the server has lost, and that nodes claim.
-func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
+// lostError returns the error of a command about a job that the server has lost and that nodes claim.
+func lostError(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	nodes := Claimants(claims)
 	e := problem.New(problem.JobLost, "the server lost job %s; nodes that claim it: %s",
 		name, phrase.List(nodes)).Detail("claims", nodes)
@@ -26,7 +26,7 @@ func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	e.Detail("missing", append([]string{}, v.Missing...))
 	switch {
 	case v.Remake != nil:
-		return e.Because("it is made again now").Cure("the same command again")
+		return e.Because("its nodes are making it again now").Cure("the same command again")
 	case v.Holds != nil:
 		e.Because("waiting for %s: no other node has checkpoint %d",
 			phrase.List(v.Missing), v.Holds.Number)
@@ -43,11 +43,11 @@ func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	return e.Cure("%s", cure)
 }
 
-// vanished says what became of a job that was on the server, and is not in snap.
-func vanished(ctx context.Context, s *Server, snap *rendezvous.Snapshot, job *rendezvous.Job) error {
+// vanishedError returns the error of a command whose job was on the server and is not in snap.
+func vanishedError(ctx context.Context, s *Server, snap *rendezvous.Snapshot, job *rendezvous.Job) error {
 	name := job.Name
 	if len(snap.Claims) > 0 {
-		return lost(name, snap.Claims)
+		return lostError(name, snap.Claims)
 	}
 	removed, err := txn.Requests{Store: s, Job: name}.Removed(ctx, job.UID)
 	if err != nil {
@@ -61,18 +61,18 @@ func vanished(ctx context.Context, s *Server, snap *rendezvous.Snapshot, job *re
 		Cure("the same command again when its nodes have made it again; elastic status %s", name)
 }
 
-// Remade is the error of a command that follows what it asked of a job, when the server lost that
-// and holds it made again now; nil if it is not so. What was asked may be lost with the server.
+// Remade returns the error of a command that follows its request, if the server lost the job and
+// nodes made it again since; else nil. The request may be lost with the server.
 func Remade(snap, seen *rendezvous.Snapshot) error {
 	if !snap.Job.Follows(seen.Job.UID) {
 		return nil
 	}
 	return problem.New(problem.JobLost, "the server lost job %s, and its nodes made it again", snap.Job.Name).
-		Because("what was asked of it before may be lost: np is %d now", snap.Wish.NP).
+		Because("earlier requests may be lost: np is %d now", snap.Wish.NP).
 		Cure("the same command again").Detail("np", snap.Wish.NP)
 }
 
-// NumbersOf are the checkpoints that the claimants have.
+// NumbersOf returns the numbers of the checkpoints that the claimants have.
 func NumbersOf(claims []rendezvous.Claim) (all []string) {
 	for _, n := range reclaim.Choices(claims) {
 		all = append(all, fmt.Sprint(n))
@@ -87,8 +87,8 @@ func Claimants(claims []rendezvous.Claim) (nodes []string) {
 	return nodes
 }
 
-// lostJob is the error of a command that named no job, on a server that has none: nil if none is
-// claimed either.
+// lostJob returns the error of a command without a job name, on a server that has no job but claims
+// for one. It returns nil if there is no claim either.
 func lostJob(ctx context.Context, s *Server) (*problem.Error, error) {
 	r, err := s.Get(ctx, schema.Root, store.End(schema.Root))
 	if err != nil {
@@ -104,7 +104,7 @@ func lostJob(ctx context.Context, s *Server) (*problem.Error, error) {
 			return nil, err
 		}
 		if snap.Job == nil && len(snap.Claims) > 0 {
-			return lost(schema.Job(name), snap.Claims), nil
+			return lostError(schema.Job(name), snap.Claims), nil
 		}
 	}
 	return nil, nil

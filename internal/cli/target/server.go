@@ -1,4 +1,4 @@
-// Package target finds the server and the job that a command is about, and follows the job.
+// Package target finds the server and the job of a command, and follows the job.
 package target
 
 import (
@@ -17,33 +17,33 @@ import (
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
-// Server is the etcd of this call, open and answering.
+// Server is the connection of a command to its etcd, which has answered.
 type Server struct {
 	*etcd.Store
 	At    status.Server
 	Local *local.Runtime // nil: a server was given
 
-	Started local.Started  // the server, if it had to be started
-	Shared  *local.Runtime // of a server for all nodes that runs on this machine; nil: it does not
+	Started local.Started  // the server that this command started, if any
+	Shared  *local.Runtime // a server for all nodes on this machine; nil: it is elsewhere
 }
 
-// Explain is where a job of this server is, and why.
+// Explain returns the status of a job on this server, with the reason.
 func (s *Server) Explain(snap *rendezvous.Snapshot, now time.Time) status.Status {
 	st := status.Explain(snap, now)
 	st.Server = &s.At
 	return st
 }
 
-// purpose is what a command wants of the server.
+// purpose says why a command needs the server.
 type purpose int
 
 const (
-	Ask  purpose = iota // the local server is started only if it has data of earlier jobs
-	Join                // it is started
+	Ask  purpose = iota // start the local server only if it has data of earlier jobs
+	Join                // start the local server
 )
 
-// Open finds the server and has it answer, or says why not. limit is for how long a server that
-// does not answer is asked again; 0: once.
+// Open connects to the server, and waits for its first answer. It tries again for limit if the
+// server does not answer; 0: it tries once.
 func Open(ctx context.Context, c *command.Call, p purpose, limit time.Duration) (*Server, error) {
 	given := given(c)
 	at, from, err := shared(c)
@@ -56,7 +56,7 @@ func Open(ctx context.Context, c *command.Call, p purpose, limit time.Duration) 
 	}
 	if user := c.Setting("user"); strings.Contains(user.Text, ":") {
 		return nil, problem.New(problem.Usage, "--user is a name without its password").
-			Because("what is typed stands in the list of processes").Cure("--user=NAME with ELASTIC_PASSWORD")
+			Because("other users can see command lines in the process list").Cure("--user=NAME with ELASTIC_PASSWORD")
 	}
 	s := &Server{}
 	conf := etcd.Config{CACert: c.Setting("cacert").Text, Cert: c.Setting("cert").Text,
@@ -99,8 +99,8 @@ func Open(ctx context.Context, c *command.Call, p purpose, limit time.Duration) 
 	return s, nil
 }
 
-// given is the server that was named, by whichever flag: an endpoint with a scheme, or several, are
-// those of a server that is there.
+// given returns the server that the user named. --rdzv-endpoint names an existing server if it has
+// a scheme or several addresses.
 func given(c *command.Call) command.Setting {
 	s, at := c.Setting("server"), c.Setting("rdzv-endpoint")
 	if !s.Given && strings.ContainsAny(at.Text, "/,") {
@@ -109,8 +109,8 @@ func given(c *command.Call) command.Setting {
 	return s
 }
 
-// TellKind finds out whether a server that was given is an elasticd. A user who may not read its
-// keys sees an etcd.
+// TellKind finds out whether a given server is an elasticd. If the user may not read its key, the
+// server counts as an etcd.
 func (s *Server) TellKind(ctx context.Context) {
 	if s.At.Kind != "etcd" {
 		return
@@ -123,7 +123,7 @@ func (s *Server) TellKind(ctx context.Context) {
 }
 
 // serve starts a server for all nodes at HOST:PORT, if HOST is this machine and nothing listens
-// there. Where HOST is another machine its agent does.
+// there. If HOST is another machine, the agent on it starts the server.
 func serve(ctx context.Context, c *command.Call, at string) (*local.Runtime, local.Started, error) {
 	host, port, err := net.SplitHostPort(at)
 	if err != nil {
@@ -145,7 +145,7 @@ func serve(ctx context.Context, c *command.Call, at string) (*local.Runtime, loc
 	if err == nil {
 		conn.Close()
 		if _, err := local.Find(ctx, r); err != nil {
-			// the server of another user: the first request shows whether it is one
+			// Something else listens, or a server of another user. The first request shows which.
 			return nil, local.Started{}, nil
 		}
 		return &r, local.Started{}, nil
@@ -154,7 +154,7 @@ func serve(ctx context.Context, c *command.Call, at string) (*local.Runtime, loc
 	return &r, started, err
 }
 
-// localServer is the one of this user and machine.
+// localServer finds or starts the local server of this user.
 func localServer(
 	ctx context.Context, c *command.Call, p purpose,
 ) (local.Endpoint, local.Runtime, local.Started, error) {
@@ -168,19 +168,19 @@ func localServer(
 	}
 	if p == Ask && !r.HasData() {
 		return "", r, local.Started{}, problem.New(problem.NoServer, "no server").
-			Because("none was given, and none of yours runs here").
+			Because("no --server was given, and your local server does not run").
 			Cure("--server=HOST:2379, or begin a job: elastic run")
 	}
 	at, started, err := local.Ensure(ctx, r)
 	return at, r, started, err
 }
 
-// Patience is for how long a command that only asks bears with a server that is slow, or has no
-// leader at the moment. Without a listener it has no effect.
+// Patience is how long a command other than run waits for a server that is slow or has no leader.
+// It does not wait if nothing listens.
 const Patience = 3 * time.Second
 
-// answer asks the server until it answers, or says something that more asking does not change.
-// limit is for how long run waits for a server that does not listen yet.
+// answer sends requests until the server answers, or fails with an error that remains. limit is how
+// long run waits for a server that does not listen yet.
 func answer(ctx context.Context, c *command.Call, st *etcd.Store, limit time.Duration) error {
 	most := Patience
 	if limit > 0 {
@@ -189,7 +189,7 @@ func answer(ctx context.Context, c *command.Call, st *etcd.Store, limit time.Dur
 	up := time.NewTimer(most)
 	defer up.Stop()
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := st.Probe(ctx) // which has limits of its own
+		err := st.Probe(ctx) // Probe has time limits of its own
 		again := limit > 0 && errors.Is(err, etcd.ErrUnreachable) || errors.Is(err, etcd.ErrNoQuorum) ||
 			errors.Is(err, etcd.ErrUnreachable) && errors.Is(err, context.DeadlineExceeded)
 		if !again {

@@ -1,6 +1,5 @@
-// Package jobs is what elasticd does with the jobs of its store: it tells their metrics, and
-// removes those that ended long ago. It reads records as they are written, without the packages
-// that write them.
+// Package jobs exports metrics of the jobs in the store, and removes jobs that ended long ago. It
+// decodes records itself, without the packages that write them.
 package jobs
 
 import (
@@ -16,8 +15,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// list calls each with every job of the store. It leaps from job to job, so
-// that events and checkpoints are not read.
+// list calls each with every job of the store. It seeks from job to job, so it does not read events
+// and checkpoints.
 func list(ctx context.Context, kv clientv3.KV, each func(schema.Job) error) error {
 	for from := schema.Root; ; {
 		r, err := kv.Get(ctx, from, clientv3.WithRange(store.End(schema.Root)), clientv3.WithLimit(1),
@@ -38,13 +37,13 @@ func list(ctx context.Context, kv clientv3.KV, each func(schema.Job) error) erro
 	}
 }
 
-// world has the fields that are read of a World, which pkg/rendezvous writes.
+// world has the fields of a world that this package reads. pkg/rendezvous writes them.
 type world struct {
 	Phase  string    `json:"phase"`
-	Time   time.Time `json:"time"`  // of the phase
+	Time   time.Time `json:"time"`  // when the phase began
 	Count  int       `json:"count"` // of the members
-	Slots  int       `json:"slots"` // workers a node
-	Ranks  [][]int   `json:"ranks"` // of each node's workers, where they are not slots in a row
+	Slots  int       `json:"slots"` // workers per node
+	Ranks  [][]int   `json:"ranks"` // of each node's workers, if they are not equal blocks
 	Ledger struct {
 		Used  int `json:"used"`
 		Nodes []struct {

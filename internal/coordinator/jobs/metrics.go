@@ -20,7 +20,7 @@ func Desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("elastic_"+name, help, labels, nil)
 }
 
-// Collect hands the metrics of all jobs to a scrape.
+// Collect sends the metrics of all jobs to a scrape.
 func Collect(ctx context.Context, kv clientv3.KV, out chan<- prometheus.Metric) {
 	err := list(ctx, kv, func(j schema.Job) error {
 		s, err := readJob(ctx, kv, j, time.Now())
@@ -36,7 +36,7 @@ func Collect(ctx context.Context, kv clientv3.KV, out chan<- prometheus.Metric) 
 	}
 }
 
-// jobState is what the metrics of one job are made of, read at one revision.
+// jobState has the records of one job for its metrics, read at one revision.
 type jobState struct {
 	name       string
 	now        time.Time
@@ -47,9 +47,9 @@ type jobState struct {
 	np         *int
 	head       *headRecord
 	progress   *progressRecord
-	nodes      map[string]bool     // that are registered
-	held       map[string][]uint64 // checkpoints by node, as the nodes say
-	heldRev    map[string]int64    // and when they said it
+	nodes      map[string]bool     // registered nodes
+	held       map[string][]uint64 // checkpoints by node, from the inventories of the nodes
+	heldRev    map[string]int64    // the revisions of the inventories
 }
 
 type (
@@ -79,8 +79,8 @@ type (
 	}
 )
 
-// readJob reads what this member has; a figure must not cost a round of the quorum. A record of a
-// format that is not known here counts as absent.
+// readJob reads the records that this member has, without a round of the quorum. A record of an
+// unknown format counts as missing.
 func readJob(ctx context.Context, kv clientv3.KV, j schema.Job, now time.Time) (jobState, error) {
 	s := jobState{name: string(j), now: now, nodes: map[string]bool{}, held: map[string][]uint64{},
 		heldRev: map[string]int64{}}
@@ -133,7 +133,7 @@ func (s *jobState) take(j schema.Job, kv *mvccpb.KeyValue) {
 	}
 }
 
-// known decodes a record; nil: it has a format that is not known here.
+// known decodes a record. It returns nil for an unknown format.
 func known[T any](kv *mvccpb.KeyValue) *T {
 	v, err := schema.Decode[T](&store.Entry{Key: string(kv.Key), Value: kv.Value})
 	if err != nil {
@@ -142,7 +142,7 @@ func known[T any](kv *mvccpb.KeyValue) *T {
 	return &v
 }
 
-// emitter hands metrics of one job to a scrape.
+// emitter sends metrics of one job to a scrape.
 type emitter struct {
 	out chan<- prometheus.Metric
 	job string
@@ -165,7 +165,7 @@ func (s *jobState) collect(e emitter) {
 	s.collectCheckpoint(e)
 }
 
-// size is the number of workers of w.
+// size returns the number of workers of w.
 func (w *world) size() int {
 	if w.Ranks == nil {
 		return w.Count * w.Slots
@@ -196,7 +196,7 @@ func (s *jobState) collectWorld(e emitter) {
 	}
 }
 
-// quarantined is how many nodes are kept out now.
+// quarantined returns the number of nodes in quarantine at now.
 func (w *world) quarantined(now time.Time) int {
 	out := map[string]bool{}
 	for _, q := range w.Quarantine {
@@ -215,8 +215,8 @@ func (w *world) quarantined(now time.Time) int {
 	return count
 }
 
-// collectProgress tells the age of the newest progress while a World runs; at any other time it
-// would only say that the job does not run, which the phase says.
+// collectProgress emits the age of the newest progress while a world runs. At other times the phase
+// shows that there is no progress.
 func (s *jobState) collectProgress(e emitter) {
 	p := s.progress
 	if p == nil {
@@ -254,8 +254,9 @@ func (s *jobState) collectCheckpoint(e emitter) {
 		float64(s.rules.Rules.Replicas))
 }
 
-// copies counts the registered nodes with the newest checkpoint: by their own word, else by the
-// record of the commit, which is newer than a word from before it.
+// copies counts the registered nodes that have the newest checkpoint. If it has parts, it counts the
+// copies of the part with the fewest. An inventory that is older than the commit does not count; the
+// record of the commit does.
 func (s *jobState) copies() (n int) {
 	fewest := s.copiesOf(nil)
 	for i, p := range s.head.Parts {
@@ -266,7 +267,7 @@ func (s *jobState) copies() (n int) {
 	return fewest
 }
 
-// copiesOf counts those with a part that the record says of holders; nil: those with all of it.
+// copiesOf counts the holders that the record lists for a part; nil: for the whole checkpoint.
 func (s *jobState) copiesOf(holders []string) (n int) {
 	holds := map[string]bool{}
 	for _, r := range s.head.Holders {

@@ -11,11 +11,11 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// keepEnded is how long the keys of a job stay after its end.
+// keepEnded is how long the records of a job stay after its end.
 const keepEnded = 30 * 24 * time.Hour
 
-// ended tells when the job of this World ended. A World that says nothing of
-// it, also one of a format that is not known here, has not.
+// ended returns the time when the job of a world ended. A world without that time, or with an
+// unknown format, has not ended.
 func ended(e *mvccpb.KeyValue) (time.Time, bool) {
 	w, ok := record[world](e)
 	if !ok || w.Time.IsZero() {
@@ -28,9 +28,8 @@ func ended(e *mvccpb.KeyValue) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// RemoveEnded removes the jobs that ended long ago and have no nodes. The guards are those of
-// Remove and that the World is the one that was read: a job that is opened again at this moment
-// stays.
+// RemoveEnded removes the jobs without nodes that ended long ago. Its guards are those of Remove,
+// and that the world has not changed. A job that starts again at this moment therefore stays.
 func RemoveEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed int, err error) {
 	err = list(ctx, kv, func(j schema.Job) error {
 		r, err := kv.Txn(ctx).Then(clientv3.OpGet(j.Job()), clientv3.OpGet(j.World())).Commit()
@@ -48,7 +47,7 @@ func RemoveEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed in
 			clientv3.Compare(clientv3.ModRevision(j.Job()), "=", job[0].ModRevision),
 			clientv3.Compare(clientv3.ModRevision(j.World()), "=", world[0].ModRevision),
 			clientv3.Compare(clientv3.Version(j.Nodes()), "=", 0).WithPrefix(),
-		).Then(append(tombs(j, job[0], now), clientv3.OpDelete(j.Prefix(), clientv3.WithPrefix()),
+		).Then(append(tombstones(j, job[0], now), clientv3.OpDelete(j.Prefix(), clientv3.WithPrefix()),
 			clientv3.OpDelete(j.Secrets(), clientv3.WithPrefix()))...).Commit()
 		if err != nil {
 			return fmt.Errorf("remove job %s: %w", j, err)
@@ -61,8 +60,8 @@ func RemoveEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed in
 	return removed, err
 }
 
-// tombs say that the job was removed, and not lost with its store, as Remove does.
-func tombs(j schema.Job, e *mvccpb.KeyValue, now time.Time) (ops []clientv3.Op) {
+// tombstones returns the writes of tombstones, so that nodes do not take the job for lost.
+func tombstones(j schema.Job, e *mvccpb.KeyValue, now time.Time) (ops []clientv3.Op) {
 	job, _ := record[struct {
 		UID      schema.UID   `json:"uid"`
 		Succeeds schema.UID   `json:"succeeds"`

@@ -15,20 +15,21 @@ import (
 // every is how often the store is written at most.
 const every = 2 * time.Second
 
-// Activity tells the others of bytes that move for longer than a second: people see it, and the limits
-// of the barrier and of a planned stop wait for it.
+// Activity reports to the other nodes that this node moves bytes, once that takes more than a
+// second. `elastic status` shows the report. The limits of the barrier and of a planned stop are
+// extended by it.
 type Activity struct {
 	store store.Store
 	key   string
 
 	mu    sync.Mutex
-	since time.Time // something moves since
-	wrote time.Time // and was last reported; zero: it was not
+	since time.Time // when the current move began; zero: nothing moves
+	wrote time.Time // when the last report was sent; zero: there is no report in the store
 	now   rendezvous.Activity
 	news  chan struct{}
 }
 
-// New begins to report at key. Reports of an earlier agent of this node are removed.
+// New starts to report at key. It removes the report of an earlier agent of this node.
 func New(effects *scope.Scope, store store.Store, key string) *Activity {
 	d := &Activity{store: store, key: key, news: make(chan struct{}, 1)}
 	d.tell() // nothing: what an earlier agent was at when it ended it is not at any more
@@ -36,7 +37,7 @@ func New(effects *scope.Scope, store store.Store, key string) *Activity {
 	return d
 }
 
-// Moving reports how far bytes are; it never waits.
+// Moving reports done of total bytes. It never blocks.
 func (d *Activity) Moving(what string, done, total int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,8 +52,9 @@ func (d *Activity) Moving(what string, done, total int64) {
 	}
 }
 
-// Unreadable reports that checkpoint number cannot be had here, until another report. The nodes that
-// were asked were read at revision since, if it is not 0. false: it was reported already.
+// Unreadable reports that this node cannot get checkpoint number from any node. The report stands
+// until the next one. since is the store revision at which the list of nodes was read, or 0. The
+// result is false if the same report was sent before.
 func (d *Activity) Unreadable(number, since int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +62,8 @@ func (d *Activity) Unreadable(number, since int64) bool {
 	if again && time.Since(d.wrote) < every {
 		return false
 	}
-	// Reported again now and then: it says that every node that was here *then* was asked.
+	// The report is repeated, because it covers only the nodes that were registered when it was
+	// sent.
 	d.wrote = time.Now()
 	d.now = rendezvous.Activity{Kind: "unreadable", Done: number, Time: d.wrote, Since: since}
 	d.tell()
@@ -100,7 +103,8 @@ func (d *Activity) run(ctx context.Context) {
 			w = store.Put(d.key, schema.Encode(now))
 		}
 		if _, err := d.store.Txn(ctx, store.Txn{Then: []store.Write{w}}); err != nil {
-			// Others wait for what it says: what became of it since is said until that is answered.
+			// Other nodes wait for as long as an old report stands, so the newest state is written
+			// again.
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Second):

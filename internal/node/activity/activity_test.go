@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// A node reports that nothing moves any more until the store has it: the others wait for a node
-// that reports movement.
+// A node tries to remove its report until the store has done so, because the other nodes wait while
+// the report says that bytes move.
 func TestThatNothingMovesIsSaidUntilItIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := memory.New()

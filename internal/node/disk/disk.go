@@ -1,5 +1,5 @@
 // Package disk is the state directory of this host: the id of the host, the locks of its nodes, and
-// what each node remembers and keeps of a job.
+// the files that each node keeps of a job.
 package disk
 
 import (
@@ -24,9 +24,9 @@ type Disk struct {
 	job  schema.Job
 	host string
 
-	Server string // as given; memories of jobs on another server do not count for this one
+	Server string // as given; claims that were written for another server are ignored
 
-	mu sync.Mutex // one SetSeen at a time: an older one must not end last
+	mu sync.Mutex // orders calls of SetSeen, so that the highest generation is written last
 
 	reading  sync.Mutex // guards readOnly
 	readOnly *readonly.Store
@@ -45,7 +45,7 @@ func (d *Disk) JobDir(node string) string {
 	return filepath.Join(d.Dir, "nodes", node, "jobs", string(d.job))
 }
 
-// HostID is random, made once: same id, same locks.
+// HostID is random and made once. Agents with the same id share the locks of one disk.
 func (d *Disk) HostID() string { return d.host }
 
 func (d *Disk) hostID() (string, error) {
@@ -65,7 +65,7 @@ func (d *Disk) hostID() (string, error) {
 		if err := Publish(temp, temp, []byte(rand.Text()+"\n")); err != nil {
 			return "", err
 		}
-		// A link fails where another agent was first: its id holds.
+		// The link fails if another agent made its id first. That id is used.
 		err = os.Link(temp, path)
 		os.Remove(temp)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -74,11 +74,11 @@ func (d *Disk) hostID() (string, error) {
 	}
 }
 
-// Lock takes the lock of a node; it ends with the process, however that ends.
+// Lock takes the lock of a node. The system frees it when the process ends.
 func (d *Disk) Lock(node string) (func(), error) {
 	dir := d.JobDir(node)
 	for {
-		// there, and gone before it was looked at
+		// MkdirAll returns ErrExist if another process removes the directory at this moment
 		if err := os.MkdirAll(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("make the directory of node %s: %w", node, err)
 		}
@@ -86,14 +86,14 @@ func (d *Disk) Lock(node string) (func(), error) {
 		switch {
 		case err == nil || errors.Is(err, refusal.ErrLocked):
 			return unlock, err
-		case !errors.Is(err, fs.ErrNotExist): // else it was removed right now, with its job
+		case !errors.Is(err, fs.ErrNotExist): // else another process removed the directory
 			return nil, fmt.Errorf("lock node %s: %w", node, err)
 		}
 	}
 }
 
-// lockDir takes the lock in dir: refusal.ErrLocked. A lock whose file was removed since it was
-// opened locks nothing.
+// lockDir takes the lock in dir. It fails with refusal.ErrLocked if another process has it. If the
+// file was removed after it was opened, its lock protects nothing, and lockDir opens a new one.
 func lockDir(dir string) (func(), error) {
 	path := filepath.Join(dir, lockFile)
 	for {
@@ -120,7 +120,7 @@ func lockDir(dir string) (func(), error) {
 	}
 }
 
-// Seen is the highest generation that the node ever saw; 0 if it saw none.
+// Seen returns the highest generation that the node has seen, or 0.
 func (d *Disk) Seen(node string) (schema.Generation, error) {
 	b, err := os.ReadFile(filepath.Join(d.JobDir(node), "generation"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +137,7 @@ func (d *Disk) Seen(node string) (schema.Generation, error) {
 	return g, nil
 }
 
-// SetSeen raises it, durably. It never falls.
+// SetSeen writes g durably, unless a higher generation was written before.
 func (d *Disk) SetSeen(node string, g schema.Generation) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,7 +149,7 @@ func (d *Disk) SetSeen(node string, g schema.Generation) error {
 	return Publish(path+".tmp", path, []byte(fmt.Sprintln(uint64(g))))
 }
 
-// Publish writes a file so that path has either its old content or all of the new one.
+// Publish writes a file so that path always has either its old content or all of the new one.
 func Publish(temp, path string, content []byte) error {
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {

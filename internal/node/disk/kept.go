@@ -16,8 +16,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// What a node keeps of a job, in its own directory below the state directory of its host. The job's
-// id is in uidFile: a job that was removed and made again is another one.
+// The files that a node keeps of a job, in its own directory below the state directory of its host.
+// uidFile has the id of the job: a job that was removed and created again has another one.
 const (
 	lockFile  = "lock"
 	uidFile   = "uid"
@@ -27,19 +27,19 @@ const (
 	RunDir    = "run"
 )
 
-// Dirs are directories of a node's job that workers are given.
+// Dirs are the directories of a node's job that its workers use.
 type Dirs struct{ Work, Run, Helper string }
 
-// DirsOf are those of a node below the state directory of this host.
+// DirsOf returns the Dirs of a node below the state directory of this host.
 func DirsOf(stateDir, node string, job schema.Job) Dirs {
 	dir := (&Disk{Dir: stateDir, job: job}).JobDir(node)
 	return Dirs{filepath.Join(dir, WorkDir), filepath.Join(dir, RunDir), filepath.Join(dir, HelperDir)}
 }
 
-// Adopt makes the directory of a node that holds its lock the job's. What belongs to another job of
-// the same name, its checkpoints and its generation too, is moved aside, and aside says where to;
-// but a job that was made again because its server was lost goes on with what it had. What was moved
-// aside before is moved back when its job is here again.
+// Adopt assigns the directory of a node to the job. The caller holds the lock of the node. Data of
+// another job with the same name (checkpoints, generation) is moved to the directory aside. A job
+// that was made again, because its server was lost, keeps its data. Data of this job that was moved
+// aside before is moved back.
 func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) {
 	dir := d.JobDir(node)
 	was, err := uidOf(dir)
@@ -58,7 +58,7 @@ func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) 
 	if was == job.UID {
 		return aside, nil
 	}
-	// before the directory is the new job's for good: from then on unlisted files are rubbish
+	// this is before the new id is written: afterwards unlisted files of the store are deleted
 	if job.Follows(was) {
 		if err := late.Keep(filepath.Join(dir, StoreDir), job.Adopted); err != nil {
 			return "", err
@@ -68,11 +68,11 @@ func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) 
 	return aside, Publish(path+".tmp", path, []byte(string(job.UID)+"\n"))
 }
 
-// damaged stands for the id of a job in a file that holds something else. No job has it.
+// damaged stands for the id in an unreadable uidFile. No job has this id.
 const damaged schema.UID = "damaged"
 
-// uidOf is the id of the job that a directory belongs to, "" before any. It becomes a part of a
-// path.
+// uidOf reads the id of the job that a directory belongs to, "" if none. The id becomes part of a
+// path, so it must be a valid name.
 func uidOf(dir string) (schema.UID, error) {
 	b, err := os.ReadFile(filepath.Join(dir, uidFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,8 +85,8 @@ func uidOf(dir string) (schema.UID, error) {
 	return schema.UID(uid), err
 }
 
-// setAside moves all but the lock to a directory that no job can have: '~' is in no name. The id
-// goes last: a directory without one is half of a move.
+// setAside moves all but the lock to a directory whose name no job can have, because it contains
+// '~'. It moves the id last, so a directory without an id shows an interrupted move.
 func setAside(dir string, was schema.UID) (string, error) {
 	names, err := entries(dir)
 	if err != nil {
@@ -103,9 +103,9 @@ func setAside(dir string, was schema.UID) (string, error) {
 	return to, move(names, dir, to)
 }
 
-// bringBack moves what was set aside of a job to its directory again: the newest, if was is "", and
-// else the rest of a move that was interrupted. It returns the id that the directory has then. The
-// id goes first.
+// bringBack moves the data that was set aside of a job back to its directory. If was is "", it
+// takes the newest such data, else the rest of an interrupted move. It moves the id first, and
+// returns the id that the directory then has.
 func bringBack(dir string, was schema.UID, job rendezvous.Job) (schema.UID, error) {
 	list, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -132,11 +132,11 @@ func bringBack(dir string, was schema.UID, job rendezvous.Job) (schema.UID, erro
 	if err == nil {
 		err = move(append([]string{uidFile}, names...), from, dir)
 	}
-	_ = os.Remove(from) // not empty where the directory had a name already
+	_ = os.Remove(from) // fails if some names were not moved, because dir had them
 	return id, err
 }
 
-// entries are the names in the directory of a job, but for its lock and its id.
+// entries are the names in the directory of a job, without its lock and its id.
 func entries(dir string) (names []string, err error) {
 	list, err := os.ReadDir(dir)
 	for _, e := range list {
@@ -147,7 +147,7 @@ func entries(dir string) (names []string, err error) {
 	return names, err
 }
 
-// move moves the names that are in one directory and not in the other.
+// move moves the names that exist in from and not in to.
 func move(names []string, from, to string) error {
 	for _, name := range names {
 		if anyIn(to, []string{name}) || !anyIn(from, []string{name}) {
@@ -175,7 +175,7 @@ func anyIn(dir string, names []string) bool {
 // Kept is what one node of this host keeps of a job.
 type Kept struct {
 	Node string
-	UID  schema.UID // "": it was never in the job
+	UID  schema.UID // "": the node was never in the job
 	Dir  string
 }
 
@@ -200,7 +200,8 @@ func KeptOf(state string, job schema.Job) ([]Kept, error) {
 	return all, nil
 }
 
-// OpenStore opens its checkpoints for reading: fs.ErrNotExist where there are none.
+// OpenStore opens the checkpoints of the node for reading. It fails with fs.ErrNotExist without
+// any.
 func (k Kept) OpenStore() (*readonly.Store, error) {
 	return readonly.Open(filepath.Join(k.Dir, StoreDir))
 }
@@ -232,8 +233,8 @@ func (p Part) has(name string) bool {
 	return name != lockFile && (p == Everything || name != StoreDir && name != WorkDir && name != uidFile)
 }
 
-// Remove removes a part of it, and returns how many bytes that had: refusal.ErrLocked while its agent
-// lives.
+// Remove deletes a part of the directory, and returns its size in bytes. It fails with
+// refusal.ErrLocked while the agent of the node is alive.
 func (k Kept) Remove(job schema.Job, part Part) (int64, error) {
 	unlock, err := lockDir(k.Dir)
 	if err != nil {
@@ -241,7 +242,7 @@ func (k Kept) Remove(job schema.Job, part Part) (int64, error) {
 	}
 	defer unlock()
 	if now, err := uidOf(k.Dir); err != nil || now != k.UID {
-		return 0, err // another job's since it was listed
+		return 0, err // since it was listed, the directory has become that of another job
 	}
 	list, err := os.ReadDir(k.Dir)
 	if err != nil {
@@ -264,11 +265,11 @@ func (k Kept) Remove(job schema.Job, part Part) (int64, error) {
 	if err := os.Remove(filepath.Join(k.Dir, lockFile)); err != nil {
 		return bytes, fmt.Errorf("remove the lock of node %s: %w", k.Node, err)
 	}
-	_ = os.Remove(k.Dir) // not empty: an agent of another job is in it already, with a lock of its own
+	_ = os.Remove(k.Dir) // fails if an agent of another job has made a new lock in it
 	return bytes, nil
 }
 
-// sizeOf is for people: what cannot be read counts nothing.
+// sizeOf returns the size of all files below path. Files that it cannot read count as 0 bytes.
 func sizeOf(path string) (bytes int64) {
 	_ = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {

@@ -125,8 +125,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// Whatever the file of the job's id holds: what is moved aside stays in the state directory, beside
-// its node.
+// Data that is moved aside stays in the state directory, beside its node, even if uidFile contains
+// a path.
 func TestAnIDThatIsAPathMovesNothingOut(t *testing.T) {
 	for _, uid := range []string{"../../../x", "/x", "..", "a/b", "a\x00b", strings.Repeat("u", 65), ""} {
 		d := newTestDisk(t)
@@ -144,7 +144,7 @@ func TestAnIDThatIsAPathMovesNothingOut(t *testing.T) {
 	}
 }
 
-// Wherever it is interrupted, the next agent makes the move complete, or takes it back.
+// After an interruption at any point, the next agent completes the move or takes it back.
 func TestAdoptInterrupted(t *testing.T) {
 	for _, next := range []schema.UID{"u1", "u2"} {
 		d := newTestDisk(t)
@@ -207,14 +207,14 @@ func TestRemove(t *testing.T) {
 	if all, err := KeptOf(d.Dir, "x"); len(all) != 0 || err != nil {
 		t.Errorf("still kept: %v, %v", all, err)
 	}
-	// A job of that name began meanwhile: what is listed is not what is there.
+	// A job of that name was created meanwhile, so the listed one is no longer there.
 	life(t, d, "u2", "", "two")
 	if n, err := k.Remove("x", Everything); n != 0 || err != nil || len(files(t, d.JobDir("a"))) != 5 {
 		t.Errorf("another job's: %d bytes, %v", n, err)
 	}
 }
 
-// The holder of the lock has the lock of the present directory, however often it is removed
+// The holder of the lock has the lock of the current directory, even if the directory was removed
 // meanwhile.
 func TestLockOutlivesRemoval(t *testing.T) {
 	d := newTestDisk(t)

@@ -15,17 +15,17 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// claimFile has what a node would claim if the store lost the job, for an agent that dies with the
-// store.
+// claimFile has the claim that the node would make if the store lost the job. It is on disk for the
+// case that the agent ends together with the store.
 const claimFile = "claim"
 
-// remembered is claimFile.
+// remembered is the content of claimFile.
 type remembered struct {
 	Server string           `json:"server"`
 	Claim  rendezvous.Claim `json:"claim"`
 }
 
-// Remember replaces what the node would claim, durably; nil removes it.
+// Remember writes the claim c to disk durably; nil removes the old one.
 func (d *Disk) Remember(node string, c *rendezvous.Claim) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -43,8 +43,8 @@ func (d *Disk) Remember(node string, c *rendezvous.Claim) error {
 	return Publish(path+".tmp", path, b)
 }
 
-// Recall is what the node remembers. What cannot be read as such was never written by this program
-// whole, and is no memory.
+// Recall reads the claim that Remember wrote. A damaged file was never written completely, and
+// counts as none.
 func (d *Disk) Recall(node string) (*rendezvous.Claim, error) {
 	m, err := d.recall(node)
 	if m == nil {
@@ -52,7 +52,7 @@ func (d *Disk) Recall(node string) (*rendezvous.Claim, error) {
 	}
 	err = d.read(node, func(s *readonly.Store) error {
 		h, err := s.Newest()
-		if h.Number > m.Claim.Known.Number { // it was committed after the memory was written
+		if h.Number > m.Claim.Known.Number { // the checkpoint was committed after the claim was written
 			m.Claim.Known = h
 		}
 		return err
@@ -76,16 +76,16 @@ func (d *Disk) recall(node string) (*remembered, error) {
 	return &m, nil
 }
 
-// ComeLate keeps what came too late to a job that went on under its uid (late.Truncate).
+// ComeLate keeps the checkpoints that came too late for a job that went on (see late.Truncate).
 func (d *Disk) ComeLate(node string, seen *rendezvous.Snapshot) error {
 	return late.Truncate(filepath.Join(d.JobDir(node), StoreDir), seen.Head)
 }
 
-// Others are what the other nodes of this host remember of the job, on the same server.
+// Others returns the claims that other nodes of this host remember of the job, on the same server.
 func (d *Disk) Others(node string) (all []rendezvous.Claim) {
 	kept, err := KeptOf(d.Dir, d.job)
 	if err != nil {
-		return nil // nodes that can be read are asked for their data when they claim
+		return nil // each node reads its own claim again when it makes it
 	}
 	for _, k := range kept {
 		if m, err := d.recall(k.Node); err == nil && m != nil && k.Node != node && m.Server == d.Server {
@@ -95,7 +95,7 @@ func (d *Disk) Others(node string) (all []rendezvous.Claim) {
 	return all
 }
 
-// Salvage reads the checkpoints on the disk of a node that holds its lock.
+// Salvage reads the checkpoints on the disk of a node. The caller holds the lock of the node.
 func (d *Disk) Salvage(
 	ctx context.Context, node string, k checkpoint.Known,
 ) (found checkpoint.Salvaged, err error) {
@@ -106,8 +106,8 @@ func (d *Disk) Salvage(
 	return found, err
 }
 
-// read reads the checkpoints of a node, if it has any. The store stays open: what was read once is
-// not read again.
+// read calls f with the checkpoints of a node, if it has any. It keeps the store open, because that
+// caches what was read.
 func (d *Disk) read(node string, f func(*readonly.Store) error) error {
 	d.reading.Lock()
 	defer d.reading.Unlock()

@@ -10,18 +10,18 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-// aloneAgain is how long a trainer that failed waits before it is started again alone, the second
-// time and later: so long for each time before.
-const aloneAgain = time.Second
+// restartPause is the pause before a failed trainer is restarted alone, times the restarts before it.
+// The first restart has no pause.
+const restartPause = time.Second
 
-// allowance counts the restarts of single trainers that are left, for all trainers of the node.
+// allowance counts the restarts of single trainers, over all trainers of the node.
 type allowance struct {
 	used int
-	last time.Time // when a trainer failed last
+	last time.Time // the last failure of a trainer
 }
 
-// take spends one restart, and returns which one it is; 0: none is left. Once no trainer has failed
-// for RefillAfter all of them are there again.
+// take spends one restart and returns its number, or 0 if none is left. All restarts are restored
+// once no trainer has failed for RefillAfter.
 func (a *allowance) take(c *Config, now time.Time) int {
 	if now.Sub(a.last) >= c.RefillAfter {
 		a.used = 0
@@ -34,9 +34,9 @@ func (a *allowance) take(c *Config, now time.Time) int {
 	return a.used
 }
 
-// follow passes the end of one process on, once nothing of it is left. A trainer that failed is
-// started again before, until over ends.
-func (e *Ensemble) follow(over context.Context, m *member) {
+// awaitExit waits until the process of m has ended completely, and passes its exit on. A failed
+// trainer is restarted instead, unless over has ended.
+func (e *Ensemble) awaitExit(over context.Context, m *member) {
 	for {
 		e.mu.Lock()
 		g := m.group
@@ -46,13 +46,13 @@ func (e *Ensemble) follow(over context.Context, m *member) {
 		if e.startAgain(over, m, x) && e.begin(over, m) == nil {
 			continue
 		}
-		e.pass(m, x)
+		e.passExit(m, x)
 		return
 	}
 }
 
-// pass passes the end of one process on, unless it ended for the next generation.
-func (e *Ensemble) pass(m *member, x worker.Exit) {
+// passExit sends the exit of a process to Exits, unless the process was ended for the next generation.
+func (e *Ensemble) passExit(m *member, x worker.Exit) {
 	e.mu.Lock()
 	if m.retired {
 		e.mu.Unlock()
@@ -69,8 +69,8 @@ func (e *Ensemble) pass(m *member, x worker.Exit) {
 	e.exits <- x
 }
 
-// startAgain reports whether a process that ended so is to be started again alone, and waits as
-// long as it is to wait.
+// startAgain reports whether a process that ended with x is restarted alone. It waits for the pause
+// before that restart.
 func (e *Ensemble) startAgain(over context.Context, m *member, x worker.Exit) bool {
 	asks := rendezvous.Failure{Code: x.Code, Signal: x.Signal}.AsksForRestart()
 	e.mu.Lock()
@@ -94,7 +94,7 @@ func (e *Ensemble) startAgain(over context.Context, m *member, x worker.Exit) bo
 	select {
 	case <-over.Done():
 		return false
-	case <-time.After(time.Duration(again-1) * aloneAgain):
+	case <-time.After(time.Duration(again-1) * restartPause):
 		return true
 	}
 }

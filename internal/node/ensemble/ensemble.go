@@ -1,6 +1,6 @@
-// Package ensemble runs the processes of one node in a job with parameter servers: servers first,
-// trainers when every server listens, and a trainer that fails again alone. Servers can stay while
-// the trainers of one generation end and those of the next one start.
+// Package ensemble runs the processes of one node in a job with parameter servers. It starts the
+// servers first, and the trainers when every server listens. It restarts a failed trainer alone.
+// Servers can stay while the trainers of one generation end and those of the next one start.
 package ensemble
 
 import (
@@ -19,21 +19,21 @@ import (
 
 // Config is the processes of this node in one generation.
 type Config struct {
-	Life  *scope.Scope // of the agent: nothing starts after it
+	Life  *scope.Scope // of the agent: no process starts after it has ended
 	Spec  worker.Spec  // of all processes, by local rank
 	Tasks []roles.Task // what each process does, by local rank
 	Team  *roles.Team  // the processes of all nodes
 
-	Restarts    int           // how often trainers of this node are started again alone
-	RefillAfter time.Duration // without a failure of a trainer gives all of them back
+	Restarts    int           // restarts of single trainers of this node
+	RefillAfter time.Duration // all restarts are restored after this time without a failed trainer
 
 	Notice  func(string)
-	Through func([]roles.Task) // the trainers of this node are through, and its other tasks were ended
+	Through func([]roles.Task) // is called when the trainers here are done and the other tasks ended
 }
 
-// Ensemble is the processes of this node, each a group of its own. Servers and coordinators start
-// first; heter workers and trainers when every server of the job listens. A trainer that fails is
-// started again alone while the others go on. The servers end after the trainers.
+// Ensemble is the processes of this node, each in a worker.Group of its own. Servers and
+// coordinators start first. Heter workers and trainers start when every server of the job listens.
+// A failed trainer is restarted alone while the others go on. The servers end after the trainers.
 type Ensemble struct {
 	exits   chan worker.Exit
 	done    chan struct{}
@@ -43,9 +43,9 @@ type Ensemble struct {
 	mu        sync.Mutex // guards what follows
 	c         Config
 	members   []*member          // by local rank
-	end       context.CancelFunc // of what waits in this generation
-	alone     allowance          // of trainers that are started again
-	left      int                // trainers that are not through
+	end       context.CancelFunc // ends the waits of this generation
+	alone     allowance          // restarts of single trainers
+	left      int                // trainers that have not ended with exit code 0
 	listening bool               // every server of the job listens
 	begun     bool               // every process of this generation was started
 	paused    bool               // the servers wait for the next generation
@@ -58,21 +58,22 @@ type member struct {
 	local   int           // its local rank in the newest generation
 	group   *worker.Group // nil: it was not started yet
 	again   int           // how often it was started again alone
-	retired bool          // it ended for the next generation, which is no news
-	ended   bool          // its end was passed on
+	retired bool          // it was ended for the next generation: its exit is not passed on
+	ended   bool          // its exit was passed on
 }
 
-// Start starts the servers of this node, or nothing. The others follow, until the Life of c ends.
+// Start starts the servers of this node; if one fails, it ends the others and returns the error.
+// The other processes start in the background, until the Life of c ends.
 func Start(ctx context.Context, c Config) (*Ensemble, error) {
 	e := &Ensemble{exits: make(chan worker.Exit, len(c.Tasks)), done: make(chan struct{}),
 		serving: make(chan struct{})}
 	over, end := c.Life.Context(context.Background())
-	e.enter(c, end, nil)
+	e.setGeneration(c, end, nil)
 	for _, m := range e.members {
 		if trains(m.task) {
 			continue
 		}
-		err := free(c.Team, m.task)
+		err := checkPortFree(c.Team, m.task)
 		if err == nil {
 			err = e.begin(ctx, m)
 		}
@@ -83,7 +84,7 @@ func Start(ctx context.Context, c Config) (*Ensemble, error) {
 	}
 	for _, m := range e.members {
 		if !trains(m.task) {
-			e.runs.Go(func() { e.follow(over, m) })
+			e.runs.Go(func() { e.awaitExit(over, m) })
 		}
 	}
 	e.runs.Go(func() { e.startOthers(over) })
@@ -91,9 +92,9 @@ func Start(ctx context.Context, c Config) (*Ensemble, error) {
 	return e, nil
 }
 
-// enter begins the generation of c. The members of stay are in it already. mu is held, or nothing
-// runs yet.
-func (e *Ensemble) enter(c Config, end context.CancelFunc, stay []*member) {
+// setGeneration sets the generation to that of c. The members in stay keep their processes. The caller
+// holds mu, or no process has started yet.
+func (e *Ensemble) setGeneration(c Config, end context.CancelFunc, stay []*member) {
 	e.c, e.end, e.alone, e.left, e.listening, e.begun, e.paused = c, end, allowance{}, 0, false, false, false
 	e.members = make([]*member, len(c.Tasks))
 	names := map[int]string{}
@@ -111,7 +112,7 @@ func (e *Ensemble) enter(c Config, end context.CancelFunc, stay []*member) {
 	c.Spec.Logs.Rename(names)
 }
 
-// close waits for the last process, and passes that on.
+// close waits for the last process, and closes Exits and Done.
 func (e *Ensemble) close() {
 	e.runs.Wait()
 	e.mu.Lock()
@@ -126,16 +127,16 @@ func (e *Ensemble) close() {
 	close(e.done)
 }
 
-// abandon ends what was started where the rest cannot be.
+// abandon ends the servers that were started before one failed to start.
 func (e *Ensemble) abandon() {
 	e.finish()
 	for _, g := range e.running(nil) {
-		_ = g.Stop(context.Background(), 0) // nil, or it would not return
+		_ = g.Stop(context.Background(), 0) // Stop fails only with its context, which has no end
 	}
 }
 
-// free refuses the port of a server that another process listens at.
-func free(team *roles.Team, t roles.Task) error {
+// checkPortFree fails if another process listens on the port of a server.
+func checkPortFree(team *roles.Team, t roles.Task) error {
 	if t.Role != roles.Server {
 		return nil
 	}

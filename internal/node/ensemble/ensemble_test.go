@@ -247,7 +247,7 @@ func TestRestartsAloneComeBack(t *testing.T) {
 	}
 }
 
-// Restarts are counted for all trainers together, and each failure puts their return off.
+// Restarts are counted for all trainers of the node. Each failure delays their refill.
 func TestAllowance(t *testing.T) {
 	c, a, now := Config{Restarts: 2, RefillAfter: 10 * time.Minute}, allowance{}, time.Now()
 	for i, want := range []struct {
@@ -267,7 +267,7 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// The server stays for a generation with more trainers, and is followed under its new local rank.
+// The server stays for a generation with more trainers, under its new local rank.
 func TestTheServerStays(t *testing.T) {
 	b := newBench(t)
 	b.start(b.config(1))
@@ -297,7 +297,7 @@ func TestTheServerStays(t *testing.T) {
 	}
 }
 
-// No server stays that has ended, or beside one of another node that was started anew.
+// Pause and Continue fail if a server has ended, or if a server of another node was started anew.
 func TestNoServerStays(t *testing.T) {
 	t.Run("it ended", func(t *testing.T) {
 		b := newBench(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-// serversLimit is how long the servers of all nodes may take to listen.
+// serversLimit is how long the trainers wait until the servers of all nodes listen.
 const serversLimit = 2 * time.Minute
 
 // startOthers starts heter workers and trainers once the servers listen, until over ends.
@@ -19,7 +19,7 @@ func (e *Ensemble) startOthers(over context.Context) {
 	e.mu.Lock()
 	others, team, notice := e.chosen(trains), e.c.Team, e.c.Notice
 	e.mu.Unlock()
-	slices.SortStableFunc(others, func(a, b *member) int { // a heter worker is listened for by the trainers
+	slices.SortStableFunc(others, func(a, b *member) int { // trainers wait for heter workers to listen
 		return roleOrder(a.task) - roleOrder(b.task)
 	})
 	err := serversListen(over, team.All(roles.Server), notice)
@@ -32,11 +32,11 @@ func (e *Ensemble) startOthers(over context.Context) {
 		}
 		switch {
 		case err == nil:
-			e.runs.Go(func() { e.follow(over, m) })
+			e.runs.Go(func() { e.awaitExit(over, m) })
 		case over.Err() != nil:
-			e.pass(m, worker.Exit{Rank: m.task.Index, Code: 143, Ours: true, At: time.Now()})
+			e.passExit(m, worker.Exit{Rank: m.task.Index, Code: 143, Ours: true, At: time.Now()})
 		default:
-			e.pass(m, worker.Exit{Rank: m.task.Index, Code: startCode(err), At: time.Now(),
+			e.passExit(m, worker.Exit{Rank: m.task.Index, Code: startCode(err), At: time.Now(),
 				Note: err.Error()})
 		}
 	}

@@ -13,12 +13,12 @@ import (
 // ErrCannotStay: the servers of this node do not stay for another generation.
 var ErrCannotStay = errors.New("the servers cannot stay")
 
-// pauseGrace is how long trainers may take to end when the world changes. Nothing of them is saved:
-// the tables stay with the servers.
+// pauseGrace is how long trainers may take to end when the world changes. They save nothing,
+// because the servers keep the tables.
 const pauseGrace = 3 * time.Second
 
-// Serving is closed when every process of this node has started, and its servers can stay from then
-// on. On a node without servers it stays open.
+// Serving is closed when every process of this node has started: from then on its servers can stay.
+// It is nil on a node without servers.
 func (e *Ensemble) Serving() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -28,16 +28,16 @@ func (e *Ensemble) Serving() <-chan struct{} {
 	return e.serving
 }
 
-// Kept is how many of the last ports of this node stay in use while its servers stay: those of
-// servers and coordinators, and that of gloo's rendezvous.
+// Kept is how many ports, counted from the last one of this node, stay in use while its servers
+// stay: those of servers and coordinators, and that of gloo's rendezvous.
 func (e *Ensemble) Kept() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.chosen(serves)) + 1
 }
 
-// Pause ends the trainers of this generation, and keeps the servers. It fails with ErrCannotStay
-// where a process has ended, or was not started yet.
+// Pause ends the trainers of this generation, and keeps the servers. It fails with ErrCannotStay if
+// a process has ended, or was not started yet.
 func (e *Ensemble) Pause(ctx context.Context) error {
 	e.mu.Lock()
 	ended := slices.ContainsFunc(e.members, func(m *member) bool { return m.ended })
@@ -46,19 +46,19 @@ func (e *Ensemble) Pause(ctx context.Context) error {
 		return ErrCannotStay
 	}
 	e.paused = true
-	e.runs.Add(1) // no end before Continue or finish, whatever the servers do
+	e.runs.Add(1) // keeps close waiting until Continue or finish, even if all servers end
 	for _, m := range e.chosen(trains) {
 		m.retired = true
 	}
 	e.end()
 	e.mu.Unlock()
-	return together(e.running(trains), func(g *worker.Group) error { return g.Stop(ctx, pauseGrace) })
+	return callAll(e.running(trains), func(g *worker.Group) error { return g.Stop(ctx, pauseGrace) })
 }
 
-// Continue enters the generation of c with the servers that are here, and starts its trainers,
-// until its Life ends. It fails with ErrCannotStay where the servers here are not those of c. If a
-// server of another node is new, which its port shows, its tables are older than those here: that
-// is a failure of the new generation, and all start again.
+// Continue starts the generation of c: the servers here stay, and its trainers are started, until
+// its Life ends. It fails with ErrCannotStay if the servers here are not those of c. A server of
+// another node that has a new port was started anew, and its tables are older than those here. Then
+// the new generation fails, and all processes start again.
 func (e *Ensemble) Continue(c Config) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -71,7 +71,7 @@ func (e *Ensemble) Continue(c Config) error {
 	}
 	before := e.c.Team.Found(roles.Server)
 	over, end := c.Life.Context(context.Background())
-	e.enter(c, end, stay)
+	e.setGeneration(c, end, stay)
 	for _, m := range stay { // their logs say which generation this is
 		m.group.Move(m.local)
 		m.group.Continue(c.Spec.Generation, []int{m.task.Index}, c.Spec.WorldSize)
@@ -81,7 +81,7 @@ func (e *Ensemble) Continue(c Config) error {
 	} else {
 		x := worker.Exit{Rank: stay[0].task.Index, Code: 1, At: time.Now(),
 			Note: "a server of another node was started anew"}
-		e.runs.Go(func() { e.pass(stay[0], x) })
+		e.runs.Go(func() { e.passExit(stay[0], x) })
 	}
 	e.runs.Done()
 	return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-// chosen are the members whose task which accepts, by local rank; nil: all. mu is held.
+// chosen returns the members whose task satisfies which, by local rank; nil: all. mu is held.
 func (e *Ensemble) chosen(which func(roles.Task) bool) (all []*member) {
 	for _, m := range e.members {
 		if which == nil || which(m.task) {
@@ -22,7 +22,7 @@ func (e *Ensemble) chosen(which func(roles.Task) bool) (all []*member) {
 	return all
 }
 
-// running are the groups of the processes whose task which accepts; nil: of all.
+// running returns the groups of the processes whose task satisfies which; nil: all.
 func (e *Ensemble) running(which func(roles.Task) bool) (all []*worker.Group) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -34,7 +34,7 @@ func (e *Ensemble) running(which func(roles.Task) bool) (all []*worker.Group) {
 	return all
 }
 
-// finish has no process start any more.
+// finish prevents that another process starts.
 func (e *Ensemble) finish() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,7 +65,7 @@ func (e *Ensemble) PIDs() []int {
 	return pids
 }
 
-// trains tells the trainers and heter workers from the servers that they save to.
+// trains reports whether a process computes, and is not a server or a coordinator.
 func trains(t roles.Task) bool { return t.Role == roles.Trainer || t.Role == roles.Heter }
 
 func serves(t roles.Task) bool { return !trains(t) }
@@ -73,11 +73,11 @@ func serves(t roles.Task) bool { return !trains(t) }
 // Ask asks trainers and heter workers to save and end. The servers are needed for that.
 func (e *Ensemble) Ask(ctx context.Context, d worker.Drain) error {
 	e.finish()
-	return together(e.running(trains), func(g *worker.Group) error { return g.Ask(ctx, d) })
+	return callAll(e.running(trains), func(g *worker.Group) error { return g.Ask(ctx, d) })
 }
 
-// together calls f for all groups at once, and returns its errors.
-func together(groups []*worker.Group, f func(*worker.Group) error) error {
+// callAll calls f for all groups at the same time, and joins the errors.
+func callAll(groups []*worker.Group, f func(*worker.Group) error) error {
 	errs := make([]error, len(groups))
 	var calls sync.WaitGroup
 	for i, g := range groups {
@@ -91,7 +91,7 @@ func together(groups []*worker.Group, f func(*worker.Group) error) error {
 func (e *Ensemble) Stop(ctx context.Context, grace time.Duration) error {
 	e.finish()
 	for _, part := range []func(roles.Task) bool{trains, serves} {
-		err := together(e.running(part), func(g *worker.Group) error { return g.Stop(ctx, grace) })
+		err := callAll(e.running(part), func(g *worker.Group) error { return g.Stop(ctx, grace) })
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-// Package peers is the other agents of the job, and where this one is reached.
+// Package peers connects this agent to the other agents of the job.
 package peers
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// stalled is how long the agent's loop may be silent before its heartbeats stop: the loop ticks
-// four times a second, so it hangs then, and a node that hangs must be silent.
+// stalled is how long the agent's loop may be silent before its heartbeats stop. The loop ticks
+// four times a second, so a silent loop hangs, and the other nodes must see that.
 const stalled = 1500 * time.Millisecond
 
 // Peers are the other agents of the job.
@@ -36,10 +36,10 @@ type Peers struct {
 	secret  []byte
 	client  *peer.Client
 	watcher *membership.Watcher
-	larger  schema.Generation // than the agent's own, which has not got it yet
+	larger  schema.Generation // newest generation heard of, above that of the agent; not yet passed on
 }
 
-// New returns the peers of a node. What they do ends with effects.
+// New returns the peers of a node. All its goroutines end with effects.
 func New(effects *scope.Scope, at *Place) *Peers {
 	return &Peers{place: at, effects: effects, Server: at.Server, signals: make(chan event.Signal),
 		news: make(chan struct{}, 1)}
@@ -61,7 +61,7 @@ func (p *Peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	self := peer.Self{Hello: p.Self, Holds: p.holds, Heard: p.heard}
 	client, err := peer.Dial(secret, self)
 	if err != nil {
-		return // not a secret: no node can be reached, and the leases decide
+		return // the secret is invalid: no node can be reached, and only leases show lost nodes
 	}
 	p.client, p.watcher = client, membership.NewWatcher(client, membership.DefaultBeats())
 	if err := p.Server.Serve(secret, self); err != nil {
@@ -69,7 +69,7 @@ func (p *Peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	}
 	p.effects.Go(func(ctx context.Context) {
 		select {
-		case <-time.After(membership.UntilTick(time.Now(), machine.Tick)): // its clock beats with the agent's
+		case <-time.After(membership.UntilTick(time.Now(), machine.Tick)): // the watcher ticks with the agent
 		case <-ctx.Done():
 		}
 		p.watcher.Run(ctx)
@@ -83,9 +83,9 @@ func (p *Peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	})
 }
 
-// rekey speaks with nodes that know another secret. mu is held.
+// rekey connects to the nodes of a job that was made again with another secret. mu is held.
 func (p *Peers) rekey(secret []byte) {
-	// If it is not a secret, no node can be reached, and the leases decide.
+	// With an invalid secret no node can be reached, and only leases show lost nodes.
 	if p.client.Rekey(secret) == nil && p.Server.Rekey(secret) == nil {
 		p.secret = secret
 	}
@@ -98,19 +98,19 @@ func (p *Peers) tell(ctx context.Context, s event.Signal) {
 	}
 }
 
-// heard comes from connections, which must not wait, and say it once: the agent gets the
-// largest when it listens.
+// heard records that another agent has generation g. Connections call it, so it must not block. The
+// agent later gets the largest g once.
 func (p *Peers) heard(g schema.Generation) {
 	p.mu.Lock()
 	p.larger = max(p.larger, g)
 	p.mu.Unlock()
 	select {
 	case p.news <- struct{}{}:
-	default: // passOn has one to read already
+	default: // passOn will read the larger one
 	}
 }
 
-// passOn tells the agent what was heard.
+// passOn tells the agent the largest generation that was heard of.
 func (p *Peers) passOn(ctx context.Context) {
 	for {
 		select {
@@ -194,11 +194,11 @@ func (p *Peers) Watch(refs []membership.Ref) {
 
 func (p *Peers) Signals() <-chan event.Signal { return p.signals }
 
-// To is the way to one life of one node.
+// To returns the transport to one incarnation of a node.
 func (p *Peers) To(r membership.Ref) http.RoundTripper {
 	if c, _ := p.opened(); c != nil {
 		return c.To(r)
 	}
-	// Before the secret is known no node can be reached.
+	// Without the secret no node can be reached.
 	return http.NewFileTransport(http.Dir("/nonexistent"))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// A connection says once that there is a newer generation. The agent hears of it, however busy it is in
-// that moment.
+// Connections report a newer generation once. The agent gets it, even if it was busy at that
+// moment.
 func TestANewerGenerationIsReportedWhenTheAgentListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var effects scope.Scope

@@ -8,18 +8,18 @@ import (
 	"github.com/elasticd/elastic/internal/peer"
 )
 
-// Place is where this node listens, and is dialled by others.
+// Place is the address at which this node listens.
 type Place struct {
 	Server *peer.Server
 	Port   int
-	Now    func() string // the address to be at, "" if that cannot be said; nil: host was given
+	Now    func() string // the machine's address now, "" if unknown; nil: the user gave it
 
 	mu   sync.Mutex // guards host: any goroutine may ask
 	Host string
 }
 
-// Here is the listener's address. A machine that got another one (a network that was left and
-// joined again, a new DHCP lease) has its listener there from now on.
+// Here returns the address of the listener. If the machine has a new address (it changed networks,
+// or DHCP gave it another one), Here moves the listener there first.
 func (p *Place) Here() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -27,8 +27,8 @@ func (p *Place) Here() string {
 		return p.Server.Addr()
 	}
 	if host := p.Now(); host != "" && host != p.Host {
-		// Where it cannot listen others cannot dial it: they find it silent, and it asks again when
-		// it joins again.
+		// If the listener cannot move, other nodes find this node silent. It tries again at its
+		// next joining.
 		if err := p.Server.Move(net.JoinHostPort(host, strconv.Itoa(p.Port))); err == nil {
 			p.Host = host
 		}

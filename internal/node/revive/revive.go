@@ -1,4 +1,4 @@
-// Package revive keeps the local server alive: it starts it again when it is missed.
+// Package revive starts the local server again if it does not answer.
 package revive
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
-// Store is the store of the local server. When that does not answer, it is started again: on its
-// data, by whichever agent misses it first, and found where that one has it.
+// Store is the store of the local server. If the server does not answer, the first agent that
+// notices it starts it again on the same data. The others then connect to that server.
 type Store struct {
 	missed chan struct{} // holds one value when the server was missed
 	ensure func(context.Context) (local.Endpoint, error)
@@ -21,7 +21,7 @@ type Store struct {
 
 	mu    sync.Mutex // guards what follows
 	store store.Store
-	close context.CancelFunc // ends store, but for the first one, which is the caller's
+	close context.CancelFunc // ends store; does nothing for the first store, which the caller owns
 	at    local.Endpoint
 }
 
@@ -31,7 +31,7 @@ type Served struct {
 	At    local.Endpoint
 }
 
-// Begin begins to care for the local server of r, which serves s now.
+// Begin watches the local server of r, and starts it again if needed. s is the server now.
 func Begin(effects *scope.Scope, s Served, r local.Runtime) *Store {
 	v := &Store{store: s.Store, at: s.At, missed: make(chan struct{}, 1), close: func() {},
 		ensure: func(ctx context.Context) (local.Endpoint, error) {
@@ -55,7 +55,7 @@ func (v *Store) run(ctx context.Context) {
 			return
 		case <-v.missed:
 		}
-		// An error is made good by the next request that misses the server.
+		// After an error the next request that fails tries again.
 		if at, err := v.ensure(ctx); err == nil {
 			v.move(ctx, at)
 		}
@@ -67,8 +67,8 @@ func (v *Store) run(ctx context.Context) {
 	}
 }
 
-// move goes on at another place. Requests under way at the old one end, and its watchers list again
-// here.
+// move connects to the server at another address. Requests to the old address end, and watchers
+// list again from the new one.
 func (v *Store) move(ctx context.Context, at local.Endpoint) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

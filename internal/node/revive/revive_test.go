@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// A local server that another agent started again elsewhere is found there.
+// The agent finds a local server that another agent started again at another address.
 func TestTheLocalServerIsFoundWhereItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -47,7 +47,7 @@ func TestTheLocalServerIsFoundWhereItIs(t *testing.T) {
 	})
 }
 
-// A store that is left is closed: its connections would be tried for as long as the agent lives.
+// The old store is closed after a move. Otherwise its connections would be tried forever.
 func TestTheStoreOfTheOldPlaceIsClosed(t *testing.T) {
 	opened := map[local.Endpoint]context.Context{}
 	servers := memory.New()

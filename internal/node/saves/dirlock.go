@@ -14,14 +14,14 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// jobFile is in a checkpoint directory that the user gave, and names the job that has it. Each node
-// of that job holds a shared lock on it, until its process ends. An agent that gets it exclusively
-// is alone and writes the name of its own job.
+// jobFile is a file in a checkpoint directory that the user gave. It names the job that uses the
+// directory. Each node of the job holds a shared lock on it until its process ends. An agent that
+// gets the exclusive lock is the only one, and writes the name of its own job.
 const jobFile = ".elastic-job"
 
-// lockFor takes the checkpoint directory for a job: *refusal.DirTaken while a node of another job
-// has it, whose saves would be taken for those of this one. nil where the file system has no locks,
-// or another user made the file.
+// lockFor locks the checkpoint directory for a job. It fails with *refusal.DirTaken while a node of
+// another job uses the directory, because the saves of the two jobs would be mixed up. The file is
+// nil if the file system has no locks, or if another user created the file.
 func lockFor(dir string, job schema.Job) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(filepath.Join(dir, jobFile), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
@@ -36,7 +36,7 @@ func lockFor(dir string, job schema.Job) (*os.File, error) {
 		case err != nil || !there(f):
 			f.Close()
 			if err != nil {
-				return nil, nil // no locks here
+				return nil, nil // the file system has no locks
 			}
 		case has == string(job):
 			return f, nil
@@ -47,8 +47,8 @@ func lockFor(dir string, job schema.Job) (*os.File, error) {
 	}
 }
 
-// share takes the shared lock, and returns the job that the file names then. The file of an agent
-// that is alone names its job.
+// share takes the shared lock, and returns the job that the file names. If no other agent has a
+// lock, share first writes the name of job.
 func share(f *os.File, job schema.Job) (has string, err error) {
 	if err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
 		if err := f.Truncate(0); err != nil {
@@ -60,14 +60,14 @@ func share(f *os.File, job schema.Job) (has string, err error) {
 	} else if !errors.Is(err, syscall.EWOULDBLOCK) {
 		return "", err
 	}
-	if err := flock(f, syscall.LOCK_SH); err != nil { // others have it exclusively while they write a name
+	if err := flock(f, syscall.LOCK_SH); err != nil { // waits for an agent that writes a name
 		return "", err
 	}
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<10))
 	return strings.TrimSpace(string(b)), err
 }
 
-// there reports whether the file still has its name: the last node of a job removes it.
+// there reports whether f is still the file of that name. The last node of a job removes it.
 func there(f *os.File) bool {
 	mine, err := f.Stat()
 	if err != nil {
@@ -77,10 +77,10 @@ func there(f *os.File) bool {
 	return err == nil && os.SameFile(mine, now)
 }
 
-// unlock gives the directory back. The last node removes the file.
+// unlock releases the lock. The last node removes the file.
 func unlock(f *os.File) {
 	if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil && there(f) {
-		_ = os.Remove(f.Name()) // what stays names a job that has no node here
+		_ = os.Remove(f.Name()) // if it stays, it names a job that has no node here
 	}
 	f.Close()
 }

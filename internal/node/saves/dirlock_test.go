@@ -8,8 +8,8 @@ import (
 	"github.com/elasticd/elastic/internal/agent/refusal"
 )
 
-// Nodes of one job have a checkpoint directory together. Another job gets it when the last of them
-// has gone, and nothing stays of the file then.
+// Nodes of one job share a checkpoint directory. Another job gets it when the last of them has
+// ended. The lock file is then removed.
 func TestOneJobHasADirectory(t *testing.T) {
 	dir := t.TempDir()
 	take := func(job string) *Mark {

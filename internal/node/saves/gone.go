@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// storeEvery is how often the directory of the store is looked for.
+// storeEvery is how often watchStore looks at the directory of the store.
 const storeEvery = 2 * time.Second
 
-// watchStore abandons the store and tells the user, once, when its directory was removed, or another one
-// has its name: this agent has the old one open, which the next agent would not find. It ends with ctx.
+// watchStore abandons the store and tells the user, once, if its directory was removed or replaced.
+// This agent still has the old directory open, and the next agent would not find it. It ends with ctx.
 func (s *Saves) watchStore(ctx context.Context, dir string, abandon func()) {
 	was, err := os.Stat(dir)
 	for err == nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The directory of the store is removed, or removed and made anew, while its agent lives: the user
-// reads it within ten seconds, once, and what to do.
+// If the directory of the store is removed or replaced while its agent runs, the user is told
+// within ten seconds, once, with a fix.
 func TestStoreIsRemoved(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "store")

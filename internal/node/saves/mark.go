@@ -13,22 +13,22 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Mark is the file with which a node says in a checkpoint directory that it has that directory:
-// other nodes may have it too, on this machine or over NFS. Then rank 0's node alone captures from
-// it and puts back into it. Each node writes its mark before it joins, so that a node that prepares
-// for a world finds the marks of all of its members: same name, and the address that the world
-// lists, which is that of one life of one agent.
+// Mark is a file in a checkpoint directory that the user gave. It has the address of a node that
+// uses the directory. If several nodes use it, on one machine or over NFS, only rank 0's node
+// captures from it and restores checkpoints in it. Each node writes its mark before it joins. A
+// node that prepares for a world therefore finds the marks of all members. A mark counts only with
+// the address that the world lists, because each incarnation of an agent has an address of its own.
 type Mark struct {
-	Dir     string        // given with --checkpoint-dir; "": the node has a directory of its own
+	Dir     string        // given with --checkpoint-dir; "": the user gave none, and no mark is written
 	Node    string        // the name of this node
-	Address func() string // of the agent's listener, now
+	Address func() string // returns the address of the agent's listener now
 	Notice  func(string)
 
-	written string   // the address that the mark has
+	written string   // the address in the mark
 	lock    *os.File // see lockFor; nil: none is held
 }
 
-// Take takes the directory for a job, if the user gave one: *refusal.DirTaken.
+// Take locks the directory for a job, if the user gave one. See lockFor.
 func (m *Mark) Take(job schema.Job) (err error) {
 	if m.Dir != "" && m.lock == nil {
 		m.lock, err = lockFor(m.Dir, job)
@@ -38,7 +38,7 @@ func (m *Mark) Take(job schema.Job) (err error) {
 
 const markPrefix = ".elastic-node-"
 
-// Write puts the mark of this node into the directory, if the user gave one.
+// Write writes the mark of this node, if the user gave a directory.
 func (m *Mark) Write() error {
 	if m.Dir == "" {
 		return nil
@@ -55,20 +55,20 @@ func (m *Mark) Write() error {
 	return nil
 }
 
-// Remove gives the directory back, and removes the mark, unless another agent of this name has
-// written its own since.
+// Remove unlocks the directory. It removes the mark, unless a later agent of this node has written
+// its own.
 func (m *Mark) Remove() {
 	if m.lock != nil {
 		unlock(m.lock)
 		m.lock = nil
 	}
 	if me := (membership.Ref{Node: m.Node, Address: m.written}); m.Dir != "" && m.Of(me) {
-		// A mark that is left behind belongs to no node: no life has its address again.
+		// If the mark stays, it does no harm: no later incarnation has this address.
 		_ = os.Remove(filepath.Join(m.Dir, markPrefix+m.Node))
 	}
 }
 
-// Of reports whether the checkpoint directory of this node is that of the other one too.
+// Of reports whether the other node uses the checkpoint directory of this node.
 func (m *Mark) Of(other membership.Ref) bool {
 	b, err := os.ReadFile(filepath.Join(m.Dir, markPrefix+other.Node))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -18,7 +18,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Prepare has the resume checkpoint of w on this disk, verified, and its files in the checkpoint
+// Prepare fetches and verifies the resume checkpoint of w, and restores its files in the checkpoint
 // directory.
 func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error) {
 	if err := s.c.PreHook(ctx, w.Generation, w.Size()); err != nil {
@@ -57,7 +57,8 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	case err == nil:
 		s.node.Activity.Nothing()
 	case replicator.CannotBeHad(err):
-		// The planning node must know: if no node can provide it, an older one takes its place.
+		// The node that plans needs this report: if no node has the checkpoint, an older one is
+		// used.
 		if s.node.Activity.Unreadable(int64(r.Number), replicator.AskedAt(err)) {
 			s.c.Notice(fmt.Sprintf("checkpoint %d cannot be had from any node that is here; bring back a "+
 				"node that has it "+
@@ -67,8 +68,8 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	return resume, err
 }
 
-// reader is this node in w where it is to have no more of a checkpoint than its ranks load; nil: all.
-// Its rank is that of its workers only where all nodes have the same number of them.
+// reader returns the ranks of this node in w, if it may fetch only the files that its ranks load;
+// nil: all files. A node has fixed ranks only if all nodes have the same number of workers.
 func (s *Saves) reader(w rendezvous.World) *parts.Reader {
 	at := slices.IndexFunc(w.Members, func(m membership.Ref) bool { return m.Node == s.replicator.Self })
 	if s.rules().Load != checkpoint.LoadOwn || w.Ranks != nil || at < 0 {
@@ -77,21 +78,21 @@ func (s *Saves) reader(w rendezvous.World) *parts.Reader {
 	return &parts.Reader{Rank: at, Nodes: len(w.Members), Workers: w.Size()}
 }
 
-// CommitLeft commits what rank 0 of w, which is gone, left on this disk. What was left in a
-// checkpoint directory counts on the node whose workers wrote it.
+// CommitLeft commits the saves that rank 0 of w left on this disk before it ended. It uses the
+// checkpoint directory only if this node was rank 0.
 func (s *Saves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
 	left := pipeline.Left{Stamp: s.stamp(w), Self: self}
 	if w.Resume != nil {
 		left.Resume = w.Resume.Number
 	}
-	if with := s.with(w); w.Members[0].Node == self.Node && (with == nil || !with.All) {
+	if sharing := s.sharers(w); w.Members[0].Node == self.Node && (sharing == nil || !sharing.All) {
 		dir := s.node.Directory
 		left.Dir = &dir
 	}
 	h, err := pipeline.CommitLeft(ctx, s.replicator, left)
 	switch {
 	case errors.Is(err, replicator.ErrStoreBehind) || errors.Is(err, checkpoint.ErrOtherJob):
-		return nil // joining finds that out by itself
+		return nil // joining detects this too
 	case err != nil:
 		return err
 	case h.Number > 0:
@@ -105,7 +106,7 @@ func (s *Saves) stamp(w rendezvous.World) checkpoint.Stamp {
 	return checkpoint.Stamp{Job: s.c.Job, UID: w.UID, Generation: w.Generation, WorldSize: w.Size()}
 }
 
-// HandOver makes sure that another node has the head before this one leaves.
+// HandOver ensures that another node has the head before this node leaves.
 func (s *Saves) HandOver(ctx context.Context) {
 	s.mu.Lock()
 	k, chunks := s.replicator, s.chunks
@@ -127,12 +128,12 @@ func (s *Saves) HandOver(ctx context.Context) {
 			return
 		}
 	}
-	_ = k.Spread(ctx, head.Generation, head.Manifest, 1) // alone, it stays on this disk
+	_ = k.Spread(ctx, head.Generation, head.Manifest, 1) // if this fails, the head stays on this disk only
 }
 
-// awaitWhole waits until another node has all of a checkpoint of which this one has parts: rank 0's
-// node brings them together when the world waits for a node that leaves. In a world that does not,
-// each part has its copies elsewhere.
+// awaitWhole waits until another node has all of a checkpoint of which this node has parts. If the
+// world waits for a node that leaves, rank 0's node collects the parts. Otherwise each part has its
+// copies on other nodes.
 func awaitWhole(ctx context.Context, k *replicator.Replicator, n checkpoint.Number) {
 	ctx, cancel := context.WithTimeout(ctx, wholeLimit)
 	defer cancel()
@@ -143,7 +144,7 @@ func awaitWhole(ctx context.Context, k *replicator.Replicator, n checkpoint.Numb
 	}
 	changes := k.Record.Store.Watch(ctx, prefix, store.End(prefix), read.Rev+1)
 	for {
-		whole, err := k.Record.Inventories(ctx, n) // also of rank 0's node, if that has left before
+		whole, err := k.Record.Inventories(ctx, n) // rank 0's node counts too, if it left earlier
 		if err != nil || slices.ContainsFunc(whole, func(node string) bool { return node != k.Self }) {
 			return
 		}
@@ -158,5 +159,5 @@ func awaitWhole(ctx context.Context, k *replicator.Replicator, n checkpoint.Numb
 	}
 }
 
-// wholeLimit is how long a node that leaves waits for that.
+// wholeLimit is the time limit of awaitWhole.
 const wholeLimit = 15 * time.Second

@@ -15,12 +15,12 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// report is called by the replicator with what happens.
+// report handles an event of the replicator.
 func (s *Saves) report(e replicator.Event) {
 	switch e := e.(type) {
 	case replicator.Committed:
 		s.node.Activity.Nothing()
-		s.wrote(2) // the commit, and the removal of the oldest
+		s.wrote(2) // the commit writes an event, and so does the removal of the oldest checkpoint
 		s.mu.Lock()
 		s.head = e.Head
 		alone := e.Head.Copies < 2 && s.replicator.Replicas > 1
@@ -40,7 +40,7 @@ func (s *Saves) report(e replicator.Event) {
 	case replicator.Behind:
 		select {
 		case s.behind <- struct{}{}:
-		default: // it is on its way
+		default: // an earlier signal was not read yet
 		}
 	case replicator.Sharded:
 		s.c.Notice(e.String())
@@ -66,14 +66,14 @@ func (s *Saves) report(e replicator.Event) {
 	}
 }
 
-// refused tells the user, and in an event all others, that a save was not taken.
+// refused reports to the user, and in a history event, that a save was not taken.
 func (s *Saves) refused(e replicator.Refused) {
 	s.node.Activity.Nothing()
 	s.tell(history.Event{Kind: history.Refused, Generation: e.Generation, Text: s.refusal(e),
 		Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})
 }
 
-// damaged tells the user and all others that a checkpoint went bad on this disk.
+// damaged reports to the user, and in a history event, that a checkpoint on this disk is damaged.
 func (s *Saves) damaged(e replicator.Damaged) {
 	h := e.Head
 	text := fmt.Sprintf("checkpoint %d%s", h.Number, checkpoint.AtStep(h.Step))
@@ -93,20 +93,20 @@ func (s *Saves) damaged(e replicator.Damaged) {
 		Fields: history.Fields{"number": h.Number, "where": e.Where, "mended": e.Err == nil}})
 }
 
-// tell says what happened on this node to its user, and in an event to all others.
+// tell writes an event to the user of this node and to the history.
 func (s *Saves) tell(e history.Event) {
 	e.Node = s.replicator.Self
 	s.c.Notice(e.Text)
 	s.c.Effects.Go(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		// It was said; that its event is lost with the store is no harm.
+		// The user has the text already, so an error of the store is ignored.
 		_, _ = s.c.Store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.c.Job, e)}})
 	})
 	s.wrote(1)
 }
 
-// oneLine is the text of an error, or of several.
+// oneLine returns the text of an error, of several errors too, on one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // refusal says in one line why a save was not taken, and what to do.
@@ -137,12 +137,12 @@ func (s *Saves) refusal(e replicator.Refused) string {
 	return fmt.Sprintf("a save was not taken (%s): %s", e.Reason, why)
 }
 
-// wrote counts n transactions with events, and has old events removed when it is time.
+// wrote counts n transactions with history events, and removes old events when there are too many.
 func (s *Saves) wrote(n int) {
 	s.c.Effects.Go(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, trimLimit)
 		defer cancel()
-		_ = s.trimmer.Wrote(ctx, n) // the next call removes the rest
+		_ = s.trimmer.Wrote(ctx, n) // after an error the next call removes them
 	})
 }
 

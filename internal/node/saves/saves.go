@@ -1,5 +1,5 @@
-// Package saves captures, commits and fetches the checkpoints of one node: a replicator and its
-// pipelines, as the agent wants them.
+// Package saves captures, commits and fetches the checkpoints of one node. It runs a replicator,
+// and a pipeline for each generation.
 package saves
 
 import (
@@ -27,33 +27,34 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// hurry is how long the captures of a generation that was cut short may take to be carried through:
-// the next generation waits for it.
-const hurry = 500 * time.Millisecond
+// closeLimit is how long the captures of a generation that was cut short may take to commit. The next
+// generation waits for it.
+const closeLimit = 500 * time.Millisecond
 
-// Config is what the saves of a node need of the rest of it.
+// Config has the parts of the node that its saves use.
 type Config struct {
 	Job     schema.Job
 	Store   store.Store
-	Effects *scope.Scope // of the node: what its saves do ends with it
+	Effects *scope.Scope // of the node; all goroutines of the saves end with it
 	Peers   *peers.Peers
 	Mark    *Mark
 	Notice  func(string)
-	// VerifyEvery is the time in which all that this disk keeps is read again; 0: never.
+	// VerifyEvery is the time in which all checkpoints on this disk are read again; 0: never.
 	VerifyEvery time.Duration
-	// PreHook decides whether this node can run workers of a generation in a world of that size.
+	// PreHook fails if this node cannot run workers of a generation in a world of that size.
 	PreHook func(ctx context.Context, g schema.Generation, size int) error
 }
 
-// Activity tells the other nodes which bytes move.
+// Activity reports to the other nodes that bytes move.
 type Activity interface {
 	Nothing()
 	Moving(what string, done, total int64)
-	// checkpoint number cannot be had here, from nodes that were read at revision since; 0: now
+	// Unreadable reports that this node cannot get checkpoint number from any node. since is the
+	// store revision at which the list of nodes was read; 0: now.
 	Unreadable(number, since int64) (first bool)
 }
 
-// Node is this node, once it has its name.
+// Node describes this node, once it has its name.
 type Node struct {
 	Name      string
 	Dir       string      // of the node and job
@@ -66,8 +67,8 @@ type Saves struct {
 	c       Config
 	node    Node
 	writing writing
-	behind  chan struct{}    // the store shows an older head than the disk knows
-	trimmer *history.Trimmer // keeps the events of saves bounded
+	behind  chan struct{}    // signalled if the store shows an older head than the disk
+	trimmer *history.Trimmer // removes old events
 
 	mu         sync.Mutex // guards what follows; never held while waiting
 	replicator *replicator.Replicator
@@ -76,19 +77,19 @@ type Saves struct {
 	nodes      []membership.Node
 	head       checkpoint.Head
 	lines      map[schema.Generation]*capturing
-	resume     *checkpoint.Manifest // what the newest Prepare put back
+	resume     *checkpoint.Manifest // the checkpoint that the newest Prepare restored
 	spread     context.CancelFunc
-	leads      bool                // the captures of this node are those that commit
+	leads      bool                // this node is rank 0: its pipeline commits
 	alone      bool                // the newest commit has no second copy, and the user was notified
 	sharing    bool                // the user was notified that nodes share the checkpoint directory
-	loadsAll   replicator.LoadsAll // what was last reported to the user of --load=own
+	loadsAll   replicator.LoadsAll // the last report about --load=own
 }
 
 // capturing is the captures of one generation.
 type capturing struct {
 	*pipeline.Pipeline
 	cancel context.CancelFunc
-	asked  bool // to close
+	asked  bool // it was told to close or to finish
 }
 
 // New returns the saves of a node.
@@ -96,7 +97,7 @@ func New(c Config) *Saves {
 	return &Saves{c: c, behind: make(chan struct{}, 1)}
 }
 
-// Join opens the store of checkpoints, once the node has its name and the job its id.
+// Join opens the chunk store, once the node has its name and the job its id.
 func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.node = node
 	dir := filepath.Join(s.node.Dir, disk.StoreDir)
@@ -121,14 +122,14 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 			beside.Go(func() { k.Scrub(ctx, s.c.VerifyEvery) })
 		}
 		beside.Go(func() { s.watchStore(ctx, dir, chunks.Abandon) })
-		_ = k.Run(ctx) // ends with ctx, and in no other way
+		_ = k.Run(ctx) // Run fails only with ctx
 		beside.Wait()
-		_ = chunks.Close() // what it could not write is written again by the next agent
+		_ = chunks.Close() // the next agent writes again what could not be written
 	})
 	return nil
 }
 
-// AdoptJob is Join for a job that was made again while this node was in it.
+// AdoptJob continues with a job that was made again while this node was in it.
 func (s *Saves) AdoptJob(job rendezvous.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,10 +144,10 @@ func (s *Saves) rules() rendezvous.Rules {
 	return s.job.Rules
 }
 
-// Behind says that the store shows less than the commits on this disk.
+// Behind is signalled when the store shows less than the commits on this disk.
 func (s *Saves) Behind() <-chan struct{} { return s.behind }
 
-// Nodes are those that were registered when all of them were read last.
+// Nodes sets the nodes that are registered, and the head, as last read.
 func (s *Saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +162,8 @@ func (s *Saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	s.protect()
 }
 
-// protect gives the head the copies that it lacks, when this node captures and another node is
-// here. mu is held.
+// protect makes the copies that the head lacks, if this node leads and other nodes are here. mu is
+// held.
 func (s *Saves) protect() {
 	head := s.head
 	here := map[string]bool{}
@@ -190,7 +191,7 @@ func (s *Saves) protect() {
 	var ctx context.Context
 	ctx, s.spread = s.c.Effects.Context(context.Background())
 	k := s.replicator
-	// An error leaves as many copies as there were; the next change of nodes tries again.
+	// After an error there are as many copies as before; the next change of nodes tries again.
 	s.c.Effects.Go(func(context.Context) { _ = k.Complete(ctx, head.Generation, head, want-1) })
 }
 
@@ -206,12 +207,12 @@ func sameNodes(a, b []membership.Node) bool {
 	return true
 }
 
-// Open begins to capture before the workers start: on the node of rank 0, and on the others where
-// each may have its part of a save.
+// Open starts to capture, before the workers start. It does so on rank 0's node, and on other nodes
+// if they save a part.
 func (s *Saves) Open(w rendezvous.World, rank int) {
 	s.writing.begin(w.Generation)
-	dir, with := s.node.Directory, s.with(w)
-	if rank != 0 && with == nil {
+	dir, sharing := s.node.Directory, s.sharers(w)
+	if rank != 0 && sharing == nil {
 		if err := capture.TakeInventory(s.chunks, dir); err != nil {
 			s.c.Notice("the checkpoint directory cannot be read: " + err.Error())
 		}
@@ -222,7 +223,7 @@ func (s *Saves) Open(w rendezvous.World, rank int) {
 	resume := s.resume
 	s.mu.Unlock()
 	l, err := pipeline.Start(ctx, s.replicator, pipeline.Source{Dir: dir, Stamp: s.stamp(w), Resume: resume,
-		Writers: pipeline.Writers{Workers: s.writing.of(w.Generation), With: with}})
+		Writers: pipeline.Writers{Workers: s.writing.of(w.Generation), With: sharing}})
 	if err != nil {
 		cancel()
 		s.c.Notice("checkpoints are not captured: " + err.Error())
@@ -235,7 +236,7 @@ func (s *Saves) Open(w rendezvous.World, rank int) {
 	s.protect()
 }
 
-// Observe looks at the files of the workers of g once more, before they are asked to end.
+// Observe looks at the files of the workers of g, before these are asked to end.
 func (s *Saves) Observe(g schema.Generation) {
 	s.mu.Lock()
 	l := s.lines[g]
@@ -250,22 +251,22 @@ func (s *Saves) Observe(g schema.Generation) {
 	l.Observe(ctx)
 }
 
-// observeLimit is how long workers may be asked to end later because of that look.
+// observeLimit is how much Observe may delay the request to end.
 const observeLimit = 300 * time.Millisecond
 
-// Close ends the captures up to g, and does not wait for long.
+// Close ends the captures up to g. It waits for each at most closeLimit.
 func (s *Saves) Close(ctx context.Context, g schema.Generation) error {
-	return s.end(ctx, g, ending{(*pipeline.Pipeline).Close, hurry})
+	return s.end(ctx, g, ending{(*pipeline.Pipeline).Close, closeLimit})
 }
 
-// Finish ends the captures up to g. It takes first what the workers left complete, and waits until
-// that is committed or refused for good: the grace of the Hold, and the fence, are its limits.
-// Close cuts it short.
+// Finish ends the captures up to g. It first takes complete saves that the workers left, and waits
+// until each is committed or refused. It has no limit of its own: the grace of the hold and the
+// fence end it. Close cuts it short.
 func (s *Saves) Finish(ctx context.Context, g schema.Generation) error {
 	return s.end(ctx, g, ending{(*pipeline.Pipeline).Finish, 0})
 }
 
-// ending is how captures end.
+// ending says how captures end.
 type ending struct {
 	ask   func(*pipeline.Pipeline)
 	limit time.Duration // for each; 0: none

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// shared reports whether rank 0's node, which is another one, has the checkpoint directory too. It
-// is said once.
+// shared reports whether rank 0's node is another node and uses the checkpoint directory of this
+// one. The user is told once if any nodes share it.
 func (s *Saves) shared(w rendezvous.World) bool {
 	if s.c.Mark.Dir == "" {
 		return false
@@ -32,9 +32,9 @@ func (s *Saves) shared(w rendezvous.World) bool {
 	return false
 }
 
-// with are the nodes that each save a part; nil where rank 0's node has all of each save, and where
-// this node has no part. A node that has rank 0's directory has no part of its own.
-func (s *Saves) with(w rendezvous.World) *pipeline.Sharing {
+// sharers returns the nodes that each save a part of a checkpoint. It is nil if rank 0's node saves
+// all of it, and if this node saves nothing. A node that shares rank 0's directory saves no part.
+func (s *Saves) sharers(w rendezvous.World) *pipeline.Sharing {
 	s.mu.Lock()
 	job := s.job
 	s.mu.Unlock()
@@ -57,9 +57,8 @@ func (s *Saves) tellShared() {
 	}
 }
 
-// Stay readies the checkpoint directory for workers that hold the state, and begin from no
-// checkpoint. What they saved in older generations and was not committed is set aside: it is of no
-// generation any more.
+// Stay prepares the checkpoint directory for workers that keep their state and load no checkpoint.
+// Files of older generations that were not committed are moved away.
 func (s *Saves) Stay(w rendezvous.World) error {
 	s.mu.Lock()
 	s.resume = nil

@@ -7,13 +7,13 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// writing is the state of the workers of the newest generation, for the watchers of their
-// files.
+// writing is the state of the workers of the newest generation. The captures of their files read
+// it.
 type writing struct {
 	mu         sync.Mutex
 	generation schema.Generation
 	state      capture.WorkerState
-	pids       func() []int // nil before they started
+	pids       func() []int // nil before the workers started
 }
 
 func (w *writing) begin(g schema.Generation) {
@@ -22,7 +22,7 @@ func (w *writing) begin(g schema.Generation) {
 	w.generation, w.state, w.pids = g, capture.Running, nil
 }
 
-// started notes the processes of the workers of g.
+// started records the processes of the workers of g.
 func (w *writing) started(g schema.Generation, pids func() []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,7 +31,7 @@ func (w *writing) started(g schema.Generation, pids func() []int) {
 	}
 }
 
-// end notes that every worker of g ended, and how.
+// end records that all workers of g have ended, and how.
 func (w *writing) end(g schema.Generation, how capture.WorkerState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -41,7 +41,7 @@ func (w *writing) end(g schema.Generation, how capture.WorkerState) {
 	w.state = how
 }
 
-// of is what a capture of generation g is given.
+// of returns the state of the workers of g, for a capture.
 func (w *writing) of(g schema.Generation) capture.Workers {
 	return capture.Workers{
 		State: func() capture.WorkerState {
@@ -50,7 +50,7 @@ func (w *writing) of(g schema.Generation) capture.Workers {
 			if w.generation == g {
 				return w.state
 			}
-			return capture.Killed // an older generation: nothing of it is finished any more
+			return capture.Killed // an older generation: its unfinished files stay unfinished
 		},
 		PIDs: func() []int {
 			w.mu.Lock()
@@ -64,8 +64,8 @@ func (w *writing) of(g schema.Generation) capture.Workers {
 	}
 }
 
-// WorkersStarted notes the processes of the workers of g.
+// WorkersStarted records the processes of the workers of g.
 func (s *Saves) WorkersStarted(g schema.Generation, pids func() []int) { s.writing.started(g, pids) }
 
-// WorkersEnded notes that every worker of g ended, and whether one failed or was killed.
+// WorkersEnded records that all workers of g have ended, and whether one failed or was killed.
 func (s *Saves) WorkersEnded(g schema.Generation, how capture.WorkerState) { s.writing.end(g, how) }

@@ -1,5 +1,5 @@
-// Package stay serves workers that can stay for another generation: a socket on which they say so, and
-// a store in which those of all nodes find each other.
+// Package stay serves workers that can stay for another generation. It has a socket to which they
+// connect, and a store in which the workers of all nodes find each other.
 package stay
 
 import (
@@ -21,25 +21,25 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Stay is the socket of one node, and its part of the store. The agent of rank 0 has the store of a
-// generation; the others pass on what their workers ask of it.
+// Stay is the socket of one node. The agent of rank 0 also has the store of a generation. The other
+// agents forward the requests of their workers to it.
 type Stay struct {
 	peers  *peers.Peers
 	node   string
 	server *handover.Server // nil: it could not be opened, and no worker can stay
 	store  handover.Store
-	world  atomic.Pointer[rendezvous.World] // that the workers here are in
+	world  atomic.Pointer[rendezvous.World] // the world of the workers here
 }
 
-// storePath is where the agent of rank 0 is asked.
+// storePath is the URL path of the store of rank 0's agent.
 const storePath = "/handover/store"
 
-// waitSlice is how long one request to the agent of rank 0 waits for a key; a longer wait asks
-// again.
+// waitSlice is the longest time that one request to the agent of rank 0 waits for a key. A longer
+// wait sends several requests.
 const waitSlice = 5 * time.Second
 
-// Open opens the socket in dir. A node that has no socket ends its workers at each change, and starts
-// new ones: the Stay works without, and err says why.
+// Open opens the socket in dir. If that fails, err is the reason, and the Stay can still be used:
+// the node ends its workers at each change, and starts new ones.
 func Open(dir, node string, p *peers.Peers) (s *Stay, err error) {
 	s = &Stay{peers: p, node: node}
 	if s.server, err = handover.Listen(filepath.Join(dir, "socket"), s); err != nil {
@@ -49,7 +49,7 @@ func Open(dir, node string, p *peers.Peers) (s *Stay, err error) {
 	return s, nil
 }
 
-// Path is that of the socket; "" if there is none.
+// Path returns the path of the socket; "" if there is none.
 func (s *Stay) Path() string {
 	if s.server == nil {
 		return ""
@@ -57,7 +57,7 @@ func (s *Stay) Path() string {
 	return s.server.Path()
 }
 
-// Expect hears so many workers of a generation from now on.
+// Expect accepts connections from so many workers of a generation.
 func (s *Stay) Expect(g schema.Generation, workers int) *handover.Group {
 	if s.server == nil {
 		return handover.NewGroup(uint64(g), workers) // no worker connects
@@ -65,7 +65,7 @@ func (s *Stay) Expect(g schema.Generation, workers int) *handover.Group {
 	return s.server.Expect(uint64(g), workers)
 }
 
-// Begin says in which world the workers of this node are.
+// Begin sets the world of the workers on this node.
 func (s *Stay) Begin(world rendezvous.World) { s.world.Store(&world) }
 
 // Close closes the socket. A nil Stay was never opened.
@@ -75,7 +75,7 @@ func (s *Stay) Close() {
 	}
 }
 
-// Do passes a request of a worker here on to the agent of rank 0.
+// Do answers a request of a worker here, or forwards it to the agent of rank 0.
 func (s *Stay) Do(ctx context.Context, r handover.Request) (handover.Reply, error) {
 	world := s.world.Load()
 	if world == nil || uint64(world.Generation) != r.Generation {
@@ -93,7 +93,7 @@ func (s *Stay) Do(ctx context.Context, r handover.Request) (handover.Reply, erro
 	}
 }
 
-// ask asks the agent of rank 0 once.
+// ask sends one request to the agent of rank 0.
 func (s *Stay) ask(
 	ctx context.Context, to membership.Ref, r handover.Request,
 ) (reply handover.Reply, err error) {
@@ -121,7 +121,7 @@ func (s *Stay) ask(
 // longestRequest is the largest request that an agent takes: a value and its JSON.
 const longestRequest = 4 << 20
 
-// answer answers another agent of the world of which this node is rank 0.
+// answer serves a request of another agent. This node is rank 0 of that agent's world.
 func (s *Stay) answer(out http.ResponseWriter, req *http.Request) {
 	var r handover.Request
 	b, err := io.ReadAll(http.MaxBytesReader(out, req.Body, longestRequest))
@@ -132,7 +132,7 @@ func (s *Stay) answer(out http.ResponseWriter, req *http.Request) {
 		http.Error(out, "no request to the store", http.StatusBadRequest)
 		return
 	}
-	// A node has reported Ready for each generation that runs.
+	// This node has been ready for each generation that runs, so it knows the newest one.
 	if newest := s.peers.Self().Generation; schema.Generation(r.Generation) > newest {
 		http.Error(out, "that generation is not known here", http.StatusConflict)
 		return
@@ -144,7 +144,7 @@ func (s *Stay) answer(out http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if err != nil {
-		return // the agent that asked hung up
+		return // the agent that asked has closed the connection
 	}
-	_ = json.NewEncoder(out).Encode(reply) // a peer that went away asks again
+	_ = json.NewEncoder(out).Encode(reply) // if the reply is lost, the agent asks again
 }

@@ -1,4 +1,4 @@
-// Package warmth tells how many processes of a node wait to be its next workers.
+// Package warmth reports how many warm workers a node has.
 package warmth
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// lookAgain is how often the memory of processes that wait is looked at.
+// lookAgain is how often the memory of warm workers is measured.
 const lookAgain = time.Minute
 
-// Count tells the others, for people, how many processes wait here to be workers, and their memory.
+// Count writes the number of warm workers of this node and their memory to the store, for the user.
 type Count struct {
 	store   store.Store
 	key     string
@@ -24,16 +24,16 @@ type Count struct {
 	news    chan struct{}
 
 	mu      sync.Mutex
-	waiting []int // workers that wait for their first world
+	waiting []int // processes of workers that wait for their first world
 }
 
-// New makes one that writes to a key. standBy counts the processes that wait for the next start.
-// Nothing is reported before Run.
+// New returns a Count that writes to a key. standBy counts the warm workers for the next start.
+// Nothing is written before Run.
 func New(store store.Store, key string, standBy func() (n int, bytes int64)) *Count {
 	return &Count{store: store, key: key, standBy: standBy, news: make(chan struct{}, 1)}
 }
 
-// Waits notes the workers that wait for their first world; nil: none do any more.
+// Waits records the workers that wait for their first world; nil: none.
 func (c *Count) Waits(pids []int) {
 	c.mu.Lock()
 	c.waiting = pids
@@ -53,7 +53,7 @@ func (c *Count) count() (all rendezvous.WarmWorkers) {
 	return all
 }
 
-// Changed says that others wait than before, or none. It never waits.
+// Changed tells Run that the number of warm workers may have changed. It never blocks.
 func (c *Count) Changed() {
 	select {
 	case c.news <- struct{}{}:
@@ -61,13 +61,13 @@ func (c *Count) Changed() {
 	}
 }
 
-// Run reports the count until ctx ends. After a report that failed the next look reports again.
+// Run reports the count until ctx ends. If a report fails, the next one replaces it.
 func (c *Count) Run(ctx context.Context) {
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
-	reported := rendezvous.WarmWorkers{Count: -1} // the report of an earlier agent holds no more
+	reported := rendezvous.WarmWorkers{Count: -1} // replaces the report of an earlier agent
 	for {
-		if now := c.count(); !alike(now, reported) && c.tell(ctx, now) == nil {
+		if now := c.count(); !similar(now, reported) && c.tell(ctx, now) == nil {
 			reported = now
 		}
 		select {
@@ -88,8 +88,8 @@ func (c *Count) tell(ctx context.Context, now rendezvous.WarmWorkers) error {
 	return err
 }
 
-// alike reports whether two counts are the same to a reader: the memory by a tenth.
-func alike(a, b rendezvous.WarmWorkers) bool {
+// similar reports whether two counts look the same to the user: their memory may differ by a tenth.
+func similar(a, b rendezvous.WarmWorkers) bool {
 	differs := a.Bytes - b.Bytes
 	return a.Count == b.Count && max(differs, -differs) <= b.Bytes/10
 }

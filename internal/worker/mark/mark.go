@@ -1,5 +1,5 @@
-// Package mark finds the processes of an agent by a mark in their environment, also those that an
-// earlier agent left, and ends these.
+// Package mark finds the processes of an agent by a mark in their environment. It ends processes
+// that an earlier agent left.
 package mark
 
 import (
@@ -17,22 +17,21 @@ import (
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
-// Variable names the owner in the environment of a process: a Mark, a slash, an id of the group,
+// Variable holds the mark in the environment of a process: a Mark, a slash, the id of the group,
 // and for a guardian GuardianWord.
 const (
 	Variable     = "ELASTIC_WORKER_MARK"
 	GuardianWord = "/guardian"
 )
 
-// HangLimit is how long a guardian may take before it counts as hung, and how long a new process
-// may take until its mark can be read: exec is far faster.
+// HangLimit is how long a guardian may be silent before it counts as hung. It is also how long the
+// mark of a new process may be unreadable, which ends with exec.
 const HangLimit = 2 * time.Second
 
-// Mark stands for one state directory of one node and job. Two agents that
-// live at the same time never have the same.
+// Mark identifies the state directory of one node and job. No two living agents have the same one.
 type Mark string
 
-// Of is the mark of the state directory of a node and job. The agent holds its lock.
+// Of returns the mark of the state directory of a node and job. The agent holds its lock.
 func Of(dir string) Mark {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
@@ -41,13 +40,12 @@ func Of(dir string) Mark {
 	return Mark(hex.EncodeToString(sum[:8]))
 }
 
-// Environ is env for a process that is no worker, and that Sweep ends all the same.
+// Environ adds a mark to the environment of a process that is no worker, so that Sweep ends it.
 func (m Mark) Environ(env []string) []string { return Set(env, string(m)+"/other") }
 
-// Sweep kills what an earlier agent of the same mark left and waits until it
-// is gone: workers, what they started, guardians, cgroups. The caller holds
-// the lock of the state directory, so that no living agent is behind them. It
-// fails only when ctx ends, and names then the processes that are left.
+// Sweep kills all processes and cgroups that an earlier agent of the same mark left, and waits
+// until they are gone. The caller holds the lock of the state directory, so no living agent owns
+// them. Sweep fails only when ctx ends. The error names the processes that are left.
 func Sweep(ctx context.Context, m Mark) error {
 	began := time.Now()
 	return Until(ctx, func() error {
@@ -68,7 +66,7 @@ func Sweep(ctx context.Context, m Mark) error {
 		for _, p := range c.Ours {
 			sig := syscall.SIGKILL
 			if strings.HasSuffix(c.marks[p.PID], GuardianWord) && waited <= HangLimit {
-				sig = syscall.SIGCONT // it does this work itself, unless it was stopped
+				sig = syscall.SIGCONT // the guardian kills its processes itself, unless it is stopped
 			}
 			p.Signal(sig)
 		}
@@ -79,7 +77,7 @@ func Sweep(ctx context.Context, m Mark) error {
 	})
 }
 
-// Until repeats round until it finds nothing more: /proc cannot be watched.
+// Until calls round until it returns nil, because /proc cannot be watched for changes.
 func Until(ctx context.Context, round func() error) error {
 	wait := 2 * time.Millisecond
 	for {
@@ -96,14 +94,14 @@ func Until(ctx context.Context, round func() error) error {
 	}
 }
 
-// Census is one look at all living processes but this one.
+// Census is a list of the living processes of a mark, without this process.
 type Census struct {
 	Ours   []proc.Process // roots and their descendants
-	unsure []proc.Process // of which the mark is not known yet
+	unsure []proc.Process // their mark cannot be read yet
 	marks  map[int]string // by pid
 }
 
-// Look finds the processes that root accepts, and what descends from them.
+// Look finds the processes that root accepts, and their descendants.
 func Look(root func(p proc.Process, mark string) bool) (Census, error) {
 	all, err := proc.All()
 	if err != nil {
@@ -135,7 +133,7 @@ func Look(root func(p proc.Process, mark string) bool) (Census, error) {
 	return c, nil
 }
 
-// Left is nil if there is nothing. The processes of which it could not be known count until
+// Left returns an error if a process is left. Processes with an unreadable mark count only until
 // HangLimit has passed.
 func (c Census) Left(waited time.Duration) error {
 	left := c.Ours
@@ -163,10 +161,10 @@ func pids(all []proc.Process) string {
 	return b.String()
 }
 
-// Cgroup begins the names of the cgroups of a mark.
+// Cgroup returns the prefix of the cgroup names of a mark.
 func (m Mark) Cgroup() string { return "elastic-" + string(m) + "-" }
 
-// Set is env with that value of the Variable.
+// Set returns env with Variable set to value.
 func Set(env []string, value string) []string {
 	marked := make([]string, 0, len(env)+1)
 	for _, e := range env {

@@ -10,14 +10,14 @@ import (
 
 const (
 	consoleQueue = 32 << 20
-	// consolePatience is how long the workers wait for a console in all, between two moments at
-	// which it has shown everything. It lets a program that reads along (| tee) keep up with a
-	// burst, and a stopped pager cost no more than this.
+	// consolePatience is how long workers may wait for a slow console, until it has shown all its
+	// output again. A program that reads along (| tee) can keep up with a burst. A stopped pager
+	// delays the workers by no more than this.
 	consolePatience = time.Second
 )
 
-// console shows what workers write. What it cannot take it drops, and says so
-// when it has caught up; the logs have it all.
+// console shows the output of workers. If it is too slow it drops output, and later reports how
+// much. The logs have all of it.
 type console struct {
 	w      io.Writer
 	notice func(string)
@@ -26,9 +26,9 @@ type console struct {
 	mu       sync.Mutex
 	queue    [][]byte
 	size     int           // bytes in queue
-	changed  chan struct{} // closed, and made anew, when any of this changes
-	patience time.Duration // left
-	dropped  int64         // a gap is open if not 0
+	changed  chan struct{} // closed and replaced at each change of the fields above and below
+	patience time.Duration // how long show may still wait
+	dropped  int64         // bytes of the current gap; 0: none
 	broken   bool          // w failed
 	closed   bool
 }
@@ -40,7 +40,7 @@ func newConsole(w io.Writer, notice func(string)) *console {
 	return c
 }
 
-// show queues p, which is the console's from then on.
+// show queues p. The caller must not use p afterwards.
 func (c *console) show(p []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +72,7 @@ func (c *console) change() {
 	c.changed = make(chan struct{})
 }
 
-// run writes until the queue is empty after close, or until w fails.
+// run writes the queue until close, or until w fails.
 func (c *console) run() {
 	defer close(c.done)
 	c.mu.Lock()
@@ -110,8 +110,8 @@ func (c *console) run() {
 	}
 }
 
-// close waits until all is shown. If ctx ends before, it leaves a goroutine in a write that cannot
-// be broken off.
+// close waits until all output is shown, or until ctx ends. In that case run is left in a write
+// that cannot be interrupted.
 func (c *console) close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// lines puts the pieces of a stream together into lines.
+// lines splits a stream into lines.
 type lines struct{ part []byte }
 
-// add passes on every line that is complete, with its end, and a part that becomes too long to hold
-// back.
+// add calls each with every complete line including its end, and with the start of a line that is
+// too long to keep.
 func (l *lines) add(b []byte, each func(line []byte)) {
 	b = append(l.part, b...)
 	l.part = nil
@@ -34,7 +34,7 @@ func (l *lines) add(b []byte, each func(line []byte)) {
 	l.part = bytes.Clone(b)
 }
 
-// end passes on the part that is left at the end of the stream.
+// end calls each with the unfinished line at the end of the stream.
 func (l *lines) end(each func(line []byte)) {
 	if len(l.part) > 0 {
 		each(l.part)
@@ -42,16 +42,16 @@ func (l *lines) end(each func(line []byte)) {
 	}
 }
 
-// duplicate is a file that gets the lines with certain words, of one stream of all workers.
+// duplicate is a file with the lines of one stream, of all workers, that contain certain words.
 type duplicate struct {
 	path  string
 	words []string
 
-	mu sync.Mutex // guards f, and keeps lines whole
-	f  *os.File   // nil until the first line, or where it cannot be written
+	mu sync.Mutex // guards f, so that lines stay whole
+	f  *os.File   // nil before the first line, and if it cannot be opened
 }
 
-// newDuplicate is nil where nothing is to be copied.
+// newDuplicate returns nil if there are no words.
 func newDuplicate(dir, name string, words []string) *duplicate {
 	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" })
 	if len(words) == 0 {
@@ -60,7 +60,8 @@ func newDuplicate(dir, name string, words []string) *duplicate {
 	return &duplicate{path: filepath.Join(dir, name), words: words}
 }
 
-// take copies a line that is wanted. What cannot be written is lost: the worker's log has it.
+// take writes a line if it has one of the words. An error is ignored: the worker's log has the
+// line.
 func (d *duplicate) take(prefix string, line []byte) {
 	if !slices.ContainsFunc(d.words, func(w string) bool { return bytes.Contains(line, []byte(w)) }) {
 		return

@@ -16,23 +16,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Chunk is how much is moved at once.
+// Chunk is the largest number of bytes moved at once.
 const Chunk = 256 << 10
 
-// logFile is the log of one worker. Whatever happens to the file, its users
-// get rid of their bytes: what cannot be written is counted, and the file says
-// so where it goes on.
+// logFile is the log of one worker. If the file cannot be written, its users still get rid of their
+// bytes: logFile counts the lost bytes, and writes the number when it can write again.
 type logFile struct {
 	Path   string
 	rotate int64
 	keep   int
 	notice func(string)
 
-	mu      sync.Mutex // everything below
+	mu      sync.Mutex // guards everything below
 	f       *os.File   // nil: to be opened
 	next    int        // number of the next rotated file
 	limit   int64      // size from which to rotate
-	dropped int64      // bytes not written since the last that were
+	dropped int64      // bytes lost since the last write that succeeded
 	buf     []byte
 }
 
@@ -57,7 +56,7 @@ func LastRotated(path string) int {
 	return last
 }
 
-// begin writes a line of our own, at the beginning of a line.
+// begin writes a line of elastic. It starts a new line if the log does not end with one.
 func (l *logFile) begin(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,15 +67,15 @@ func (l *logFile) begin(line string) {
 }
 
 // take moves up to a chunk from the pipe to the end of the file. It returns the number of bytes
-// taken out of the pipe, 0 at its end, and the last of them, at most want. EAGAIN: the pipe is
-// empty.
+// taken from the pipe, 0 at its end, and the last of them, at most want. EAGAIN means that the pipe
+// is empty.
 func (l *logFile) take(pipe, want int) (n int, last []byte, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n, last, err = l.append(pipe, want); err == nil || err == syscall.EAGAIN {
 		return n, last, err
 	}
-	// The file takes nothing, or its file system knows no splice.
+	// The file cannot be written, or its file system does not support splice.
 	if l.buf == nil {
 		l.buf = make([]byte, Chunk)
 	}
@@ -89,15 +88,14 @@ func (l *logFile) take(pipe, want int) (n int, last []byte, err error) {
 		return max(n, 0), nil, err
 	}
 	l.write(l.buf[:n])
-	l.turn(l.buf[:n])
+	l.rotateIfFull(l.buf[:n])
 	return n, append([]byte(nil), l.buf[max(0, n-want):n]...), nil
 }
 
-// append is take without a moment at which bytes are in neither pipe nor file.
-// The offset is asked for each time, so that others may truncate the file;
-// O_APPEND cannot be spliced to.
+// append moves bytes with splice, so they are always in the pipe or in the file. It reads the size
+// of the file each time, so that others may truncate the file. splice does not support O_APPEND.
 func (l *logFile) append(pipe, want int) (int, []byte, error) {
-	if l.dropped > 0 { // write says first what is missing
+	if l.dropped > 0 { // write must first report the lost bytes
 		return 0, nil, syscall.ENOSPC
 	}
 	size, err := l.ready()
@@ -113,12 +111,12 @@ func (l *logFile) append(pipe, want int) (int, []byte, error) {
 	if _, err := l.f.ReadAt(last, size+int64(moved-len(last))); err != nil {
 		last = nil
 	}
-	l.turn(last)
+	l.rotateIfFull(last)
 	return moved, last, nil
 }
 
-// splice moves up to a chunk from a pipe to another pipe, or to that place of a file, and does not wait
-// for bytes.
+// splice moves up to a chunk from a pipe to another pipe, or to the offset at of a file. It does
+// not wait for bytes.
 func splice(from, to int, at *int64) (int, error) {
 	for {
 		n, err := unix.Splice(from, nil, to, at, Chunk, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
@@ -128,8 +126,7 @@ func splice(from, to int, at *int64) (int, error) {
 	}
 }
 
-// ready opens the file if it must be, also when it was removed, and
-// returns its size.
+// ready opens the file if needed, also after it was removed, and returns its size.
 func (l *logFile) ready() (int64, error) {
 	for range 2 {
 		if l.f == nil {
@@ -146,13 +143,13 @@ func (l *logFile) ready() (int64, error) {
 		if st.Nlink > 0 {
 			return st.Size, nil
 		}
-		l.close1()
+		l.closeFile()
 	}
 	return 0, fs.ErrNotExist
 }
 
-// OpenLog opens or makes a log. A symbolic link is not followed, and a pipe or a device not written
-// to: in a directory that others may write to they would lead somewhere else.
+// OpenLog opens or creates a log. It refuses symbolic links, pipes and devices: in a directory
+// where others can write they could lead elsewhere.
 func OpenLog(path string, mode int) (*os.File, error) {
 	f, err := os.OpenFile(path, mode|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if errors.Is(err, syscall.ELOOP) {
@@ -178,7 +175,7 @@ func (l *logFile) endsLine(size int64) bool {
 	return err != nil || b[0] == '\n'
 }
 
-// write appends p whole or, if that cannot be, not at all, and counts it.
+// write appends all of p. If that fails it appends nothing, and counts the lost bytes.
 func (l *logFile) write(p []byte) {
 	size, err := l.ready()
 	if err == nil {
@@ -211,9 +208,9 @@ func (l *logFile) gap(size int64) string {
 	return line
 }
 
-// turn rotates a file that is large enough, if the last bytes that were written end a line; text
-// that does not end one for as long again is cut. Rotated files keep their number: 1 is the oldest.
-func (l *logFile) turn(last []byte) {
+// rotateIfFull rotates a file that is large enough, at the end of a line. A line of more than the limit is
+// cut. Rotated files keep their number: 1 is the oldest.
+func (l *logFile) rotateIfFull(last []byte) {
 	lineEnd := bytes.HasSuffix(last, []byte("\n"))
 	size, err := l.ready()
 	if err != nil || size < l.limit || (!lineEnd && size < l.limit+l.rotate+4*Chunk) {
@@ -224,7 +221,7 @@ func (l *logFile) turn(last []byte) {
 		l.limit = size + l.rotate
 		return
 	}
-	l.close1()
+	l.closeFile()
 	if l.keep > 0 && l.next > l.keep {
 		os.Remove(l.rotated(l.next - l.keep))
 	}
@@ -235,7 +232,7 @@ func (l *logFile) rotated(n int) string { return rotatedLog(l.Path, n) }
 
 func rotatedLog(path string, n int) string { return path + "." + strconv.Itoa(n) }
 
-func (l *logFile) close1() {
+func (l *logFile) closeFile() {
 	l.f.Close()
 	l.f = nil
 }
@@ -244,6 +241,6 @@ func (l *logFile) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.f != nil {
-		l.close1()
+		l.closeFile()
 	}
 }

@@ -1,4 +1,4 @@
-// Package output carries what workers write: through pipes into log files that rotate, and to the
+// Package output moves the output of workers through pipes into rotating log files, and to the
 // console of the agent.
 package output
 
@@ -18,40 +18,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options says where the output of workers goes.
+// Options says where the output of workers is written.
 type Options struct {
-	Dir    string // used as it is by the first agent that locks it
-	Node   string // names the directory inside it for the others
-	Run    string // names the run of the job; logs of another one are moved aside; "": never
-	Apart  bool   // stderr gets a file of its own, workerlog.N.err
+	Dir    string // the first agent that locks it uses it directly
+	Node   string // the name of the subdirectory that another agent uses
+	Run    string // the run of the job; logs of another run are renamed; "": never
+	Apart  bool   // stderr has a log of its own, workerlog.N.err
 	Rotate int64  // size from which a log is rotated; 0: 256 MiB
 	Keep   int    // rotated files kept of each worker; 0: all
 
 	Console io.Writer               // nil: none
-	Show    func(localRank int) Std // what goes there too; nil: nothing
-	// Prefix is what stands before each line on the console where more than one worker is shown;
-	// nil: nothing.
+	Show    func(localRank int) Std // the streams shown on the console; nil: none
+	// Prefix returns the prefix of each line on the console if several workers are shown; nil:
+	// none.
 	Prefix func(localRank, rank int) string
-	// Label stands before the lines that are copied, and before those on the console of the workers
-	// that Labelled chooses; nil: nothing, none.
+	// Label returns the label of copied lines, and of the console lines of workers that Labelled
+	// accepts; nil: none.
 	Label    func(localRank, rank int) string
 	Labelled func(localRank int) bool
-	// CopyOut and CopyErr are words: lines of that stream with one of them go to
-	// filtered_stdout.log or filtered_stderr.log, too.
+	// CopyOut and CopyErr are words. Lines of that stream with one of them are also written to
+	// filtered_stdout.log or filtered_stderr.log.
 	CopyOut, CopyErr []string
 
-	// Notice gets, as a sentence, what the user should know: bytes that
-	// could not be written or shown. It may block. nil: not reported.
+	// Notice is called with a sentence about output that could not be written or shown. It may
+	// block. nil: not reported.
 	Notice func(string)
 }
 
 const defaultRotate = 256 << 20
 
-// Logs are the log files of an agent's workers, by local rank, and the copy on
-// its console. They outlive generations; there is one per agent.
+// Logs are the log files of an agent's workers, by local rank, and their copy on the console. There
+// is one Logs per agent, for all generations.
 type Logs struct {
 	dir     string
-	lock    *os.File // the directory itself: nothing else lies in it
+	lock    *os.File // the locked directory, in which no other agent writes
 	o       Options
 	console *console // nil: none
 	notices *notices
@@ -60,10 +60,10 @@ type Logs struct {
 
 	mu    sync.Mutex
 	files map[string]*logFile // by path
-	names map[int]string      // of the logs of workers that are no trainers, by local rank
+	names map[int]string      // of processes that are not trainers, by local rank
 }
 
-// Open locks a log directory for this agent, and makes it if need be.
+// Open locks a log directory for this agent, and creates it if needed.
 func Open(o Options) (*Logs, error) {
 	if o.Rotate <= 0 {
 		o.Rotate = defaultRotate
@@ -79,7 +79,7 @@ func Open(o Options) (*Logs, error) {
 		return nil, fmt.Errorf("find log directory: %w", err)
 	}
 	l := &Logs{o: o, files: make(map[string]*logFile)}
-	for try := 1; l.lock == nil; try++ { // another agent of this node name, of another job, may be here too
+	for try := 1; l.lock == nil; try++ { // agents of other jobs may use the same directory and node name
 		l.dir = dir
 		switch {
 		case try == 2:
@@ -89,7 +89,7 @@ func Open(o Options) (*Logs, error) {
 		}
 		l.lock, err = lockDir(l.dir)
 		if errors.Is(err, errors.ErrUnsupported) && try == 1 {
-			l.lock.Close() // without locks, no log set is the first
+			l.lock.Close() // without locks, every agent uses a subdirectory
 			l.lock = nil
 			continue
 		}
@@ -100,7 +100,7 @@ func Open(o Options) (*Logs, error) {
 	l.copyOut = newDuplicate(l.dir, "filtered_stdout.log", o.CopyOut)
 	l.copyErr = newDuplicate(l.dir, "filtered_stderr.log", o.CopyErr)
 	l.notices = newNotices(o.Notice)
-	if err := l.claim(o.Run); err != nil {
+	if err := l.moveOtherRun(o.Run); err != nil {
 		l.notices.say(err.Error())
 	}
 	if o.Console != nil {
@@ -109,9 +109,8 @@ func Open(o Options) (*Logs, error) {
 	return l, nil
 }
 
-// lockDir makes and locks dir; nil if another agent has it. The lock is one of
-// the kernel, and goes with the agent whichever way it ends. With
-// errors.ErrUnsupported dir is there but knows no locks, as on NFS.
+// lockDir creates and locks dir. It returns nil if another agent has the lock. The kernel frees the
+// lock when the agent ends. The error is errors.ErrUnsupported if dir has no locks, as on NFS.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -140,7 +139,7 @@ func lockDir(dir string) (*os.File, error) {
 // Dir is the directory in use.
 func (l *Logs) Dir() string { return l.dir }
 
-// Path is the log of one worker.
+// Path returns the log of one worker.
 func (l *Logs) Path(localRank int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,20 +149,20 @@ func (l *Logs) Path(localRank int) string {
 	return filepath.Join(l.dir, "workerlog."+strconv.Itoa(localRank))
 }
 
-// Rename gives the logs of workers other names than workerlog.N, by local rank, from the next start
-// on.
+// Rename sets other names than workerlog.N for the logs of workers, by local rank, from the next
+// start on.
 func (l *Logs) Rename(names map[int]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.names = names
 }
 
-// ErrPath is the log of stderr of one worker, where that is apart.
+// ErrPath returns the log of a worker's stderr, if it has one of its own.
 func (l *Logs) ErrPath(localRank int) string { return l.Path(localRank) + errSuffix }
 
 const errSuffix = ".err"
 
-// Write puts a file into the directory, whole: it may be read at any moment.
+// Write writes a file of the directory atomically, because it may be read at any time.
 func (l *Logs) Write(name string, content []byte) error {
 	tmp := filepath.Join(l.dir, "."+name)
 	if err := writeNew(tmp, content); err != nil {
@@ -176,7 +175,7 @@ func (l *Logs) Write(name string, content []byte) error {
 	return nil
 }
 
-// Append adds to a file of the directory.
+// Append appends to a file of the directory.
 func (l *Logs) Append(name string, content []byte) error {
 	f, err := openAppend(filepath.Join(l.dir, name))
 	if err != nil {
@@ -192,12 +191,12 @@ func (l *Logs) Append(name string, content []byte) error {
 	return nil
 }
 
-// openAppend opens a file to add to it, and follows no link.
+// openAppend opens a file to append to it. It does not follow a symbolic link.
 func openAppend(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 }
 
-// writeNew writes a file that was not there before, so that it is no link to another one.
+// writeNew creates a file. It fails if the file exists, so it follows no link.
 func writeNew(path string, content []byte) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -210,8 +209,8 @@ func writeNew(path string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Close shows what the console has yet to take, until ctx ends, and gives the
-// directory back. All groups must be done.
+// Close shows the queued output until ctx ends, and unlocks the directory. All groups must have
+// ended.
 func (l *Logs) Close(ctx context.Context) error {
 	var err error
 	if l.console != nil {
@@ -225,7 +224,7 @@ func (l *Logs) Close(ctx context.Context) error {
 	}
 	l.copyOut.close()
 	l.copyErr.close()
-	syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN) // a process that is just being forked has it open too
+	syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN) // a process that is being forked also has the lock open
 	l.lock.Close()
 	return err
 }
@@ -237,8 +236,8 @@ type Header struct {
 	Rank       int
 	WorldSize  int
 	Node       string
-	Name       string // of a process without a rank; "": it has one
-	Waits      bool   // it is in no generation yet: Generation was the newest when it was started
+	Name       string // the name of a process without a rank; "": it has a rank
+	Waits      bool   // the worker is in no generation yet; Generation was the newest at its start
 }
 
 func (h Header) line(now time.Time) string {
@@ -256,10 +255,10 @@ func (h Header) line(now time.Time) string {
 
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// Begin writes the line before a start.
+// Begin writes the header of a start into a log.
 func (l *Logs) Begin(localRank int, h Header) { l.Note(localRank, h.line(time.Now())) }
 
-// Note writes a line of elastic's own into every log of a worker.
+// Note writes a line of elastic into all logs of a worker.
 func (l *Logs) Note(localRank int, line string) {
 	l.file(l.Path(localRank)).begin(line)
 	if l.o.Apart {
@@ -278,8 +277,8 @@ func (l *Logs) file(path string) *logFile {
 	return f
 }
 
-// Pumps makes the pumps of one worker: one for both streams in their order, two only where stderr
-// has a file of its own or the console is to show one of them. That of stderr is the last.
+// Pumps makes the pumps of one worker: one for both streams, or two if stderr has a log of its own
+// or if the console shows only one stream. The pump of stderr is the last.
 func (l *Logs) Pumps(localRank int) []*Pump {
 	show := l.o.Show(localRank)
 	make := func(of Std, path string) *Pump {
@@ -305,7 +304,7 @@ func (l *Logs) Pumps(localRank int) []*Pump {
 	return []*Pump{make(Both, path)}
 }
 
-// Prefix is what stands before the lines of a worker on the console.
+// Prefix returns the prefix of a worker's lines on the console.
 func (l *Logs) Prefix(localRank, rank int) string {
 	if l.o.Prefix == nil {
 		return ""
@@ -320,7 +319,7 @@ func (l *Logs) Label(localRank, rank int) string {
 	return l.o.Label(localRank, rank)
 }
 
-// Apart reports whether the stderr of a worker has a log of its own.
+// Apart reports whether the stderr of workers has a log of its own.
 func (l *Logs) Apart() bool { return l.o.Apart }
 
 // Labelled reports whether the lines of a worker are labelled on the console.

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// notices prints lines for goroutines that must not wait for a terminal.
+// notices prints lines for callers that must not wait for a terminal.
 type notices struct {
 	queue chan string
 	quit  chan struct{}
@@ -36,7 +36,7 @@ func newNotices(tell func(string)) *notices {
 	return n
 }
 
-// say drops a line when the queue is full.
+// say queues a line. It drops the line if the queue is full.
 func (n *notices) say(s string) {
 	select {
 	case n.queue <- s:

@@ -12,43 +12,42 @@ import (
 
 const (
 	tailBytes   = 16 << 10
-	longestPart = 64 << 10 // of a line that is held back
-	// patience is the size of a worker's pipe: what it writes while the disk takes nothing. At 1 GB a
-	// minute from eight workers that is half a second.
-	patience = 1 << 20
-	// settleLimit bounds how long the report of an exit waits for a log that
-	// does not take the last words.
+	longestPart = 64 << 10 // of a line that is not shown yet
+	// pipeBytes is the size of a worker's pipe, which buffers the output while the disk is slow. At
+	// 1 GB a minute from eight workers it buffers half a second.
+	pipeBytes = 1 << 20
+	// settleLimit is how long the report of an exit waits until the last output is in the log.
 	settleLimit = time.Second
 )
 
-// Pump moves what comes out of one pipe into a log, and shows it.
+// Pump moves the output of a worker from a pipe into a log, and shows it on the console.
 type Pump struct {
-	Of      Std // the streams that it carries
+	Of      Std // the streams in the pipe
 	Log     *logFile
 	Console *console // nil: not shown
 	copies  *duplicate
 
 	Read   *os.File // nil until open
 	conn   syscall.RawConn
-	Staged *os.File      // what was taken out of the pipe and is on its way into the log
-	stage  *os.File      // the other end
+	Staged *os.File      // read end of the stage, whose bytes go into the log next
+	stage  *os.File      // write end of the stage
 	done   chan struct{} // nil until start
 
-	mu   sync.Mutex // held while a piece is moved: their order is that of the pipe
+	mu   sync.Mutex // held while bytes are moved, so that their order is kept
 	tail []byte     // the last bytes
-	part []byte     // of a line that is not yet shown
+	part []byte     // the start of a line that is not shown yet
 
-	shared  bool   // the console shows other workers too: lines are kept whole
+	shared  bool   // the console also shows other workers: only whole lines are written
 	prefix  string // before each line there
-	midLine bool   // what was shown last ended no line
+	midLine bool   // the text shown last did not end with a newline
 
-	label  string // before each line that is copied
+	label  string // before each copied line
 	copied lines
 }
 
-// Open makes the pipes and returns the end for the worker.
+// Open makes the pipes, and returns the end that the worker writes to.
 func (p *Pump) Open() (*os.File, error) {
-	read, write, err := pipe(patience)
+	read, write, err := pipe(pipeBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +64,8 @@ func (p *Pump) Open() (*os.File, error) {
 	return write, nil
 }
 
-// pipe makes a pipe that holds size bytes, or as many as this user may have. Its read end does not
-// block; a worker expects that its write end does.
+// pipe makes a pipe of size bytes, or of the largest size this user may have. The read end is
+// non-blocking. The write end blocks, as a worker expects.
 func pipe(size int) (read, write *os.File, err error) {
 	var fd [2]int
 	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
@@ -95,7 +94,7 @@ func (p *Pump) Start() {
 	go p.run()
 }
 
-// run ends at the end of the pipe, or after finish.
+// run moves bytes until the pipe ends, or until Finish.
 func (p *Pump) run() {
 	defer close(p.done)
 	defer p.closeStage()
@@ -111,7 +110,7 @@ func (p *Pump) run() {
 			return err != syscall.EAGAIN
 		})
 		switch {
-		case stopped != nil: // by finish, after which writers are not counted
+		case stopped != nil: // by Finish: other processes may still have the pipe open
 			p.conn.Control(p.rest)
 			return
 		case err != nil || n == 0:
@@ -120,11 +119,10 @@ func (p *Pump) run() {
 	}
 }
 
-// move moves one piece into the log, and returns its size, 0 at the end of the pipe. EAGAIN: the pipe
-// is empty. p.mu is held.
-//
-// The piece goes by way of the stage, which is empty before and after. The kernel locks a pipe while it
-// writes from it to a file, for as long as the disk takes, and the worker would wait for that lock.
+// move moves one piece into the log, and returns its size, 0 at the end of the pipe. EAGAIN means
+// that the pipe is empty. p.mu is held. The piece passes through the stage, which is empty before
+// and after. Without it the worker would wait for the disk: the kernel locks a pipe while it writes
+// from it to a file.
 func (p *Pump) move(fd int) (n int, err error) {
 	staged, err := splice(fd, int(p.stage.Fd()), nil)
 	for err == nil && n < staged {
@@ -154,25 +152,25 @@ func (p *Pump) record() (int, error) {
 	return n, nil
 }
 
-// Name sets the label of the lines that are copied from now on.
+// Name sets the label for copied lines.
 func (p *Pump) Name(label string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.label = label
 }
 
-// copyLine passes a line on to the copy. p.mu is held.
+// copyLine writes a line to the copy. p.mu is held.
 func (p *Pump) copyLine(line []byte) { p.copies.take(p.label, line) }
 
-// Share tells the pump that the console shows other workers too. Lines are kept whole then, a
-// carriage return ends one as well, and prefix stands before each.
+// Share tells the pump that the console also shows other workers. It then writes only whole lines,
+// each with prefix. A carriage return ends a line too.
 func (p *Pump) Share(prefix string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shared, p.prefix = true, prefix
 }
 
-// show passes on what the console is to have. p.mu is held.
+// show writes b to the console. p.mu is held.
 func (p *Pump) show(b []byte) {
 	switch {
 	case p.Console == nil:
@@ -183,14 +181,14 @@ func (p *Pump) show(b []byte) {
 		if cut := bytes.LastIndexAny(b, "\r\n") + 1; len(b)-cut < longestPart {
 			b, p.part = b[:cut:cut], b[cut:]
 		}
-		b = p.marked(b)
+		b = p.withPrefix(b)
 	}
 	if len(b) > 0 {
 		p.Console.show(b)
 	}
 }
 
-// flush shows the rest of a line that did not end.
+// flush shows the rest of an unfinished line.
 func (p *Pump) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,12 +201,12 @@ func (p *Pump) flush() {
 	if p.prefix != "" {
 		p.part = append(p.part, '\n')
 	}
-	p.Console.show(p.marked(p.part))
+	p.Console.show(p.withPrefix(p.part))
 	p.part = nil
 }
 
-// marked puts the prefix before each line of b.
-func (p *Pump) marked(b []byte) []byte {
+// withPrefix returns b with the prefix before each line.
+func (p *Pump) withPrefix(b []byte) []byte {
 	if p.prefix == "" {
 		return b
 	}
@@ -231,7 +229,7 @@ func (p *Pump) marked(b []byte) []byte {
 	return out
 }
 
-// rest moves the present content of the pipe. Processes may go on writing for ever.
+// rest moves the bytes that are in the pipe now. Other processes may write to it forever.
 func (p *Pump) rest(fd uintptr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,8 +243,8 @@ func (p *Pump) rest(fd uintptr) {
 	}
 }
 
-// Settle moves what a worker that has just ended wrote, and returns the last
-// of it; nothing if the log takes too long.
+// Settle moves the last output of a worker that has ended, and returns the end of it. It returns
+// nil if the log takes too long.
 func (p *Pump) Settle() []byte {
 	tail := make(chan []byte, 1)
 	go func() {
@@ -263,13 +261,13 @@ func (p *Pump) Settle() []byte {
 	}
 }
 
-// Finish ends a pump: its writers are gone, or are not ours.
+// Finish ends a pump. Its writers have ended, or are processes of other programs.
 func (p *Pump) Finish() {
 	switch {
 	case p.done != nil:
 		p.Read.SetReadDeadline(time.Now())
 		<-p.done
-	case p.Read != nil: // never started
+	case p.Read != nil: // it was never started
 		p.Read.Close()
 		p.closeStage()
 	}

@@ -60,7 +60,7 @@ func TestMarkedKeepsLinesWhole(t *testing.T) {
 	p := &Pump{prefix: "> "}
 	got := ""
 	for _, piece := range []string{"10%\r20%", "\r30%\r\n", "done\n", "\n", "end"} {
-		got += string(p.marked([]byte(piece)))
+		got += string(p.withPrefix([]byte(piece)))
 	}
 	if want := "> 10%\r> 20%\r> 30%\r\n> done\n> \n> end"; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// runFile in a log directory names the run of the job whose output lies there.
+// runFile in a log directory has the name of the run whose logs are there.
 const runFile = ".run"
 
-// claim moves the logs of another run aside: workerlog.0 becomes workerlog.0.1, or the next number
-// that is free. The files are moved before the name of the run is written, so a crash in between
-// repeats nothing.
-func (l *Logs) claim(run string) error {
+// moveOtherRun renames the logs of another run: workerlog.0 becomes workerlog.0.1, or the next free
+// number. The name of the run is written last, so a crash before that is harmless.
+func (l *Logs) moveOtherRun(run string) error {
 	path := filepath.Join(l.dir, runFile)
 	before, err := os.ReadFile(path)
 	if run == "" || err == nil && string(before) == run+"\n" {
@@ -38,7 +37,7 @@ func (l *Logs) claim(run string) error {
 	return l.Adopt(run)
 }
 
-// Adopt says that what lies in the directory belongs to run from now on.
+// Adopt makes run the owner of the logs in the directory.
 func (l *Logs) Adopt(run string) error {
 	path := filepath.Join(l.dir, runFile)
 	if err := os.WriteFile(path+"~", []byte(run+"\n"), 0o600); err != nil {
@@ -50,7 +49,7 @@ func (l *Logs) Adopt(run string) error {
 	return nil
 }
 
-// isLog reports whether name is the log of a worker that is written, not one that was rotated.
+// isLog reports whether name is a log in use, and not a rotated one.
 func isLog(name string) bool {
 	stem, rank, ok := strings.Cut(name, ".")
 	_, number := parseRank(strings.TrimSuffix(rank, errSuffix))
@@ -58,7 +57,7 @@ func isLog(name string) bool {
 	return ok && number && slices.Contains(stems, stem)
 }
 
-// moveAside gives a log the next number. An empty one is left where it is.
+// moveAside renames a log to the next number. It does not rename an empty one.
 func moveAside(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {

@@ -22,7 +22,7 @@ type Choice struct {
 	ranks map[int]Std // others: all
 }
 
-// Of returns the streams that are chosen of one worker.
+// Of returns the streams of one worker.
 func (c Choice) Of(localRank int) Std {
 	if std, ok := c.ranks[localRank]; ok {
 		return std
@@ -30,7 +30,7 @@ func (c Choice) Of(localRank int) Std {
 	return c.all
 }
 
-// Within is c for the local ranks that other chooses, and nothing for the rest.
+// Within returns c for the local ranks in other, and no streams for the rest.
 func (c Choice) Within(other Choice) Choice {
 	in := Choice{ranks: make(map[int]Std)}
 	if other.all != None {
@@ -86,8 +86,8 @@ func ParseConsole(s string) (Choice, error) {
 	return c, nil
 }
 
-// Shown says what goes to the console: what --console chose, less what -r sends
-// to the log only, and what --tee adds.
+// Shown returns the streams on the console: those of --console without those of -r, plus those of
+// --tee.
 func Shown(console, tee, redirects Choice) func(localRank int) Std {
 	return func(localRank int) Std {
 		return console.Of(localRank)&^redirects.Of(localRank) | tee.Of(localRank)

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// Cgroup is a cgroup v2 directory of one group; "" is none, and every method
-// then does nothing.
+// Cgroup is the cgroup v2 directory of one group of processes. "" means none: every method then
+// does nothing.
 type Cgroup string
 
-// NewCgroup makes a cgroup below our own. None is no error: in most containers
-// it cannot be had, and the guardian does without.
+// NewCgroup makes a cgroup below that of this process. It returns "" if that is not possible, as in
+// most containers. The guardian works without one.
 func NewCgroup(name string) Cgroup {
 	own := OwnCgroup()
 	if own == "" {
@@ -32,7 +32,7 @@ func NewCgroup(name string) Cgroup {
 	return Cgroup(dir)
 }
 
-// LeftCgroups finds those of an earlier agent.
+// LeftCgroups returns the cgroups with the prefix, which an earlier agent left.
 func LeftCgroups(prefix string) []Cgroup {
 	own := OwnCgroup()
 	if own == "" {
@@ -51,14 +51,14 @@ func LeftCgroups(prefix string) []Cgroup {
 	return left
 }
 
-// Kill ends every process in it, whatever session or parent it has.
+// Kill ends every process in the cgroup, in any session and with any parent.
 func (c Cgroup) Kill() {
 	if c != "" {
 		os.WriteFile(filepath.Join(string(c), "cgroup.kill"), []byte("1"), 0)
 	}
 }
 
-// Populated reports whether a process lives in it or below it.
+// Populated reports whether a process lives in the cgroup or below it.
 func (c Cgroup) Populated() bool {
 	if c == "" {
 		return false
@@ -67,7 +67,7 @@ func (c Cgroup) Populated() bool {
 	return err == nil && field(string(events), "populated") == 1
 }
 
-// Remove reports whether it is away now.
+// Remove removes the cgroup, and reports whether it is gone.
 func (c Cgroup) Remove() bool {
 	if c == "" {
 		return true
@@ -80,7 +80,7 @@ func (c Cgroup) Remove() bool {
 // hybrid mount too; "" if there is none.
 func OwnCgroup() string { return ownDir(cgroupDir) }
 
-// ownDir finds a directory of this process.
+// ownDir finds a cgroup directory of this process.
 func ownDir(find func(self, mounts string) string) string {
 	self, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -93,21 +93,21 @@ func ownDir(find func(self, mounts string) string) string {
 	return find(string(self), string(mounts))
 }
 
-// cgroupDir joins what /proc/self/cgroup and /proc/self/mountinfo say of cgroup v2.
+// cgroupDir returns the cgroup v2 directory from /proc/self/cgroup and /proc/self/mountinfo.
 func cgroupDir(self, mounts string) string {
 	return hierarchy(self, mounts, func(controllers string) bool { return controllers == "" },
 		func(kind, _ string) bool { return kind == "cgroup2" })
 }
 
-// memoryDir is the same for the memory controller of cgroup v1, which a hybrid mount has.
+// memoryDir returns the directory of the v1 memory controller, which a hybrid mount has.
 func memoryDir(self, mounts string) string {
 	has := func(list string) bool { return slices.Contains(strings.Split(list, ","), "memory") }
 	return hierarchy(self, mounts, has,
 		func(kind, options string) bool { return kind == "cgroup" && has(options) })
 }
 
-// hierarchy is the directory of this process in the hierarchy whose controllers and mount are
-// accepted; "" if there is none.
+// hierarchy returns the directory of this process in the hierarchy that the arguments accept, "" if
+// there is none.
 func hierarchy(
 	self, mounts string, controls func(controllers string) bool, mounted func(kind, options string) bool,
 ) string {
@@ -118,7 +118,7 @@ func hierarchy(
 			path = f[2]
 		}
 	}
-	if path == "" || strings.HasPrefix(path, "/..") { // above what this namespace shows
+	if path == "" || strings.HasPrefix(path, "/..") { // above the root of this namespace
 		return ""
 	}
 	for line := range strings.Lines(mounts) {
@@ -136,8 +136,8 @@ func hierarchy(
 	return ""
 }
 
-// MemoryKills counts the processes that the kernel killed for memory in the cgroup of this process,
-// by v1, in which workers are, too; -1 if it does not count.
+// MemoryKills returns how many processes the kernel killed for memory in the v1 cgroup of this
+// process, in which workers are too; -1: unknown.
 func MemoryKills() int {
 	control, err := os.ReadFile(filepath.Join(ownDir(memoryDir), "memory.oom_control"))
 	if err != nil {
@@ -146,8 +146,8 @@ func MemoryKills() int {
 	return field(string(control), "oom_kill")
 }
 
-// OOMKills counts the processes that the kernel killed for memory in dir or
-// the nearest cgroup above it that counts them; -1 if none does.
+// OOMKills returns how many processes the kernel killed for memory in dir, or in the nearest cgroup
+// above it that counts them; -1: none does.
 func OOMKills(dir string) int {
 	for ; dir != "" && dir != "/" && dir != "."; dir = filepath.Dir(dir) {
 		events, err := os.ReadFile(filepath.Join(dir, "memory.events"))
@@ -158,7 +158,7 @@ func OOMKills(dir string) int {
 	return -1
 }
 
-// field reads one number of a flat keyed file; -1 if it is not there.
+// field reads one number of a flat keyed file; -1: it is missing.
 func field(file, name string) int {
 	for line := range strings.Lines(file) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {

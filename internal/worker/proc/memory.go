@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Memory is what the processes of this machine, or of the smallest cgroup around this one that has
-// a limit, may have together, and what of it is free; 0, 0: it is not known.
+// Memory returns the total and free memory of this machine, or of the smallest cgroup with a limit
+// that this process is in. It returns 0, 0 if they are unknown.
 func Memory() (total, free int64) {
 	info, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -27,7 +27,7 @@ func Memory() (total, free int64) {
 	return total, free
 }
 
-// limited is the limit of the cgroup dir, and how much of it is left. The page cache counts as
+// limited returns the limit of the cgroup dir, and how much of it is left. The page cache counts as
 // free.
 func limited(dir, limitFile, usageFile string) (limit, left int64, ok bool) {
 	number := func(name string) (int64, error) {
@@ -35,7 +35,7 @@ func limited(dir, limitFile, usageFile string) (limit, left int64, ok bool) {
 		if err != nil {
 			return 0, err
 		}
-		return strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64) // "max" is no number
+		return strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64) // fails for "max"
 	}
 	limit, err := number(limitFile)
 	if err != nil {
@@ -52,7 +52,7 @@ func limited(dir, limitFile, usageFile string) (limit, left int64, ok bool) {
 	return limit, limit - used + int64(max(0, field(string(stat), "inactive_file"))), true
 }
 
-// kilobytes reads one number of /proc/meminfo; 0 if it is not there.
+// kilobytes reads one number of /proc/meminfo, 0 if it is missing.
 func kilobytes(info, name string) int64 {
 	for line := range strings.Lines(info) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == name {
@@ -66,7 +66,7 @@ func kilobytes(info, name string) int64 {
 	return 0
 }
 
-// ResidentBelow is the memory of the processes that root accepts, and of what descends from them.
+// ResidentBelow returns the memory of the processes that root accepts and of their descendants.
 func ResidentBelow(root func(Process) bool) (bytes int64) {
 	all, err := All()
 	if err != nil {
@@ -78,7 +78,7 @@ func ResidentBelow(root func(Process) bool) (bytes int64) {
 	return bytes
 }
 
-// Resident is the memory that a process holds; of what several share, its part.
+// Resident returns the memory of a process. Shared memory counts in proportion.
 func Resident(pid int) int64 {
 	rollup, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
 	if err != nil {

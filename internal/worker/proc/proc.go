@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Process is one line of /proc: a pid together with what tells it from a later
-// process of the same pid.
+// Process is one process in /proc. Its start time distinguishes it from a later process with the
+// same pid.
 type Process struct {
 	PID, Parent, Group, Session int
 	State                       byte
@@ -22,20 +22,19 @@ type Process struct {
 	threads                     int
 	Start                       uint64 // clock ticks since boot
 	CPU                         time.Duration
-	envStart, envEnd            uint64 // addresses; 0 while it has no environment yet, or no more
+	envStart, envEnd            uint64 // addresses; 0 before the process has an environment, and when it ends
 }
 
-// tick is the clock tick in which /proc counts CPU time, on every architecture of Linux that Go
-// knows.
+// tick is the unit of CPU times in /proc, on every architecture that Go supports on Linux.
 const tick = 10 * time.Millisecond
 
-// Gone reports whether p only waits to be reaped. A process whose first thread
-// has ended looks like a zombie while its other threads run.
+// Gone reports whether p has ended and waits to be reaped. A process whose first thread has ended
+// looks like a zombie while its other threads run; it is not gone.
 func (p Process) Gone() bool {
 	return (p.State == 'Z' || p.State == 'X') && p.threads <= 1
 }
 
-// All lists /proc. Those that end meanwhile are left out.
+// All lists /proc, without processes that end meanwhile.
 func All() ([]Process, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -59,7 +58,7 @@ func All() ([]Process, error) {
 	return all, nil
 }
 
-// Find reads one process; false if there is none.
+// Find reads one process. The result is false if it does not exist.
 func Find(pid int) (Process, bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -96,8 +95,8 @@ func parseStat(pid int, stat string) (Process, bool) {
 	return p, true
 }
 
-// Signal sends sig to p and to no other process that got its pid: the handle
-// is opened first (a pidfd), the start time compared behind it.
+// Signal sends sig to p. It cannot reach a later process with the same pid: it opens a pidfd, and
+// then compares the start time.
 func (p Process) Signal(sig syscall.Signal) error {
 	if p.PID <= 1 || p.PID == os.Getpid() {
 		return fmt.Errorf("signal process %d: %w", p.PID, os.ErrPermission)
@@ -114,8 +113,7 @@ func (p Process) Signal(sig syscall.Signal) error {
 	return handle.Signal(sig)
 }
 
-// Below returns what descends from a process that root accepts, and these
-// processes themselves.
+// Below returns the processes that root accepts and their descendants.
 func Below(all []Process, root func(Process) bool) []Process {
 	children := make(map[int][]Process, len(all))
 	var found, next []Process
@@ -138,10 +136,9 @@ func Below(all []Process, root func(Process) bool) []Process {
 	return found
 }
 
-// Environ returns what name is in the environment that p was started with; ""
-// if it is not there or not for us to read. It is not known (sure is false)
-// in the middle of exec, where the kernel shows an empty one, and in the middle
-// of exit, where it shows none while files and ports are still held.
+// Environ returns the variable name of the environment that p was started with. It is "" if it is
+// not set or may not be read. sure is false if the kernel shows no environment at the moment:
+// during exec, and during exit, when files and ports are still open.
 func (p Process) Environ(name string) (value string, sure bool) {
 	for {
 		env, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
@@ -162,14 +159,14 @@ func (p Process) Environ(name string) (value string, sure bool) {
 			return "", true
 		case now.envEnd == 0:
 			return "", false
-		case now.envEnd == now.envStart: // started without any
+		case now.envEnd == now.envStart: // started with an empty environment
 			return "", true
 		}
-		// It has one by now.
+		// The process has got an environment meanwhile.
 	}
 }
 
-// handling is what a process does with a signal.
+// handling says how a process handles a signal.
 type handling int
 
 const (
@@ -178,7 +175,7 @@ const (
 	Ignored
 )
 
-// Handles reads how pid treats sig out of /proc/<pid>/status.
+// Handles reads from /proc/<pid>/status how pid handles sig.
 func Handles(pid int, sig syscall.Signal) handling {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// chunk describes one chunk. refs counts its uses: each manifest on disk, each transfer. Sweep
-// removes the chunks that nothing needs.
+// chunk is the state of one chunk. refs counts the manifests and transfers that need it. sweep
+// removes chunks without refs.
 type chunk struct {
 	refs     int
 	present  bool // on disk
-	verified bool // by this process, from disk or before it was written
+	verified bool // by this process
 }
 
-// chunk is the entry of h; mu is held.
+// chunk returns the state of h. mu is held.
 func (s *Store) chunk(h manifest.Hash) *chunk {
 	c := s.chunks[h]
 	if c == nil {
@@ -30,8 +30,7 @@ func (s *Store) chunk(h manifest.Hash) *chunk {
 	return c
 }
 
-// pins counts the chunks that a transfer needs, so that no sweep takes them
-// before its manifest counts them.
+// pins counts chunks for a transfer, so that sweep keeps them until their manifest counts them.
 type pins struct {
 	s   *Store
 	set map[manifest.Hash]bool // guarded by s.mu
@@ -45,7 +44,7 @@ func (p *pins) add(h manifest.Hash) {
 	p.hold(h)
 }
 
-// hold is add; the store's mu is held.
+// hold is add with the store's mu held.
 func (p *pins) hold(h manifest.Hash) {
 	if !p.set[h] {
 		p.set[h] = true
@@ -62,8 +61,8 @@ func (p *pins) release() {
 	clear(p.set)
 }
 
-// ensure reports whether the chunk is on disk and true to its hash. One that
-// is not is forgotten, so that it is written or fetched anew.
+// ensure reports whether the chunk is on disk and verified. It forgets a damaged one, so that it is
+// written or fetched again.
 func (s *Store) ensure(h manifest.Hash) (bool, error) {
 	s.mu.Lock()
 	c := *s.chunk(h)
@@ -74,9 +73,9 @@ func (s *Store) ensure(h manifest.Hash) (bool, error) {
 	return s.VerifyChunk(h)
 }
 
-// VerifyChunk reads the chunk from disk, whatever is believed of it.
+// VerifyChunk reads the chunk from disk, even if it was verified before.
 func (s *Store) VerifyChunk(h manifest.Hash) (bool, error) {
-	p := s.pins() // no sweep takes it meanwhile
+	p := s.pins() // so that sweep keeps it meanwhile
 	defer p.release()
 	p.add(h)
 	s.mu.Lock()
@@ -97,7 +96,7 @@ func (s *Store) VerifyChunk(h manifest.Hash) (bool, error) {
 	return good, nil
 }
 
-// writeChunk stores data, which has hash h.
+// writeChunk stores data, whose hash is h.
 func (s *Store) writeChunk(h manifest.Hash, data []byte) error {
 	temp := s.disk.TempName()
 	f, err := s.disk.FillDirect(temp, 0o600, s.disk.From(bytes.NewReader(data)))
@@ -107,14 +106,14 @@ func (s *Store) writeChunk(h manifest.Hash, data []byte) error {
 	return s.placeChunk(f, temp, h)
 }
 
-// placeChunk gives a file its name. Neither is durable before flush: a sync
-// for each chunk would cost more than the bytes. After a crash its name may
-// stand for other bytes; that is why a name alone is not believed (ensure), and why
-// no manifest is written before flush.
+// placeChunk gives a file its name. File and name become durable only at flush, because a sync for
+// each chunk is too slow. After a crash the name may have other bytes. So ensure verifies each
+// chunk, and manifests are written after a flush.
 func (s *Store) placeChunk(f dirfs.File, temp string, h manifest.Hash) error {
-	// through the rename: of two files for one chunk, the one that stays is the one that is synced
+	// Held during the rename: if a chunk is written twice, the file that stays must be the one that
+	// is synced.
 	s.mu.Lock()
-	// A flush under way syncs the file that is there: another one in its place would not be durable.
+	// A flush may be syncing the file with this name, so it must not be replaced.
 	if c := s.chunk(h); c.present && c.verified {
 		s.mu.Unlock()
 		return errors.Join(f.Close(), s.disk.Discard(temp))
@@ -132,7 +131,7 @@ func (s *Store) placeChunk(f dirfs.File, temp string, h manifest.Hash) error {
 	s.mu.Unlock()
 	var err error
 	if was != nil {
-		err = was.Close() // the same bytes, written twice at once; this name is the later one's
+		err = was.Close() // the same bytes, written twice at the same time; the later file has the name
 	}
 	if many {
 		err = errors.Join(err, s.flush())
@@ -140,11 +139,11 @@ func (s *Store) placeChunk(f dirfs.File, temp string, h manifest.Hash) error {
 	return err
 }
 
-// maxUnsynced bounds the files that are open, and how much one flush writes.
+// maxUnsynced is the largest number of open files, which also limits the work of one flush.
 const maxUnsynced = 32
 
-// flush makes every chunk durable that is here now, and its name. One at a
-// time: a caller that finds nothing to sync relies on a flush that is over.
+// flush makes all chunks and their names durable. Only one flush runs at a time, so a caller that
+// finds nothing to sync can rely on the previous one.
 func (s *Store) flush() error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -163,7 +162,7 @@ func (s *Store) flush() error {
 			return nil
 		})
 	}
-	err := s.disk.CountFailure(g.Wait()) // one failure, however many chunks it hit
+	err := s.disk.CountFailure(g.Wait()) // one failure, however many chunks it affects
 	if renamed {
 		if syncErr := s.disk.SyncDir(layout.Chunks); syncErr != nil {
 			err = errors.Join(err, syncErr)
@@ -181,9 +180,9 @@ func (s *Store) flush() error {
 	return nil
 }
 
-const syncers = 8 // at once: the file system makes one commit of them
+const syncers = 8 // at the same time: the file system combines them into one commit
 
-// forget discards a chunk that may not be durable: it is written or fetched anew.
+// forget discards a chunk that may not be durable. It is written or fetched again.
 func (s *Store) forget(h manifest.Hash) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

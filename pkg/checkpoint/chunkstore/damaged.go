@@ -8,15 +8,15 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// damage is a manifest that does not count as held since Open: its file is damaged or gone, or a chunk
-// is gone. What is left of it stays as long as it is needed: each of several nodes may have
-// what another one lost.
+// damage is a manifest that Open found damaged: its file is damaged or missing, or a chunk is
+// missing. The rest stays on disk while the checkpoint is needed, because another node may have
+// lost other chunks.
 type damage struct {
-	dir      string             // of the manifest
-	manifest *manifest.Manifest // its chunks are counted; nil: its file is damaged or gone
+	dir      string             // the directory of the manifest
+	manifest *manifest.Manifest // its chunks are counted; nil: its file is damaged or missing
 }
 
-// addDamaged keeps what is left of a checkpoint. The Store is not shared yet.
+// addDamaged records a damaged checkpoint. The Store is not shared yet.
 func (s *Store) addDamaged(h manifest.Hash, d damage) {
 	if _, known := s.damaged[h]; known {
 		return
@@ -29,7 +29,7 @@ func (s *Store) addDamaged(h manifest.Hash, d damage) {
 	}
 }
 
-// addLost keeps what is left of the committed checkpoints whose manifest is gone.
+// addLost records the committed checkpoints whose manifest is missing.
 func (s *Store) addLost() {
 	for _, c := range s.heads {
 		switch {
@@ -42,7 +42,7 @@ func (s *Store) addLost() {
 	}
 }
 
-// dropDamaged forgets the damage of a checkpoint that is mended, or goes. mu is held.
+// dropDamaged removes the damage of a checkpoint that was repaired or removed. mu is held.
 func (s *Store) dropDamaged(h manifest.Hash) {
 	d := s.damaged[h]
 	delete(s.damaged, h)
@@ -53,7 +53,7 @@ func (s *Store) dropDamaged(h manifest.Hash) {
 	}
 }
 
-// retainDamaged removes the damaged manifests that no record names, or can name any more.
+// retainDamaged removes damaged manifests that no record names or can name later.
 func (s *Store) retainDamaged(k manifest.Kept) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,8 @@ func (s *Store) retainDamaged(k manifest.Kept) error {
 	return nil
 }
 
-// unknownChunks reports whether a checkpoint may need any chunk: its manifest is damaged. mu is held.
+// unknownChunks reports whether a needed manifest is damaged, so that any chunk may be needed. mu
+// is held.
 func (s *Store) unknownChunks() bool {
 	for _, d := range s.damaged {
 		if d.manifest == nil && d.dir == layout.Manifests {
@@ -83,8 +84,7 @@ func (s *Store) unknownChunks() bool {
 	return false
 }
 
-// HasParts reports whether this disk keeps parts of a checkpoint, also where the manifest of it is
-// damaged.
+// HasParts reports whether this disk has parts of a checkpoint, even if the manifest is damaged.
 func (s *Store) HasParts(h manifest.Hash) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,21 +9,20 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Upload is a chunk that one node sends another.
+// Upload is a chunk that one node sends to another.
 type Upload struct {
-	Generation schema.Generation // in which the sender acts
-	// Draft is the sequence of the save that the chunk belongs to, while its manifest is still to
-	// come; 0: the manifest was offered.
+	Generation schema.Generation // the generation of the sender
+	// Draft is the sequence of the save to which the chunk belongs, if its manifest was not offered
+	// yet; else 0.
 	Draft uint64
 	Hash  manifest.Hash
 	Size  int64
-	Open  func() (io.ReadSeekCloser, error) // called again for every attempt
+	Open  func() (io.ReadSeekCloser, error) // is called for each attempt
 }
 
-// WriteDraft is WriteChunk for a save that its node is still copying: there is no manifest to offer
-// yet. at is the position of the save. The chunk, of so many bytes, stays until the manifest of the
-// save becomes held, until a later save comes (its node copies one at a time), or until no chunk of
-// the save has come for ten minutes.
+// WriteDraft is WriteChunk for a save that its node is still copying, so there is no manifest yet.
+// at is the position of the save. The chunk stays until the manifest is held, until a later save
+// starts (a node copies one at a time), or until no chunk of the save has arrived for ten minutes.
 func (s *Store) WriteDraft(at manifest.Position, h manifest.Hash, size int64, r io.Reader) error {
 	if size < 1 || size > manifest.ChunkSize {
 		return fmt.Errorf("%w: a chunk of %d bytes", manifest.ErrBadManifest, size)
@@ -37,9 +36,9 @@ func (s *Store) WriteDraft(at manifest.Position, h manifest.Hash, size int64, r 
 	return s.WriteChunk(at.Generation, h, r)
 }
 
-// expect counts a chunk of a draft, and reserves the room for it.
+// expect counts a chunk of a draft, and reserves room for it.
 func (s *Store) expect(at manifest.Position, h manifest.Hash, size int64) error {
-	drop(s, s.drafts, func(p manifest.Position, _ *offer) bool { return p.Before(at) }) // they were given up
+	drop(s, s.drafts, func(p manifest.Position, _ *offer) bool { return p.Before(at) }) // abandoned
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other := range s.drafts {

@@ -93,9 +93,8 @@ func TestDraftIsForgotten(t *testing.T) {
 	}
 }
 
-// The node that saves copies one save at a time: when a later one comes, the one before was given
-// up, also where its manifest never came. What it left does not pile up, and a chunk of it that
-// comes late is refused.
+// A node copies one save at a time. When a later save comes, the earlier draft is abandoned, even
+// if its manifest never came. Its chunks do not accumulate, and late ones are refused.
 func TestLaterDraftReplacesTheOneBefore(t *testing.T) {
 	d := newDrafted(t)
 	must(t, d.send(t, d.chunks[0]))

@@ -11,17 +11,17 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Inventory has a print of each entry of the checkpoint directory.
+// Inventory has a fingerprint of each entry of the checkpoint directory.
 type Inventory struct {
-	Before map[string]string `json:"before"` // what was there before the first worker of the job
-	Prints map[string]string `json:"prints"` // all of it, at the last commit or when workers started
+	Before map[string]string `json:"before"` // before the first worker of the job
+	Prints map[string]string `json:"prints"` // at the last commit, or when workers started
 
-	// The generation whose saves are captured here, and its job; none on a node that captures nothing.
+	// The generation and job whose saves are captured here; empty on a node that captures none.
 	Generation schema.Generation `json:"generation,omitempty"`
 	UID        schema.UID        `json:"uid,omitempty"`
 }
 
-// SaveInventory keeps an inventory.
+// SaveInventory writes an inventory.
 func (s *Store) SaveInventory(i *Inventory) error {
 	b, err := json.Marshal(i)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Store) SaveInventory(i *Inventory) error {
 	return s.disk.WriteFile(".", layout.Inventory, b)
 }
 
-// Inventory is what SaveInventory kept last; nil if there is none that can be read.
+// Inventory returns the inventory that was last saved, or nil if none can be read.
 func (s *Store) Inventory() (*Inventory, error) {
 	b, err := s.disk.ReadFile(layout.Inventory, manifest.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,8 +46,8 @@ func (s *Store) Inventory() (*Inventory, error) {
 	return &i, nil
 }
 
-// Late reads the record of a checkpoint that came too late (package late); nil if there is none. One
-// that is damaged is removed.
+// Late returns the record of the late checkpoint (see package late), or nil. It removes a damaged
+// record.
 func (s *Store) Late() (*manifest.Head, error) {
 	b, err := s.disk.ReadFile(layout.Late, manifest.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,5 +63,5 @@ func (s *Store) Late() (*manifest.Head, error) {
 	return &h, nil
 }
 
-// DropLate forgets the late checkpoint: it is in the record.
+// DropLate removes the record of the late checkpoint, after it was offered.
 func (s *Store) DropLate() error { return s.disk.Discard(layout.Late) }

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Partial is a checkpoint of which a node is to keep parts.
+// Partial describes a checkpoint of which a node keeps parts.
 type Partial struct {
 	Generation schema.Generation // of the node that asks
 	Manifest   []byte
@@ -20,9 +20,8 @@ type Partial struct {
 }
 
 // HoldParts keeps the manifest of a checkpoint of which this node has parts. The parts stay while
-// the checkpoint may still be committed, or is. nil is the acknowledgement that manifest and parts
-// are on this disk, verified and durable. ErrNotHeld if a part is not here; ErrFenced,
-// ErrBadManifest, ErrNoSpace.
+// the checkpoint is committed or may be. nil acknowledges that manifest and parts are verified and
+// durable. Errors: ErrNotHeld if a part is missing; ErrFenced, ErrBadManifest, ErrNoSpace.
 func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 	m, err := manifest.Decode(x.Manifest)
 	if err != nil {
@@ -59,7 +58,8 @@ func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 	return nil
 }
 
-// loadPartial loads the parts that HoldParts kept. Damaged ones are fetched from another holder.
+// loadPartial loads the manifests that HoldParts kept. Damaged parts are fetched from another
+// holder.
 func (s *Store) loadPartial() error {
 	return s.eachManifest(layout.Partial, func(h manifest.Hash, m *manifest.Manifest) {
 		if m == nil {
@@ -70,7 +70,7 @@ func (s *Store) loadPartial() error {
 	})
 }
 
-// HasManifest reports whether the manifest of a checkpoint is on this disk, with all of it, with
+// HasManifest reports whether the manifest of a checkpoint is on this disk, with all chunks, with
 // parts, or damaged.
 func (s *Store) HasManifest(h manifest.Hash) bool {
 	s.mu.Lock()
@@ -84,16 +84,16 @@ func (s *Store) hasManifest(h manifest.Hash) bool {
 	return damaged || s.knows(h)
 }
 
-// knows reports whether all or parts of a checkpoint are on this disk; mu is held.
+// knows reports whether all or parts of a checkpoint are on this disk. mu is held.
 func (s *Store) knows(h manifest.Hash) bool {
 	_, whole := s.held[h]
 	_, parts := s.partial[h]
 	return whole || parts
 }
 
-// DropParts removes the parts of saves that a node captured before a position: they are committed as
-// parts of a whole, or never will be. Of another node's parts the newest stay. Those of a checkpoint
-// that may be committed, or is, stay. Retain removes their chunks.
+// DropParts removes parts of saves that were captured before a position, because they were
+// committed or never will be. The newest part of each other node stays, and so do parts of
+// checkpoints that are committed or may be. Retain later removes the chunks.
 func (s *Store) DropParts(before manifest.Position) error {
 	s.mu.Lock()
 	old := manifest.OldParts(s.held, s.neededParts(), before)
@@ -109,7 +109,7 @@ func (s *Store) DropParts(before manifest.Position) error {
 	return s.disk.SyncDir(layout.Manifests)
 }
 
-// neededParts are the parts of checkpoints that this node knows of. mu is held.
+// neededParts returns the parts of the checkpoints in partial. mu is held.
 func (s *Store) neededParts() map[manifest.Hash]bool {
 	needed := map[manifest.Hash]bool{}
 	for _, p := range s.partial {
@@ -125,8 +125,7 @@ func (s *Store) neededParts() map[manifest.Hash]bool {
 	return needed
 }
 
-// retainPartial forgets the checkpoints that no record names, or can name any more, of which this
-// node has parts.
+// retainPartial removes manifests in partial that no record names or can name later.
 func (s *Store) retainPartial(k manifest.Kept) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

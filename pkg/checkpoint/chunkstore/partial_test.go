@@ -83,8 +83,8 @@ func TestHoldParts(t *testing.T) {
 	check("its record was removed", false, false)
 }
 
-// Parts of a checkpoint whose commit this node did not hear of may be those of a commit: they stay when
-// a newer generation begins, until a later commit is here. Of several the newest stays.
+// Parts of a checkpoint without a known commit may still have been committed. They stay in newer
+// generations until a later commit is on this disk. Of several such parts only the newest stays.
 func TestPartsWithoutAKnownCommitStay(t *testing.T) {
 	s, err := OpenFS(memfs.New())
 	must(t, err)

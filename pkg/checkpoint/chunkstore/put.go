@@ -17,26 +17,26 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// ErrTorn says that a save changed while it was read, or is not whole.
+// ErrTorn means that a save changed while it was read, or is incomplete.
 var ErrTorn = errors.New("torn save")
 
-// Save is a picture of a checkpoint directory, still to be copied: which
-// files, in which state. Put copies them only while that is still their state.
+// Save is a picture of a checkpoint directory that is still to be copied: files with their states.
+// Put fails if a state changes.
 type Save struct {
 	manifest.Stamp
-	Sequence      uint64 // of the saves of this generation
+	Sequence      uint64 // among the saves of this generation
 	Entry         string
 	Step, Samples *int64
 	Cursor        *manifest.Cursor
 	Time          time.Time
 	Written       []string // see manifest.Manifest
-	Directories   []string // likewise
+	Directories   []string // see manifest.Manifest
 
 	Files []dirfs.Found // by path, ascending
 	Dir   dirfs.Reader
 }
 
-// Bytes is the size of all files together.
+// Bytes returns the total size of the files.
 func (s Save) Bytes() (n int64) {
 	for _, f := range s.Files {
 		n += f.State.Size
@@ -44,27 +44,27 @@ func (s Save) Bytes() (n int64) {
 	return n
 }
 
-// maxLent is how many chunks a Put lends with their bytes. It bounds memory: a sender on a slow
-// network reads the other chunks from the disk, and the copying goes on.
+// maxLent is how many chunks Put lends with their bytes at a time. It limits the memory. A slow
+// sender reads further chunks from the disk, and does not delay Put.
 const maxLent = 2
 
 const (
-	putWriters = 3 // hash, write and sync at once
-	// putBuffers is how many chunks of a save are in memory: one is read, each writer has one, and
-	// the others are lent.
+	putWriters = 3 // concurrent goroutines that hash, write and sync
+	// putBuffers is how many chunks of a save are in memory: one being read, one per writer, and
+	// the lent ones.
 	putBuffers = putWriters + 1 + maxLent
-	racy       = time.Second // a file written less than this before it was read may change without looking so
+	racy       = time.Second // a file modified later than this before its read may change unnoticed
 )
 
-// Put copies a save into the store, durably, and returns its manifest and the
-// hash of that. ErrNoSpace before the first byte, ErrTorn when a file is not
-// what it was in the picture, ErrBadPath, ErrFenced, ErrQuarantined. Nothing stays of a save that failed.
+// Put copies a save into the store, durably. It returns its manifest with the hash. Errors:
+// ErrNoSpace before the first byte is written, ErrTorn if a file differs from the picture,
+// ErrBadPath, ErrFenced, ErrQuarantined. After an error nothing of the save stays.
 func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifest.Hash, error) {
 	return s.PutFollowed(ctx, save, (*lent.Chunk).Return)
 }
 
-// PutFollowed is Put that lends follow each chunk that was not in the store before, as soon as
-// OpenChunk opens it. Several goroutines call follow.
+// PutFollowed is Put that calls follow with each new chunk, as soon as OpenChunk can open it.
+// follow is called by several goroutines.
 func (s *Store) PutFollowed(
 	ctx context.Context, save Save, follow func(*lent.Chunk),
 ) (*manifest.Manifest, manifest.Hash, error) {
@@ -112,19 +112,19 @@ func (s *Store) takeIn(
 	return m, h, nil
 }
 
-// intake is one save on its way into the store.
+// intake is one save that is being put.
 type intake struct {
 	s      *Store
 	save   Save
-	m      *manifest.Manifest // its chunks are filled in
+	m      *manifest.Manifest // chunks are filled in during Put
 	pins   *pins
 	room   *room
 	follow func(*lent.Chunk)
-	lent   atomic.Int32                        // to follow, not returned
-	known  map[dirfs.FileState]manifest.Chunks // of the files that the next Put need not read
+	lent   atomic.Int32                        // chunks that follow has not returned
+	known  map[dirfs.FileState]manifest.Chunks // of files that the next Put can reuse
 }
 
-// manifest is that of the save, without chunks yet.
+// manifest returns the manifest of the save without chunks.
 func (s Save) manifest() (*manifest.Manifest, error) {
 	m := &manifest.Manifest{
 		Format: manifest.Format, Job: s.Job, UID: s.UID, Generation: s.Generation, Sequence: s.Sequence,
@@ -145,8 +145,8 @@ func (s Save) manifest() (*manifest.Manifest, error) {
 	return m, nil
 }
 
-// reuse fills in the files that are as they were at the last Put, and returns
-// the bytes of the others.
+// reuse fills in the chunks of files that have not changed since the last Put. It returns the bytes
+// of the other files.
 func (p *intake) reuse() (todo int64, err error) {
 	for i, f := range p.save.Files {
 		p.s.mu.Lock()
@@ -172,16 +172,16 @@ func (p *intake) reuse() (todo int64, err error) {
 }
 
 type piece struct {
-	to   *manifest.Hash // where its hash goes
+	to   *manifest.Hash // receives the hash
 	data []byte
 }
 
-// copyIn fills in the chunks of all other files. One goroutine reads, a few hash and write.
+// copyIn fills in the chunks of all other files. One goroutine reads; several hash and write.
 func (p *intake) copyIn(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	work, buffers := make(chan piece), make(chan []byte, putBuffers)
 	for range putBuffers {
-		buffers <- nil // made when needed
+		buffers <- nil // allocated at first use
 	}
 	g.Go(func() error {
 		defer close(work)
@@ -200,7 +200,7 @@ func (p *intake) copyIn(ctx context.Context) error {
 	return g.Wait()
 }
 
-// readFiles hands out the files that are read, and sees that the save did not change meanwhile.
+// readFiles reads the changed files, and checks that the save did not change meanwhile.
 func (p *intake) readFiles(ctx context.Context, work chan<- piece, buffers <-chan []byte) error {
 	for i, f := range p.save.Files {
 		if p.m.Files[i].Chunks == nil && f.State.Size > 0 {
@@ -215,10 +215,11 @@ func (p *intake) readFiles(ctx context.Context, work chan<- piece, buffers <-cha
 			p.known[f.State] = p.m.Files[i].Chunks
 		}
 	}
-	return unchanged(p.save)
+	return checkStates(p.save)
 }
 
-// write hashes a piece and stores it, unless it is there. free takes the memory of the piece back.
+// write hashes a piece and stores it, unless it is in the store. free returns the memory of the
+// piece.
 func (p *intake) write(w piece, free func()) error {
 	h, size := manifest.Hash(sha256.Sum256(w.data)), int64(len(w.data))
 	*w.to = h
@@ -239,7 +240,7 @@ func (p *intake) write(w piece, free func()) error {
 	return nil
 }
 
-// lend has a chunk followed, with its bytes unless too many are lent already.
+// lend calls follow with a chunk, with its bytes unless too many are lent already.
 func (p *intake) lend(h manifest.Hash, data []byte, free func()) {
 	if p.lent.Add(1) > maxLent {
 		p.lent.Add(-1)
@@ -254,15 +255,15 @@ func (p *intake) lend(h manifest.Hash, data []byte, free func()) {
 	}))
 }
 
-// pieces hands out a file, one chunk after the other, in buffers that come back.
+// pieces reads a file, one chunk after the other, into buffers that are reused.
 type pieces struct {
 	chunks  manifest.Chunks
 	work    chan<- piece
 	buffers <-chan []byte
 }
 
-// read hands out one file: ErrTorn unless it is in the state of the picture before and after.
-// Another file may have its name by then.
+// read reads one file. It fails with ErrTorn unless the open file has the state of the picture
+// before and after. Its name may belong to another file by then.
 func (p pieces) read(ctx context.Context, dir dirfs.Reader, f dirfs.Found) error {
 	in, err := dir.Open(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -272,7 +273,7 @@ func (p pieces) read(ctx context.Context, dir dirfs.Reader, f dirfs.Found) error
 		return err
 	}
 	defer in.Close()
-	if err := still(in.Stat, f); err != nil {
+	if err := checkState(in.Stat, f); err != nil {
 		return err
 	}
 	for i := range p.chunks {
@@ -298,10 +299,10 @@ func (p pieces) read(ctx context.Context, dir dirfs.Reader, f dirfs.Found) error
 			return ctx.Err()
 		}
 	}
-	return still(in.Stat, f)
+	return checkState(in.Stat, f)
 }
 
-func still(stat func() (fs.FileInfo, error), f dirfs.Found) error {
+func checkState(stat func() (fs.FileInfo, error), f dirfs.Found) error {
 	fi, err := stat()
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", ErrTorn, err)
@@ -315,14 +316,14 @@ func still(stat func() (fs.FileInfo, error), f dirfs.Found) error {
 	return nil
 }
 
-// unchanged looks at the files once more: each may be whole and one newer than the others. A save
-// of one file is whole all the same when its file was replaced meanwhile.
-func unchanged(save Save) error {
+// checkStates checks the states again, because each file may be whole but one newer than the others.
+// A save of one file stays valid if its file was replaced meanwhile.
+func checkStates(save Save) error {
 	if len(save.Files) == 1 {
 		return nil
 	}
 	for _, f := range save.Files {
-		if err := still(func() (fs.FileInfo, error) { return save.Dir.Lstat(f.Path) }, f); err != nil {
+		if err := checkState(func() (fs.FileInfo, error) { return save.Dir.Lstat(f.Path) }, f); err != nil {
 			return err
 		}
 	}

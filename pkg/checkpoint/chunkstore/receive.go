@@ -15,10 +15,10 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// ErrNotOffered says that a chunk belongs to nothing that was offered; offer it again.
+// ErrNotOffered means that a chunk belongs to no offer. The sender must offer again.
 var ErrNotOffered = fmt.Errorf("chunk of no offer: %w", ErrNotHeld)
 
-// offer is a manifest, or a draft, on its way here. Its chunks are counted and have room.
+// offer is a manifest or a draft that is being received. Its chunks are pinned and have room.
 type offer struct {
 	g       schema.Generation // of the sender
 	sizes   map[manifest.Hash]int64
@@ -27,11 +27,10 @@ type offer struct {
 	touched time.Time // guarded by s.mu
 }
 
-// Offer takes in a manifest, and returns the chunks that are missing here,
-// which WriteChunk takes. Offered again when all are there it becomes held:
-// nothing missing is the acknowledgement that the checkpoint is on this disk,
-// verified and durable. ErrFenced if this node has seen a newer generation than g, the sender's;
-// ErrBadManifest, ErrNoSpace.
+// Offer receives a manifest, and returns the chunks that are missing here, for WriteChunk. An offer
+// without missing chunks makes the checkpoint held: it acknowledges that the checkpoint is verified
+// and durable on this disk. g is the generation of the sender. Errors: ErrFenced if this node has
+// seen a newer one, ErrBadManifest, ErrNoSpace.
 func (s *Store) Offer(
 	ctx context.Context, g schema.Generation, raw []byte,
 ) (missing []manifest.Hash, err error) {
@@ -66,12 +65,12 @@ func (s *Store) Offer(
 		return nil, err
 	}
 	drop(s, s.offers, func(k manifest.Hash, _ *offer) bool { return k == h })
-	// the manifest has its chunks now
+	// the manifest now counts the chunks of the draft
 	drop(s, s.drafts, func(p manifest.Position, _ *offer) bool { return p == m.Position() })
 	return nil, nil
 }
 
-// offer finds or makes the offer of h.
+// offer returns the offer of h, and makes it if needed.
 func (s *Store) offer(g schema.Generation, m *manifest.Manifest, h manifest.Hash) (*offer, error) {
 	now := time.Now()
 	s.mu.Lock()
@@ -106,7 +105,7 @@ func (s *Store) offer(g schema.Generation, m *manifest.Manifest, h manifest.Hash
 		tell(s.incoming)
 	}
 	s.mu.Unlock()
-	if was != nil { // another request was faster
+	if was != nil { // another request has made it meanwhile
 		o.release()
 		return was, nil
 	}
@@ -118,7 +117,7 @@ func (o *offer) release() {
 	o.room.release()
 }
 
-// drop forgets offers or drafts: what came of them stays until the next sweep.
+// drop removes offers or drafts. The next sweep removes their chunks.
 func drop[K comparable](s *Store, offers map[K]*offer, which func(K, *offer) bool) {
 	var old []*offer
 	s.mu.Lock()
@@ -135,8 +134,8 @@ func drop[K comparable](s *Store, offers map[K]*offer, which func(K, *offer) boo
 	}
 }
 
-// WriteChunk takes a chunk of something offered. It trusts no sender: it hashes the bytes on their
-// way to the disk. ErrDamaged if they are not h's, ErrNotOffered, ErrFenced, ErrNoSpace.
+// WriteChunk stores a chunk of an offer. It does not trust the sender, and hashes the bytes as it
+// writes them. Errors: ErrDamaged if the hash is not h, ErrNotOffered, ErrFenced, ErrNoSpace.
 func (s *Store) WriteChunk(g schema.Generation, h manifest.Hash, r io.Reader) error {
 	if err := s.fenced(g); err != nil {
 		return err
@@ -150,7 +149,7 @@ func (s *Store) WriteChunk(g schema.Generation, h manifest.Hash, r io.Reader) er
 	}
 	temp, sum := s.disk.TempName(), sha256.New()
 	f, err := s.disk.FillDirect(temp, 0o600,
-		s.disk.From(io.TeeReader(filled{io.LimitReader(r, size+1)}, sum)))
+		s.disk.From(io.TeeReader(fullReader{io.LimitReader(r, size+1)}, sum)))
 	if err != nil {
 		return err
 	}
@@ -164,10 +163,10 @@ func (s *Store) WriteChunk(g schema.Generation, h manifest.Hash, r io.Reader) er
 	return nil
 }
 
-// filled reads until the buffer is full: a network yields less at a time than is good to write.
-type filled struct{ r io.Reader }
+// fullReader reads until the buffer is full, because reads from a network are too small to write.
+type fullReader struct{ r io.Reader }
 
-func (f filled) Read(b []byte) (n int, err error) {
+func (f fullReader) Read(b []byte) (n int, err error) {
 	for n < len(b) && err == nil {
 		var k int
 		k, err = f.r.Read(b[n:])
@@ -190,7 +189,7 @@ func (s *Store) wanted(h manifest.Hash) (int64, *room, error) {
 	return 0, nil, ErrNotOffered
 }
 
-// OpenChunk opens a chunk that is on disk and true to its hash: ErrNotHeld otherwise.
+// OpenChunk opens a verified chunk. It fails with ErrNotHeld if there is none.
 func (s *Store) OpenChunk(h manifest.Hash) (io.ReadSeekCloser, error) {
 	if ok, err := s.ensure(h); !ok || err != nil {
 		return nil, errors.Join(fmt.Errorf("chunk %v: %w", h, ErrNotHeld), err)

@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// Verify reads every byte of a checkpoint from disk: ErrDamaged with the hashes of the chunks that
-// are bad or gone, which a Fetch brings back; ErrNotHeld.
+// Verify reads every byte of a checkpoint from disk. It fails with ErrDamaged and the hashes of
+// damaged or missing chunks, which Fetch restores, or with ErrNotHeld.
 func (s *Store) Verify(ctx context.Context, h manifest.Hash) error {
 	m, err := s.Manifest(h)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Store) Verify(ctx context.Context, h manifest.Hash) error {
 	return nil
 }
 
-// Contents are the chunks of a file in this state, if it was put, restored or compared.
+// Contents returns the chunks of a file in this state, if they are known from a put or a restore.
 func (s *Store) Contents(state dirfs.FileState) (manifest.Chunks, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,14 +44,14 @@ func (s *Store) Contents(state dirfs.FileState) (manifest.Chunks, bool) {
 	return chunks, ok
 }
 
-// NoteContents remembers the chunks of a file in this state.
+// NoteContents records the chunks of a file in this state.
 func (s *Store) NoteContents(state dirfs.FileState, chunks manifest.Chunks) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.known[state] = chunks
 }
 
-// ReadChunk fills dst with a chunk and verifies its hash: ErrDamaged.
+// ReadChunk reads a chunk into dst and verifies it. It fails with ErrDamaged if the hash differs.
 func (s *Store) ReadChunk(h manifest.Hash, dst []byte) error {
 	f, err := s.disk.FS.Open(layout.ChunkPath(h))
 	if err == nil {

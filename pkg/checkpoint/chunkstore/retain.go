@@ -14,11 +14,10 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Retain removes from this disk what no record names any more and nothing needs, and takes note of
-// what was committed. seen is the newest generation that this node knew before committed was read:
-// a node that has heard of a newer one since removes nothing on the word of an older record
-// (ErrFenced). It may be cut short anywhere: a manifest goes whole and before its chunks, and
-// chunks that nothing needs go at the next time.
+// Retain removes what no record needs from this disk, and records the commits. seen is the newest
+// generation that this node knew before committed was read. If the node knows a newer one now,
+// Retain removes nothing, because the record may be old (ErrFenced). It can be interrupted at any
+// point: a manifest is removed before its chunks, and the next call removes chunks that are left.
 func (s *Store) Retain(
 	seen schema.Generation, committed []manifest.Head, pinned []manifest.Hash, now time.Time,
 ) error {
@@ -53,7 +52,7 @@ func (s *Store) Retain(
 
 const offerIdle = 10 * time.Minute
 
-// expire drops offers and drafts whose sender went away.
+// expire drops offers and drafts whose sender is gone.
 func (s *Store) expire(now time.Time) {
 	expired := func(o *offer) bool { return o.g < s.generation || now.Sub(o.touched) > offerIdle }
 	drop(s, s.offers, func(_ manifest.Hash, o *offer) bool { return expired(o) })
@@ -82,8 +81,8 @@ func (s *Store) remove(h manifest.Hash) error {
 	return nil
 }
 
-// sweep removes the chunks that nothing needs. It removes none while a needed manifest is damaged:
-// its chunks are not known before another node sends it.
+// sweep removes chunks that nothing needs. It removes none while a needed manifest is damaged,
+// because the chunks of that manifest are unknown.
 func (s *Store) sweep() error {
 	var loose []manifest.Hash
 	s.mu.Lock()
@@ -103,7 +102,7 @@ func (s *Store) sweep() error {
 }
 
 func (s *Store) sweepChunk(h manifest.Hash) error {
-	s.mu.Lock() // held through the removal: nothing may begin to need it in between
+	s.mu.Lock() // held until the chunk is removed, so that nothing starts to need it meanwhile
 	defer s.mu.Unlock()
 	c := s.chunks[h]
 	if c == nil || c.refs > 0 {
@@ -120,8 +119,9 @@ func (s *Store) sweepChunk(h manifest.Hash) error {
 	return nil
 }
 
-// NoteCommitted writes the commit records of the checkpoints on this disk beside them. If the store
-// of the job is lost, Newest reads from which checkpoint this disk could start the job.
+// NoteCommitted writes the commit records of the checkpoints on this disk to a file. If the store
+// of the job is lost, readonly.Store.Newest finds there the checkpoint from which the job can
+// start.
 func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +149,8 @@ func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	return nil
 }
 
-// AddCommitted notes one commit before the record is read again: if this node and the store die in
-// between, the node still claims the checkpoint.
+// AddCommitted records one commit before the record is read again. If this node and the store then
+// fail, the node can still claim the checkpoint.
 func (s *Store) AddCommitted(h manifest.Head) error {
 	s.mu.Lock()
 	all := append(slices.Clone(s.heads), h)
@@ -159,7 +159,7 @@ func (s *Store) AddCommitted(h manifest.Head) error {
 		slices.CompactFunc(all, func(a, b manifest.Head) bool { return a.Number == b.Number }))
 }
 
-// HasUncommitted reports whether this disk holds a manifest without a known commit record.
+// HasUncommitted reports whether this disk has a manifest without a commit record.
 func (s *Store) HasUncommitted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +173,7 @@ func (s *Store) HasUncommitted() bool {
 	return false
 }
 
-// Numbers lists the committed checkpoints that this node knows of and has all of, oldest first.
+// Numbers lists the committed checkpoints that are complete on this disk, oldest first.
 func (s *Store) Numbers() (have []manifest.Number) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +185,7 @@ func (s *Store) Numbers() (have []manifest.Number) {
 	return have
 }
 
-// Newest is the newest committed checkpoint that this node knows of and has, or has parts of.
+// Newest returns the newest committed checkpoint of which this disk has all or parts.
 func (s *Store) Newest() (manifest.Head, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,5 @@
-// Package chunkstore is one node's disk of checkpoints: chunks named by their hash,
-// each stored once, and manifests named by theirs. What it reports as held is complete,
-// verified and durable.
+// Package chunkstore stores checkpoints on one node's disk: chunks named by their hash, each once,
+// and manifests named by theirs. A held checkpoint is complete, verified and durable.
 package chunkstore
 
 import (
@@ -20,41 +19,40 @@ import (
 )
 
 var (
-	// ErrFenced says that a newer generation exists: what was asked can never succeed any more.
+	// ErrFenced means that a newer generation exists, so the request can never succeed.
 	ErrFenced  = errors.New("a newer generation was proposed")
 	ErrNotHeld = layout.ErrNotHeld // a manifest or a chunk is not on this disk
-	ErrDamaged = layout.ErrDamaged // bytes on disk, or from a peer, are not those that their hash names
+	ErrDamaged = layout.ErrDamaged // bytes on disk, or from a peer, do not have their hash
 )
 
-// Store is one node's disk: chunks by their hash, each once, and manifests by
-// theirs. A manifest is there only if all its chunks are, verified and durable:
-// it is written last and removed first.
+// Store is the chunk store of one node. It has a manifest only if all chunks of it are verified and
+// durable: the manifest is written last and removed first.
 //
 //	chunks/<hash>   manifests/<hash>   partial/<hash>   generation   heads   inventory   tmp/
 //
-// It may be used by many goroutines; mu guards the fields below it.
+// Many goroutines may use it. mu guards the fields below it.
 type Store struct {
 	disk    *dirfs.Disk
-	syncing sync.Mutex // held through flush; taken before mu
+	syncing sync.Mutex // held during flush; locked before mu
 
 	mu         sync.Mutex
 	generation schema.Generation
 	chunks     map[manifest.Hash]*chunk
-	unsynced   map[manifest.Hash]dirfs.File // chunks that a crash could take, open
-	renamed    bool                         // there are names of chunks that a crash could take
+	unsynced   map[manifest.Hash]dirfs.File // open files of chunks that are not durable yet
+	renamed    bool                         // names of chunks are not durable yet
 	held       map[manifest.Hash]manifest.Position
-	partial    map[manifest.Hash]manifest.Partial // checkpoints of which only parts may be held
-	damaged    map[manifest.Hash]damage           // not held, since Open
+	partial    map[manifest.Hash]manifest.Partial // checkpoints of which this disk may have only parts
+	damaged    map[manifest.Hash]damage           // found by Open; not in held
 	offers     map[manifest.Hash]*offer
-	drafts     map[manifest.Position]*offer        // chunks of saves whose manifest is still to come
-	known      map[dirfs.FileState]manifest.Chunks // what the files of the newest Put consist of
+	drafts     map[manifest.Position]*offer        // chunks of saves whose manifest is not offered yet
+	known      map[dirfs.FileState]manifest.Chunks // the chunks of the files of the newest Put
 	heads      []manifest.Head
 	reserved   int64
 	changed    chan struct{}
 	incoming   chan struct{}
 }
 
-// Open opens the store in dir, which it makes if need be. One process at a time may have it.
+// Open opens the store in dir, and creates it if needed. Only one process may have it open.
 func Open(dir string) (*Store, error) {
 	t, err := dirfs.Make(dir)
 	if err != nil {
@@ -76,7 +74,7 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 		disk:     dirfs.NewDisk(t, layout.Temp+"/"),
 		chunks:   map[manifest.Hash]*chunk{},
 		unsynced: map[manifest.Hash]dirfs.File{},
-		renamed:  true, // a process that died may have left names unsynced
+		renamed:  true, // a process that was killed may have left names that are not durable
 		held:     map[manifest.Hash]manifest.Position{},
 		partial:  map[manifest.Hash]manifest.Partial{},
 		damaged:  map[manifest.Hash]damage{},
@@ -133,8 +131,8 @@ func (s *Store) loadChunks() error {
 	return err
 }
 
-// loadManifests loads the whole checkpoints. A damaged one, or one that lacks a chunk, does not
-// count as held: what is damaged is fetched again.
+// loadManifests loads the checkpoints that have all their chunks. A damaged one is not held, and is
+// fetched again.
 func (s *Store) loadManifests() error {
 	err := s.eachManifest(layout.Manifests, func(h manifest.Hash, m *manifest.Manifest) {
 		if m != nil && s.whole(m) {
@@ -154,7 +152,7 @@ func (s *Store) loadManifests() error {
 	return err
 }
 
-// eachManifest calls take for each manifest of a directory; nil: its file is damaged.
+// eachManifest calls take for each manifest of a directory, with nil if the file is damaged.
 func (s *Store) eachManifest(dir string, take func(manifest.Hash, *manifest.Manifest)) error {
 	list, err := s.disk.FS.ReadDir(dir)
 	if err != nil {
@@ -177,7 +175,7 @@ func (s *Store) eachManifest(dir string, take func(manifest.Hash, *manifest.Mani
 	return nil
 }
 
-// whole reports whether every chunk is on disk. mu is held, or the Store is not shared yet.
+// whole reports whether all chunks of m are on disk. mu is held, or the Store is not shared yet.
 func (s *Store) whole(m *manifest.Manifest) bool {
 	for c := range m.DistinctChunks() {
 		if k := s.chunks[c]; k == nil || !k.present {
@@ -187,17 +185,17 @@ func (s *Store) whole(m *manifest.Manifest) bool {
 	return true
 }
 
-// Close closes the directory.
+// Close makes all chunks durable, and closes the directory.
 func (s *Store) Close() error { return errors.Join(s.flush(), s.disk.FS.Close()) }
 
-// Changed receives a value after the checkpoints that are held changed.
+// Changed receives a value after the held checkpoints have changed.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
 
-// Incoming receives a value when another node begins to send a save: what the save before it
-// replaced takes its room.
+// Incoming receives a value when another node starts to send a save. Removing replaced checkpoints
+// then makes room for it.
 func (s *Store) Incoming() <-chan struct{} { return s.incoming }
 
-// Held lists the manifests on this disk, each complete.
+// Held lists the manifests on this disk. Each has all its chunks.
 func (s *Store) Held() []manifest.Hash {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,14 +203,15 @@ func (s *Store) Held() []manifest.Hash {
 		func(a, b manifest.Hash) int { return slices.Compare(a[:], b[:]) })
 }
 
-// Positions are the manifests on this disk, and where each stands among the captures of its job.
+// Positions returns the held manifests with their positions among the captures of the job.
 func (s *Store) Positions() map[manifest.Hash]manifest.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.held)
 }
 
-// LastSequence is that of the newest capture of generation g on this disk; 0 if there is none.
+// LastSequence returns the sequence of generation g's newest capture on this disk; 0 if there is
+// none.
 func (s *Store) LastSequence(g schema.Generation) (n uint64) {
 	for _, p := range s.Positions() {
 		if p.Generation == g {
@@ -230,7 +229,7 @@ func (s *Store) Has(h manifest.Hash) bool {
 	return ok
 }
 
-// Manifest reads a manifest: ErrNotHeld, ErrDamaged.
+// Manifest reads a manifest. Errors: ErrNotHeld, ErrDamaged.
 func (s *Store) Manifest(h manifest.Hash) (*manifest.Manifest, error) {
 	if !s.Has(h) {
 		return nil, fmt.Errorf("manifest %v: %w", h, ErrNotHeld)
@@ -250,18 +249,18 @@ func (s *Store) readManifest(h manifest.Hash) (*manifest.Manifest, error) {
 	return manifest.Decode(b)
 }
 
-// RawManifest reads the bytes of a manifest, also of a checkpoint of which only parts are here.
+// RawManifest reads the bytes of a manifest, also if only parts of the checkpoint are here.
 func (s *Store) RawManifest(h manifest.Hash) ([]byte, error) { return layout.ReadManifest(s.disk, h) }
 
-// Generation is the newest generation that this node read in the store of the job.
+// Generation returns the newest generation that this node has read from the store of the job.
 func (s *Store) Generation() schema.Generation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.generation
 }
 
-// Raise makes g the newest generation, durably: from here on requests of older generations neither
-// store nor remove anything. ErrFenced if g itself is older.
+// Raise sets the newest generation to g, durably. Requests of older generations can then neither
+// store nor remove anything. It fails with ErrFenced if g is older than the current one.
 func (s *Store) Raise(g schema.Generation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,9 +281,9 @@ func (s *Store) Raise(g schema.Generation) error {
 	return nil
 }
 
-// fenced refuses a request of an older generation than this node knows. It does not raise it: g comes
-// from a peer, and a wrong one would refuse every later save. Raise takes only generations that this
-// node itself read in the store of the job.
+// fenced fails for a request of an older generation. It does not raise the generation, because g
+// comes from a peer, and a wrong g would refuse all later saves. Raise gets only generations that
+// this node has read from the store of the job.
 func (s *Store) fenced(g schema.Generation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,15 +293,15 @@ func (s *Store) fenced(g schema.Generation) error {
 	return nil
 }
 
-// encoded is a manifest as it is on disk, with its hash.
+// encoded is a manifest with its bytes and its hash.
 type encoded struct {
 	manifest *manifest.Manifest
 	raw      []byte
 	hash     manifest.Hash
 }
 
-// publish makes the manifest durable, after its chunks, which are on disk,
-// verified, and counted by the caller.
+// publish makes the manifest durable. Its chunks must be on disk, verified, and pinned by the
+// caller.
 func (s *Store) publish(ctx context.Context, g schema.Generation, e encoded) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -327,7 +326,7 @@ func (s *Store) publish(ctx context.Context, g schema.Generation, e encoded) err
 	if err := s.disk.WriteFile(layout.Manifests, e.hash.String(), e.raw); err != nil {
 		return err
 	}
-	if held { // its file had gone bad
+	if held { // its file was damaged
 		return nil
 	}
 	s.dropDamaged(e.hash)
@@ -336,7 +335,7 @@ func (s *Store) publish(ctx context.Context, g schema.Generation, e encoded) err
 	return nil
 }
 
-// add counts the chunks of a manifest that is on disk. mu is held, or the Store is not shared yet.
+// add counts the chunks of a manifest on disk. mu is held, or the Store is not shared yet.
 func (s *Store) add(h manifest.Hash, m *manifest.Manifest) {
 	s.held[h] = m.Position()
 	for c := range m.DistinctChunks() {
@@ -346,7 +345,7 @@ func (s *Store) add(h manifest.Hash, m *manifest.Manifest) {
 
 func (s *Store) tell() { tell(s.changed) }
 
-// tell puts a value into a channel that holds one.
+// tell sends a value to a channel, unless it has one.
 func tell(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
@@ -354,8 +353,8 @@ func tell(to chan<- struct{}) {
 	}
 }
 
-// room reserves space for n more bytes: ErrNoSpace. Written bytes leave the reservation piece by
-// piece, because the file system counts them then.
+// room reserves n bytes, or fails with ErrNoSpace. The caller releases written bytes step by step,
+// because the file system then counts them.
 func (s *Store) room(n int64) (*room, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -368,7 +367,7 @@ type room struct {
 	left int64 // guarded by s.mu
 }
 
-// grow reserves n bytes more: ErrNoSpace. mu is held.
+// grow reserves n more bytes, or fails with ErrNoSpace. mu is held.
 func (r *room) grow(n int64) error {
 	if err := r.s.disk.CheckSpace(n, r.s.reserved); err != nil {
 		return err

@@ -177,7 +177,7 @@ func TestTornIsNeverTaken(t *testing.T) {
 	}
 }
 
-// What was written between the picture and the Put is not what was found whole.
+// Put fails for a file that was written after the picture was taken.
 func TestChangedBeforePut(t *testing.T) {
 	from := memfs.New()
 	memfs.WriteFile(t, from, "model.pt", memfs.Bytes(1, 1000), 0o600)

@@ -15,23 +15,24 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// missingShardError says which shard a save lacks although every node has its part.
+// missingShardError names a shard that a save does not have, although every node has reported its
+// part.
 type missingShardError struct{ error }
 
-// mixedPartsError says in what the parts of a save contradict each other.
+// mixedPartsError says how the parts of a save contradict each other.
 type mixedPartsError struct{ error }
 
-// merged is a save of which every part is known.
+// merged is a save whose parts are all known.
 type merged struct {
 	*manifest.Manifest
 	raw   []byte
 	hash  manifest.Hash
 	parts []parts.Owned
-	// owners are the nodes that have a chunk, as far as they reported it.
+	// owners are the nodes that have a chunk, according to their reports.
 	owners map[manifest.Hash][]membership.Ref
 }
 
-// merge makes the manifest of a save out of those of its parts. No shard may be missing.
+// merge makes the manifest of a save from those of its parts. It fails if a shard is missing.
 func (l *Pipeline) merge(ctx context.Context, set []parts.Owned) (*merged, error) {
 	c := transfer.Copier{Store: l.replicator.Store, Peers: l.replicator.Peers}
 	x := &merged{parts: set, owners: map[manifest.Hash][]membership.Ref{}}
@@ -70,7 +71,7 @@ func (l *Pipeline) merge(ctx context.Context, set []parts.Owned) (*merged, error
 	return x, nil
 }
 
-// assemble brings all of a save onto this disk, each chunk from a node that has it.
+// assemble fetches all chunks of a save to this disk from the nodes that have them.
 func (l *Pipeline) assemble(ctx context.Context, x *merged) error {
 	c := transfer.Copier{Store: l.replicator.Store, Peers: l.replicator.Peers, Generation: l.stamp.Generation,
 		Report: func(done, total int64) {
@@ -83,7 +84,7 @@ func (l *Pipeline) assemble(ctx context.Context, x *merged) error {
 	return nil
 }
 
-// named are the shards that each .metadata of a save names, by its path.
+// named returns the shards that each .metadata file of a save names, by the path of the file.
 func (l *Pipeline) named(
 	ctx context.Context, m *manifest.Manifest, owners map[manifest.Hash][]membership.Ref,
 ) (map[string][]string, error) {
@@ -103,7 +104,7 @@ func (l *Pipeline) named(
 	return named, nil
 }
 
-// chunk reads a chunk here, or from the nodes that have it.
+// chunk reads a chunk from this disk, else from the nodes that have it.
 func (l *Pipeline) chunk(ctx context.Context, h manifest.Hash, dst []byte, owners []membership.Ref) error {
 	f, err := l.replicator.Store.OpenChunk(h)
 	if err == nil {
@@ -122,13 +123,13 @@ func (l *Pipeline) chunk(ctx context.Context, h manifest.Hash, dst []byte, owner
 	return err
 }
 
-// shardScan finds the names of shards in what is written to it.
+// shardScan finds names of shards in the bytes written to it.
 type shardScan struct {
-	tail  []byte // the end of what was written: a name may go on behind it
+	tail  []byte // the last bytes, in case a name continues in the next write
 	found []string
 }
 
-// longestShard is more than the longest name of a shard.
+// longestShard is longer than the name of any shard.
 const longestShard = 64
 
 func (s *shardScan) Write(b []byte) (int, error) {
@@ -138,7 +139,7 @@ func (s *shardScan) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// names are the shards, each once.
+// names returns the shards without duplicates.
 func (s *shardScan) names() []string {
 	slices.Sort(s.found)
 	return slices.Compact(s.found)

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	carryPatience = 30 * time.Second // for a save to find its copies, while newer ones are made
+	carryPatience = 30 * time.Second // time to find copies of a save, while newer saves wait
 	carryPause    = 500 * time.Millisecond
 )
 
-// carryMade carries a whole save that is on this disk.
+// carryMade commits a whole save that is on this disk.
 func (l *Pipeline) carryMade(
 	ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash,
 ) error {
@@ -34,13 +34,13 @@ func (l *Pipeline) carryMade(
 	return err
 }
 
-// carry replicates and commits. nil also when the save was refused.
+// carry replicates and commits a save. It returns nil too if the save was refused.
 func (l *Pipeline) carry(
 	ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash,
 ) error {
 	head, err := l.protect(ctx, m, h)
 	if err == nil {
-		l.carried(ctx, p, m, head)
+		l.afterCommit(ctx, p, m, head)
 		if head.Copies < l.replicator.Replicas {
 			l.copyAway(ctx, h)
 		}
@@ -57,25 +57,25 @@ func (l *Pipeline) carry(
 	return nil
 }
 
-// carried takes note of a commit.
-func (l *Pipeline) carried(
+// afterCommit updates this disk and the record after a commit.
+func (l *Pipeline) afterCommit(
 	ctx context.Context, p *capture.Picture, m *manifest.Manifest, head manifest.Head,
 ) {
-	_ = l.replicator.Store.AddCommitted(head) // if not, the next look at the record does
-	_ = p.TakeInventory(l.replicator.Store)   // if not, more is set aside than need be, of what is useless
+	_ = l.replicator.Store.AddCommitted(head) // after an error the next read of the record adds it
+	_ = p.TakeInventory(l.replicator.Store)   // after an error more files than needed are moved away later
 	l.replicator.Report(replicator.Committed{Head: head, Took: time.Since(p.Save.Time), Entry: m.Entry})
-	// What cannot be removed now is removed after the next commit. The next save begins after that.
+	// An error is ignored: the next commit removes what is left. The next save may need the room.
 	_ = l.replicator.DropSurplus(ctx, l.stamp.Generation)
 	_ = l.replicator.Tidy(ctx)
 }
 
-// headOf is the record that a manifest gets.
+// headOf returns the record of a manifest.
 func headOf(m *manifest.Manifest, h manifest.Hash) manifest.Head {
 	return manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
 		Bytes: m.Bytes(), Time: time.Now().UTC()}
 }
 
-// protect commits with copies that hold at that moment.
+// protect commits a save whose copies are held at the time of the commit.
 func (l *Pipeline) protect(
 	ctx context.Context, m *manifest.Manifest, h manifest.Hash,
 ) (manifest.Head, error) {
@@ -91,13 +91,13 @@ func (l *Pipeline) protect(
 			return head, err
 		}
 		holders = slices.DeleteFunc(holders, func(n membership.Node) bool { return n.Node == gone.Node })
-		if err := pause(ctx, nil); err != nil { // the view will hear of it too
+		if err := pause(ctx, nil); err != nil { // the view will change too
 			return manifest.Head{}, err
 		}
 	}
 }
 
-// pause waits for a moment, or until moved.
+// pause waits for carryPause, or until moved is closed.
 func pause(ctx context.Context, moved <-chan struct{}) error {
 	timer := time.NewTimer(carryPause)
 	defer timer.Stop()
@@ -110,9 +110,8 @@ func pause(ctx context.Context, moved <-chan struct{}) error {
 	return nil
 }
 
-// copies finds enough nodes that hold the manifest, this one first and then
-// those that are known to. It waits for better times while too few answer, but
-// not for ever: newer saves wait behind.
+// copies finds enough nodes that hold the manifest: this node, the known holders, and others. If
+// too few nodes answer it waits, but only for carryPatience, because newer saves wait.
 func (l *Pipeline) copies(
 	ctx context.Context, h manifest.Hash, holders []membership.Node,
 ) ([]membership.Node, error) {
@@ -139,8 +138,8 @@ func (l *Pipeline) copies(
 	}
 }
 
-// more replicates to one choice of nodes after the other, until there are copies enough or no node
-// is left to ask.
+// more replicates to one set of nodes after the other, until there are enough copies or all nodes
+// were tried.
 func (l *Pipeline) more(
 	ctx context.Context, h manifest.Hash, nodes, holders []membership.Node,
 ) ([]membership.Node, error) {
@@ -163,8 +162,8 @@ func (l *Pipeline) more(
 	return holders, errors.Join(errs...)
 }
 
-// commit sends the save until it is the head, or until it can never be: ErrFenced,
-// *HolderGoneError, or what the store refused.
+// commit tries until the save is the head, or can never be. Errors: ErrFenced, *HolderGoneError,
+// and refusals of the store.
 func (l *Pipeline) commit(
 	ctx context.Context, head manifest.Head, holders []membership.Node,
 ) (manifest.Head, error) {
@@ -175,7 +174,7 @@ func (l *Pipeline) commit(
 		case err == nil && seen.Generation == g && seen.Manifest == head.Manifest:
 			return seen, nil
 		case err == nil && seen.Generation == g && !l.made[seen.Manifest]:
-			// Another node commits as this generation: ours must not undo it.
+			// Another node commits for this generation, and this node must not undo that.
 			return manifest.Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w",
 				seen.Number, g, chunkstore.ErrFenced)
 		case err == nil:

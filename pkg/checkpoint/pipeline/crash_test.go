@@ -23,9 +23,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// story is what every fault is tried in: two saves of a, each copied to b and
-// committed, old ones retained away, and what was committed fetched by c.
-// What is promised is checked after a loss of power of any one machine, or of all.
+// story is the scenario for all faults: a saves twice, each save is copied to b and committed, old
+// ones are removed, and c fetches the commits. The guarantees are checked after a loss of power of
+// each machine, and of all.
 func story(t *testing.T, f *checkpointtest.Fault) (acked []replicator.Committed, c *cluster) {
 	c = newCluster(t, "a", "b", "c")
 	client := c.etcd.Client("a")

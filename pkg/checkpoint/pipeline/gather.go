@@ -26,7 +26,8 @@ func (l *Pipeline) gatherIfDue(ctx context.Context) error {
 	return l.gather(ctx)
 }
 
-// gather commits the newest save of which every member has a part. nil also when there is none.
+// gather commits the newest save of which every member has a part. It returns nil too if there is
+// none.
 func (l *Pipeline) gather(ctx context.Context) error {
 	s := l.sharing
 	if !s.lead || len(s.pending) == 0 {
@@ -38,7 +39,7 @@ func (l *Pipeline) gather(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return nil // at the next report, or when it is due
+		return nil // gather runs again at the next report, or after gatherEvery
 	}
 	mine := parts.Report{Generation: l.stamp.Generation, Node: s.self, Closed: true}
 	for _, x := range s.pending {
@@ -47,14 +48,14 @@ func (l *Pipeline) gather(ctx context.Context) error {
 	reports = slices.DeleteFunc(reports, func(r parts.Report) bool { return r.Node.Same(s.self) })
 	s.choice = parts.Choose(s.Members, l.stamp.Generation, append(reports, mine))
 	if s.choice.Parts == nil {
-		l.lacks(s.choice.Step, s.choice.Lacks)
+		l.reportLacking(s.choice.Step, s.choice.Lacks)
 		return nil
 	}
 	return l.commitParts(ctx, s.choice)
 }
 
-// lacks says now and then what the newest save waits for.
-func (l *Pipeline) lacks(step int64, what string) {
+// reportLacking reports what the newest save waits for, from time to time.
+func (l *Pipeline) reportLacking(step int64, what string) {
 	s, now := l.sharing, time.Now()
 	if s.waits.IsZero() {
 		s.waits = now
@@ -71,7 +72,7 @@ func (l *Pipeline) lacks(step int64, what string) {
 		Err: fmt.Errorf("%w: step %d: %s%s", capture.ErrUnsettled, step, what, how)})
 }
 
-// commitParts makes one checkpoint of the parts and carries it like any other.
+// commitParts commits the parts as one checkpoint.
 func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 	s := l.sharing
 	var hashes []manifest.Hash
@@ -80,8 +81,8 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 	}
 	if slices.Equal(hashes, s.failed) {
 		s.choice.Lacks = s.shard
-		l.lacks(c.Step, s.shard)
-		return nil // a shard is missing: it may come with another capture
+		l.reportLacking(c.Step, s.shard)
+		return nil // another capture may have the missing shard
 	}
 	at := slices.IndexFunc(s.pending, func(x pendingPart) bool { return x.Sequence == c.Parts[0].Sequence })
 	own := s.pending[at]
@@ -91,7 +92,7 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 		head, err = l.protectParts(ctx, x)
 	}
 	inParts := err == nil
-	if errors.Is(err, errTooFewParts) { // one node may have all, as long as one answers that has each part
+	if errors.Is(err, errTooFewParts) { // one node may still collect all parts, if each part can be fetched
 		err = l.assemble(ctx, x)
 	}
 	var missing *missingShardError
@@ -101,14 +102,14 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 		return ctx.Err()
 	case errors.As(err, &missing):
 		s.failed, s.shard, s.choice.Lacks = hashes, missing.Error(), missing.Error()
-		l.lacks(c.Step, s.shard)
+		l.reportLacking(c.Step, s.shard)
 		return nil
 	case errors.Is(err, chunkstore.ErrFenced):
 		l.refuse(capture.Refusal{Reason: capture.Fenced, Path: own.m.Entry, Step: own.m.Step, Err: err})
 		return err
 	case err != nil && !errors.As(err, &mixed) && l.mayRead(c):
 		s.choice.Lacks = err.Error()
-		return nil // when it is due
+		return nil // gatherIfDue tries again
 	case err != nil:
 		s.release(own.Sequence)
 		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.MixedParts), Path: own.m.Entry,
@@ -117,7 +118,7 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 	}
 	s.waits, s.said, s.failed, s.unread = time.Time{}, time.Time{}, nil, time.Time{}
 	if inParts {
-		l.carried(ctx, own.picture, x.Manifest, head)
+		l.afterCommit(ctx, own.picture, x.Manifest, head)
 	} else if err := l.carryMade(ctx, own.picture, x.Manifest, x.hash); err != nil {
 		return err
 	}
@@ -125,8 +126,8 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 	return l.report(ctx)
 }
 
-// mayRead reports whether parts that could not be read are worth another try: their nodes are
-// registered as they were, and it was not tried for long.
+// mayRead reports whether parts that could not be read should be tried again. It is true for a
+// limited time, while their nodes stay registered.
 func (l *Pipeline) mayRead(c parts.Choice) bool {
 	s := l.sharing
 	if s.unread.IsZero() {
@@ -146,7 +147,8 @@ func (l *Pipeline) mayRead(c parts.Choice) bool {
 	return false
 }
 
-// settle waits, when the workers ended, until the newest part is committed or cannot be.
+// settle is called after the workers ended. It waits until the newest part is committed or cannot
+// be.
 func (l *Pipeline) settle(ctx context.Context) error {
 	s := l.sharing
 	if s == nil {
@@ -158,7 +160,7 @@ func (l *Pipeline) settle(ctx context.Context) error {
 	if !s.All && !s.found {
 		others, err := l.replicator.Record.ReadParts(ctx, l.stamp.Generation)
 		if err != nil || len(others) == 0 {
-			return l.complete(ctx) // no node waits for this one
+			return l.complete(ctx) // no other node waits for this one
 		}
 	}
 	for began := time.Now(); ; {
@@ -186,8 +188,8 @@ func (l *Pipeline) settle(ctx context.Context) error {
 	return l.complete(ctx)
 }
 
-// settleFollowing keeps the newest part of this node until rank 0's node has committed it, or is
-// through.
+// settleFollowing keeps the newest part of this node until rank 0's node has committed it, or has
+// closed its report.
 func (l *Pipeline) settleFollowing(ctx context.Context) error {
 	s := l.sharing
 	if !s.All && !s.found {
@@ -219,7 +221,7 @@ func (l *Pipeline) settleFollowing(ctx context.Context) error {
 	return nil
 }
 
-// watchParts tells of changes of the reports of a generation, until ctx ends.
+// watchParts signals changes of the reports of a generation, until ctx ends.
 func watchParts(ctx context.Context, r *checkpoint.Record, g schema.Generation, news chan<- struct{}) {
 	prefix := r.Job.Parts(g)
 	tell := func() {
@@ -239,6 +241,6 @@ func watchParts(ctx context.Context, r *checkpoint.Record, g schema.Generation, 
 			}
 			stop()
 		}
-		_ = pause(ctx, nil) // ctx is looked at next
+		_ = pause(ctx, nil) // the loop then checks ctx
 	}
 }

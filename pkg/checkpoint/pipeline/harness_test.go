@@ -90,7 +90,7 @@ func recordOn(s store.Store, self string) *checkpoint.Record {
 	return &checkpoint.Record{Store: s, Job: testJob, UID: testUID, Self: self}
 }
 
-// replicator is that of one node; what it reports goes to events.
+// replicator returns the replicator of one node. Its events are sent to events.
 func (c *cluster) replicator(
 	node string, client store.Store, report func(replicator.Event),
 ) *replicator.Replicator {

@@ -6,8 +6,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// registered returns self and those of the holders that are still the same, as they are registered
-// now.
+// registered returns self and the holders whose incarnation is still registered, as registered now.
 func registered(nodes, holders []membership.Node, self string) (now []membership.Node) {
 	for _, n := range nodes {
 		if n.Node == self {
@@ -29,8 +28,8 @@ func has(nodes []membership.Node, n membership.Node) bool {
 	return slices.ContainsFunc(nodes, func(o membership.Node) bool { return o.Same(n.Ref) })
 }
 
-// enough reports whether the holders survive the loss of any one machine, as
-// far as the nodes that there are, and the copies asked for, allow. Pure.
+// enough reports whether the holders survive the loss of any one machine, as far as the nodes and
+// the number of copies allow. It is pure.
 func enough(nodes, holders []membership.Node, replicas int) bool {
 	machines := func(nodes []membership.Node) int {
 		m := map[string]bool{}

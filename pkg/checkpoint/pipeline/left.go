@@ -17,21 +17,21 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Left is what the newest generation may have left on this disk: its rank 0 ended before it could
-// commit.
+// Left describes the saves that the newest generation may have left on this disk, because its rank
+// 0 ended before it could commit them.
 type Left struct {
 	Stamp  manifest.Stamp  // of that generation
-	Resume manifest.Number // what it resumed from; 0: from scratch
-	Dir    *capture.Dir    // where its workers wrote; nil: on another node
-	Self   membership.Node // this node, registered or about to be
+	Resume manifest.Number // the checkpoint that it started from; 0: none
+	Dir    *capture.Dir    // the directory of its workers; nil: they were on another node
+	Self   membership.Node // this node
 }
 
-// CommitLeft makes the newest whole save of that generation the head, as its rank 0 would have
-// done, and returns it; the zero Head if there is none. No other node may commit as that
-// generation any more: the caller knows that its rank 0 is gone, or that this node was it. The
-// fence refuses what comes after a newer generation.
+// CommitLeft commits the newest whole save of that generation, as its rank 0 would have done. It
+// returns the new head, or the zero Head if there is no save. The caller must know that rank 0 is
+// gone, or that this node was it, so that no other node commits for the generation. The fence
+// refuses the commit after a newer generation.
 //
-// If an older checkpoint was chosen since, nothing is committed.
+// It commits nothing if an older checkpoint was chosen meanwhile.
 func CommitLeft(ctx context.Context, r *replicator.Replicator, l Left) (manifest.Head, error) {
 	head, committed, err := r.Read(ctx)
 	if err != nil {
@@ -42,8 +42,7 @@ func CommitLeft(ctx context.Context, r *replicator.Replicator, l Left) (manifest
 		return manifest.Head{}, nil
 	}
 	if l.Dir != nil {
-		// A directory that cannot be read, or a save that cannot be copied, is no reason not to
-		// commit an older one.
+		// If the directory cannot be read or the save cannot be copied, an older save is committed.
 		_ = putLeft(ctx, r, l, head)
 	}
 	for _, h := range uncommitted(r, since, committed) {
@@ -55,13 +54,13 @@ func CommitLeft(ctx context.Context, r *replicator.Replicator, l Left) (manifest
 			return manifest.Head{}, ctx.Err()
 		}
 		if err != nil {
-			continue // damaged: the one before may be whole
+			continue // the manifest is damaged; try the previous one
 		}
 		made, err := r.Record.Commit(ctx, manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step,
 			Samples: m.Samples,
 			Bytes:   m.Bytes(), Time: time.Now().UTC()}, head, []membership.Node{l.Self})
 		if store.Moved(err) || errors.Is(err, chunkstore.ErrFenced) {
-			return manifest.Head{}, nil // a newer generation goes on from what it found
+			return manifest.Head{}, nil // a newer generation goes on from the checkpoint that it found
 		}
 		if err != nil {
 			return manifest.Head{}, fmt.Errorf("commit what was left: %w", err)
@@ -71,9 +70,9 @@ func CommitLeft(ctx context.Context, r *replicator.Replicator, l Left) (manifest
 	return manifest.Head{}, nil
 }
 
-// after is the position of the generation's last commit: only what it captured later may be
-// committed. chosen reports that the head is neither what the generation began with nor what it
-// made last: an operator, or the job itself, went back to it.
+// after returns the position of the generation's last commit. Only later captures may be committed.
+// chosen is true if the head is neither the start of the generation nor its last commit: the
+// operator or the job has gone back to it.
 func after(
 	r *replicator.Replicator, l Left, head manifest.Head, committed []manifest.Head,
 ) (since manifest.Position, chosen bool) {
@@ -84,7 +83,7 @@ func after(
 	}
 	at, ok := held[head.Manifest]
 	if !ok {
-		return since, true // its place among the captures is not known here
+		return since, true // its position is unknown here
 	}
 	for _, c := range committed {
 		if p, ok := held[c.Manifest]; ok && at.Before(p) {
@@ -94,8 +93,7 @@ func after(
 	return at, head.Number < l.Resume
 }
 
-// uncommitted are the manifests of the generation that no record names and that were captured
-// later, newest first.
+// uncommitted returns the later manifests of the generation that have no record, newest first.
 func uncommitted(
 	r *replicator.Replicator, after manifest.Position, committed []manifest.Head,
 ) (all []manifest.Hash) {
@@ -112,13 +110,13 @@ func uncommitted(
 	return all
 }
 
-// putLeft copies a whole save that lies in the checkpoint directory and was not captured.
+// putLeft copies a whole save from the checkpoint directory that was not captured.
 func putLeft(ctx context.Context, r *replicator.Replicator, l Left, head manifest.Head) error {
 	var last *manifest.Manifest
 	if head.Number > 0 {
 		var err error
 		if last, err = r.Store.Manifest(head.Manifest); err != nil {
-			return err // what belongs to a save is not known
+			return err // without it the files of a save are unknown
 		}
 	}
 	w, err := capture.WatchLeft(*l.Dir, l.Stamp, r.Store, last)
@@ -126,7 +124,7 @@ func putLeft(ctx context.Context, r *replicator.Replicator, l Left, head manifes
 		return err
 	}
 	p, err := w.Left(time.Now())
-	if p != nil && parts.Format(pathsIn(p)) == "" { // else the other nodes may have other parts of it
+	if p != nil && parts.Format(pathsIn(p)) == "" { // in a shard format, other nodes may have other parts
 		if _, _, err = r.Store.Put(ctx, p.Save); err == nil {
 			err = p.TakeInventory(r.Store)
 		}

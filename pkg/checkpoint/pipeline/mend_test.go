@@ -155,8 +155,9 @@ func (c *cluster) restarted(t *testing.T, node string, report func(replicator.Ev
 	return k
 }
 
-// Each of two holders lost something else of a checkpoint, and both agents are started again: each
-// has the other one send what is gone. No first look at the record removes what is left.
+// Two holders lost different chunks of a checkpoint, and both agents are started again. Each
+// fetches its missing chunks from the other. The first read of the record removes nothing that is
+// left.
 func TestHoldersLoseDifferentBytes(t *testing.T) {
 	for how, damage := range damages {
 		if how == "sectors" {
@@ -233,8 +234,9 @@ func TestScrubMendsWhatWasGoneAtTheStart(t *testing.T) {
 	}
 }
 
-// The manifest of a checkpoint of which a node has parts goes bad on its disk, while its agent lives or
-// is away: it is found, and comes from a node with another part. No other part is fetched.
+// The manifest of a checkpoint in parts is damaged on a node's disk, while its agent runs or not.
+// The damage is found, and the manifest is fetched from a node with another part. No part is
+// fetched.
 func TestScrubMendsTheManifestOfParts(t *testing.T) {
 	for how, damage := range damages {
 		for _, restarted := range []bool{true, false} {

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// overtaken says now and then that saves are written over faster than they can be copied.
-func (l *Pipeline) overtaken(p *capture.Picture) {
+// reportOvertaken reports, from time to time, that saves are overwritten before they are copied.
+func (l *Pipeline) reportOvertaken(p *capture.Picture) {
 	now := time.Now()
 	if l.torn.IsZero() {
 		l.torn = now
@@ -25,13 +25,13 @@ func (l *Pipeline) overtaken(p *capture.Picture) {
 			capture.ErrUnsettled, p.Save.Entry)})
 }
 
-// repeats reports whether saves were refused for the same reason a moment ago. A disk that is full,
-// or fails, refuses each save: that is said now and then, and of the last save.
-func (l *Pipeline) repeats(reason capture.Reason, now time.Time) bool {
+// refusedBefore reports whether saves were just refused for the same reason. A full or failing disk
+// refuses each save, so this is reported only from time to time, and for the last save.
+func (l *Pipeline) refusedBefore(reason capture.Reason, now time.Time) bool {
 	switch reason {
 	case capture.NoSpace, capture.Disk, capture.Unreadable, capture.BadPath, capture.TooFewNodes:
 	default:
-		return false // it ends the generation, or is said with a pause already
+		return false // reported once, or already with a pause
 	}
 	if at, ok := l.said[reason]; ok && !l.ended && now.Sub(at) < overtakenAgain {
 		return true
@@ -48,12 +48,12 @@ const (
 	overtakenAgain = time.Minute
 )
 
-// copyAway has nodes that are not registered keep a copy, if they answer; no save waits for that.
+// copyAway copies a checkpoint in the background to nodes that are not registered but may answer.
 func (l *Pipeline) copyAway(ctx context.Context, h manifest.Hash) {
 	if l.copying.CompareAndSwap(false, true) {
 		l.away.Go(func() {
 			defer l.copying.Store(false)
-			_ = l.replicator.CopyAway(ctx, l.stamp.Generation, h) // it is one copy more than was promised
+			_ = l.replicator.CopyAway(ctx, l.stamp.Generation, h) // optional copy
 		})
 	}
 }

@@ -1,6 +1,6 @@
-// Package pipeline carries the saves of one generation from capture to commit. Where each node
-// writes a part of a save, the pipelines of all nodes report their parts, and that of rank 0
-// commits them as one checkpoint.
+// Package pipeline carries the saves of one generation from capture to commit. If each node writes
+// a part of a save, the pipelines of all nodes report their parts, and that of rank 0 commits them
+// as one checkpoint.
 package pipeline
 
 import (
@@ -18,34 +18,34 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 )
 
-// Pipeline captures, puts, replicates and commits the saves of one generation, one after the other,
-// in one goroutine: so the commits of a generation have the order of its captures.
+// Pipeline captures, puts, replicates and commits the saves of one generation. One goroutine
+// handles one save after the other, so commits have the order of the captures.
 type Pipeline struct {
 	replicator *replicator.Replicator
 	capture    watcher
 	stamp      manifest.Stamp
-	closing    chan bool          // last, once
-	observe    chan chan struct{} // closed after a look
+	closing    chan bool          // a value is sent once; true: capture a last time
+	observe    chan chan struct{} // closed after the look
 	done       chan struct{}
 
-	// manifests that this pipeline made; another node may commit them when this node is gone
+	// manifests that this pipeline made; another node may commit them when this one is gone
 	made  map[manifest.Hash]bool
-	left  *manifest.Manifest // the newest that it made, until that is committed or refused
-	ended bool               // the workers ended: a look is the last one
+	left  *manifest.Manifest // the newest manifest in made, until it is committed or refused
+	ended bool               // the workers have ended: the next look is the last
 
-	inventory func() error // takes the inventory that could not be taken yet; nil: it was
+	inventory func() error // takes the inventory if that failed at the start; else nil
 
-	torn     time.Time // since when each save was written over while it was copied
-	tornSaid time.Time // when that was last said
+	torn     time.Time // since when saves were overwritten while they were copied
+	tornSaid time.Time // when that was last reported
 	said     map[capture.Reason]time.Time
 
-	sharing *sharing // nil: these workers write the whole of each save
+	sharing *sharing // nil: each save is whole
 
 	away    sync.WaitGroup
-	copying atomic.Bool // to nodes that are away; one checkpoint at a time
+	copying atomic.Bool // copies to unregistered nodes are being made, one checkpoint at a time
 }
 
-// watcher finds the saves of one generation in one directory: a Capture.
+// watcher finds the saves of one generation in one directory. Capture implements it.
 type watcher interface {
 	Stamp() manifest.Stamp
 	Look(now time.Time) (*capture.Picture, []capture.Refusal, error)
@@ -57,14 +57,14 @@ type watcher interface {
 	Close() error
 }
 
-// Close asks the pipeline to end: what is captured is carried through. Call Close or Finish, once.
+// Close ends the pipeline. It first commits the captured saves. Call Close or Finish, once.
 func (l *Pipeline) Close() { l.closing <- false }
 
-// Finish is Close for when the workers ended: what they left complete is captured first.
+// Finish is Close after the workers ended. It first captures the complete saves that they left.
 func (l *Pipeline) Finish() { l.closing <- true }
 
-// Observe looks now, before the workers are asked to end, so that the files that they closed by
-// then are known to be closed. It returns after the look, or when ctx ends.
+// Observe looks at the files now. It is called before workers are asked to end, so that files that
+// were closed by then are known. It returns after the look, or when ctx ends.
 func (l *Pipeline) Observe(ctx context.Context) {
 	seen := make(chan struct{})
 	select {
@@ -81,7 +81,7 @@ func (l *Pipeline) Observe(ctx context.Context) {
 	}
 }
 
-// Done is closed when the pipeline ended.
+// Done is closed when the pipeline has ended.
 func (l *Pipeline) Done() <-chan struct{} { return l.done }
 
 func (l *Pipeline) run(ctx context.Context) error {
@@ -127,7 +127,7 @@ func (l *Pipeline) run(ctx context.Context) error {
 	}
 }
 
-// step looks once, and carries what it finds. Its errors end the line.
+// step looks once, and commits what it finds. An error ends the pipeline.
 func (l *Pipeline) step(ctx context.Context) error {
 	look := l.capture.Look
 	if l.ended {
@@ -150,20 +150,20 @@ func (l *Pipeline) step(ctx context.Context) error {
 		return nil
 	}
 	if !l.classify(p) {
-		l.capture.Taken(p) // of no shard format, beside rank 0's node: not a checkpoint's
+		l.capture.Taken(p) // not in a shard format, and rank 0's node has its own: ignore it
 		return nil
 	}
 	m, h, err := l.put(ctx, p.Save)
 	if errors.Is(err, chunkstore.ErrTorn) && !l.ended {
-		l.overtaken(p)
-		return nil // it is being written again: the next look sees it
+		l.reportOvertaken(p)
+		return nil // it is being written again; the next look finds it
 	}
 	l.torn = time.Time{}
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		// not again, unless it changes
+		// do not take it again unless it changes
 		l.capture.Taken(p)
 		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.Disk), Path: p.Save.Entry,
 			Step: p.Save.Step, Err: err})

@@ -12,10 +12,11 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 )
 
-// putAttempts is how often a save is put that the disk refuses.
+// putAttempts is how often a save is put if the disk fails.
 const putAttempts = 3
 
-// put copies the save. What a disk refused once it may take the next time, or when there is room.
+// put copies the save into the store. It tries again after a failure of the disk, which may be
+// temporary.
 func (l *Pipeline) put(
 	ctx context.Context, save chunkstore.Save,
 ) (m *manifest.Manifest, h manifest.Hash, err error) {
@@ -35,7 +36,7 @@ func (l *Pipeline) put(
 	return m, h, err
 }
 
-// reason is what an event gives for an error that trying again does not mend, or "".
+// reason returns the reason for an event if trying again does not help, or "".
 func reason(err error) capture.Reason {
 	for _, r := range []struct {
 		err    error
@@ -56,7 +57,7 @@ func reason(err error) capture.Reason {
 }
 
 func (l *Pipeline) refuse(r capture.Refusal) {
-	if l.repeats(r.Reason, time.Now()) {
+	if l.refusedBefore(r.Reason, time.Now()) {
 		return
 	}
 	l.replicator.Report(replicator.Refused{Generation: l.stamp.Generation, Refusal: r})

@@ -16,14 +16,14 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// errTooFewParts says that a part has too few copies for a checkpoint of which each node has parts.
+// errTooFewParts means that a part has too few copies for a commit in parts.
 var errTooFewParts = errors.New("a part has too few copies")
 
-// mostHolders is how many nodes a commit compares at most: a transaction has so many compares.
+// mostHolders is how many registrations a commit can compare, because a transaction is limited.
 const mostHolders = store.MaxOps - 8
 
-// copyPart puts copies of a part of this node onto the next ones in the ring of the members, and
-// returns those that have it. With fewer than are asked for rank 0's node brings all parts together.
+// copyPart copies a part of this node to the next nodes in the ring of members, and returns those
+// that have it. If there are too few copies, rank 0's node collects all parts.
 func (l *Pipeline) copyPart(ctx context.Context, h manifest.Hash) (holders []membership.Ref) {
 	nodes, err := l.replicator.Record.Nodes(ctx)
 	if err != nil {
@@ -37,15 +37,15 @@ func (l *Pipeline) copyPart(ctx context.Context, h manifest.Hash) (holders []mem
 	others := slices.DeleteFunc(nodes, func(n membership.Node) bool { return has(members, n) })
 	to := transfer.Ring(members, others, l.replicator.Self, l.replicator.Replicas-1)
 	c := transfer.Copier{Store: l.replicator.Store, Peers: l.replicator.Peers, Generation: l.stamp.Generation}
-	got, _ := c.Replicate(ctx, h, to) // what failed is not among them
+	got, _ := c.Replicate(ctx, h, to) // nodes that failed are not in got
 	for _, n := range got {
 		holders = append(holders, n.Ref)
 	}
 	return holders
 }
 
-// protectParts commits a save of which each node has parts, with copies of each part that hold at
-// that moment. errTooFewParts if there are not enough of them.
+// protectParts commits a save in parts. The copies of each part are held at the time of the commit.
+// It fails with errTooFewParts if there are not enough of them.
 func (l *Pipeline) protectParts(ctx context.Context, x *merged) (manifest.Head, error) {
 	failed := map[string]bool{}
 	for {
@@ -84,7 +84,7 @@ func (l *Pipeline) protectParts(ctx context.Context, x *merged) (manifest.Head, 
 	}
 }
 
-// self is this node as it is registered.
+// self returns the registration of this node.
 func (l *Pipeline) self(nodes []membership.Node) membership.Node {
 	at := slices.IndexFunc(nodes, func(n membership.Node) bool { return n.Node == l.replicator.Self })
 	if at < 0 {
@@ -93,7 +93,7 @@ func (l *Pipeline) self(nodes []membership.Node) membership.Node {
 	return nodes[at]
 }
 
-// holders are the nodes with each part, and all of them, as they are registered.
+// holders returns the registered nodes with each part, and all of them.
 func (x *merged) holders(nodes []membership.Node) (held [][]membership.Node, all []membership.Node) {
 	for _, p := range x.parts {
 		var of []membership.Node
@@ -112,8 +112,8 @@ func (x *merged) holders(nodes []membership.Node) (held [][]membership.Node, all
 	return held, all
 }
 
-// holdParts has each holder keep the manifest of the save and the parts of it that it has. refused
-// are those that do not.
+// holdParts lets each holder keep the manifest of the save and its parts. refused are the nodes
+// that did not.
 func (l *Pipeline) holdParts(
 	ctx context.Context, x *merged, held [][]membership.Node, holders []membership.Node,
 ) (refused []string, err error) {
@@ -148,8 +148,8 @@ func (l *Pipeline) holdParts(
 	return refused, nil
 }
 
-// complete brings all of the newest commit onto this disk, and onto as many others as are to have
-// copies, where each node has only parts of it: the job may go on with fewer nodes.
+// complete collects all parts of the newest commit on this disk, and on as many other nodes as need
+// copies. The job may continue with fewer nodes.
 func (l *Pipeline) complete(ctx context.Context) error {
 	head, _, err := l.replicator.Read(ctx)
 	if err != nil || head.Parts == nil {
@@ -157,7 +157,7 @@ func (l *Pipeline) complete(ctx context.Context) error {
 	}
 	err = l.replicator.Complete(ctx, l.stamp.Generation, head, l.replicator.Replicas-1)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, chunkstore.ErrFenced) {
-		// It has its copies: a node that goes on fetches each part from a node that has it.
+		// The parts have their copies, and a node can fetch each part from its holders.
 		l.refuse(capture.Refusal{Reason: capture.TooFewNodes, Step: head.Step,
 			Err: fmt.Errorf("checkpoint %d stays in parts on several nodes: %w", head.Number, err)})
 	}

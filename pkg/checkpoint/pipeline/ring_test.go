@@ -20,7 +20,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// saveParts has every node save a part whose size is that of its place, and returns the commit.
+// saveParts lets every node save a part, whose size depends on its index, and returns the commit.
 func (x *team) saveParts(step int) manifest.Head {
 	x.t.Helper()
 	for i, m := range x.with.Members {
@@ -42,8 +42,8 @@ func (x *team) stored(node string) (n int64) {
 	return n
 }
 
-// Each node has its own part and that of the node before it, of whatever sizes: no node takes in all
-// bytes, and any one may be lost, of three copies any two.
+// Each node has its own part and that of the node before it, for parts of any size. No node
+// receives all bytes. Any one node may be lost, and with three copies any two.
 func TestPartsAreSpreadInARing(t *testing.T) {
 	for _, copies := range []int{2, 3} {
 		synctest.Test(t, func(t *testing.T) {

@@ -22,18 +22,18 @@ import (
 // Writers are the workers of one node in one generation.
 type Writers struct {
 	capture.Workers
-	With *Sharing // nil: they write the whole of each save
+	With *Sharing // nil: they write whole saves
 }
 
-// Sharing is a world whose nodes each write a part of a save.
+// Sharing describes a world in which each node writes a part of a save.
 type Sharing struct {
-	Members []membership.Ref // by rank; the first one's node commits
-	All     bool             // every save has a part of each member; else only one that shows a shard format
+	Members []membership.Ref // by rank; the node of the first one commits
+	All     bool             // each save has a part of each member; false: only saves in a shard format
 }
 
-// NewSharing is the Sharing of a world of these members, by rank, as the node self sees it. apart
-// reports whether a node has another checkpoint directory than self. nil: rank 0's node has all of
-// each save.
+// NewSharing returns the Sharing of a world with these members, by rank, for the node self. apart
+// reports whether a node has another checkpoint directory than self. It returns nil if rank 0's
+// node has whole saves.
 func NewSharing(
 	members []membership.Ref, self string, from checkpoint.SaveFrom, apart func(membership.Ref) bool,
 ) *Sharing {
@@ -54,7 +54,7 @@ func NewSharing(
 	return s
 }
 
-// share says what the workers of a node write of a save, as far as that is known when they start.
+// share returns what the workers of a node write of a save, as far as that is known at their start.
 func (w Writers) share(self string, resume *manifest.Manifest) capture.Share {
 	s := w.With
 	switch {
@@ -68,25 +68,25 @@ func (w Writers) share(self string, resume *manifest.Manifest) capture.Share {
 	return capture.Whole
 }
 
-// sharing is what a pipeline knows of the parts of saves in its generation. nil: there are none.
+// sharing is the state of a pipeline about the parts of saves. nil: saves have no parts.
 type sharing struct {
 	Sharing
 	self     membership.Ref
 	lead     bool
-	found    bool // the saves are parts, and that was said
+	found    bool // saves have parts, and that was reported
 	news     <-chan struct{}
-	pending  []pendingPart // not committed yet, oldest first
+	pending  []pendingPart // not yet committed, oldest first
 	captured []capturedStep
 	sequence uint64 // of the newest capture
 	rev      int64  // of this node's report
 	closed   bool
-	failed   []manifest.Hash // the parts that were tried last and lack a shard
-	shard    string          // which
+	failed   []manifest.Hash // the parts of the last try, which lack a shard
+	shard    string          // the missing shard
 	gathered time.Time
-	waits    time.Time // since when the newest save is not complete
+	waits    time.Time // since when the newest save waits for parts
 	said     time.Time
-	unread   time.Time    // since when a part could not be read
-	choice   parts.Choice // the last one
+	unread   time.Time    // since when a part cannot be read
+	choice   parts.Choice // the last result of parts.Choose
 }
 
 // pendingPart is a part that may still be committed.
@@ -96,24 +96,24 @@ type pendingPart struct {
 	m       *manifest.Manifest
 }
 
-// capturedStep is what a step consisted of.
+// capturedStep identifies the files that were captured of a step.
 type capturedStep struct {
 	step   int64
 	digest manifest.Hash
 }
 
 const (
-	partPatience   = 30 * time.Second // for the parts of other nodes, when the workers ended
-	gatherEvery    = 5 * time.Second  // while something waits: a watch may be deaf
+	partPatience   = 30 * time.Second // for the parts of other nodes after the workers ended
+	gatherEvery    = 5 * time.Second  // while a part is pending, in case the watch misses a change
 	lackingAfter   = 8 * time.Second
 	lackingAgain   = time.Minute
-	capturedSteps  = 1024 // remembered
+	capturedSteps  = 1024 // how many are kept
 	reportAttempts = 5
 )
 
 func (s *sharing) silent() bool { return s != nil && !s.lead && !s.All && !s.found }
 
-// share begins to share saves with the other members.
+// share starts to share saves with the other members.
 func (l *Pipeline) share(ctx context.Context, with *Sharing) {
 	if with == nil {
 		return
@@ -130,7 +130,7 @@ func (l *Pipeline) share(ctx context.Context, with *Sharing) {
 	}
 }
 
-// reported receives a value when the reports of the parts changed.
+// reported receives a value when the reports of parts have changed.
 func (l *Pipeline) reported() <-chan struct{} {
 	if l.sharing == nil {
 		return nil
@@ -138,8 +138,8 @@ func (l *Pipeline) reported() <-chan struct{} {
 	return l.sharing.news
 }
 
-// classify finds out whether a save is a part, and reports whether it is this node's to capture at
-// all.
+// classify marks a save as a part if it is one. It returns false if this node must not capture the
+// save.
 func (l *Pipeline) classify(p *capture.Picture) bool {
 	s := l.sharing
 	if s == nil {
@@ -160,7 +160,7 @@ func (l *Pipeline) classify(p *capture.Picture) bool {
 	return true
 }
 
-// wholeHere reports whether a picture is a whole save, by what its names show.
+// wholeHere reports whether a picture is a whole save, judged by its file names.
 func wholeHere(p *capture.Picture) bool {
 	paths := pathsIn(p)
 	return parts.Format(paths) == "" || parts.Alone(paths, namedBy(p))
@@ -173,8 +173,8 @@ func pathsIn(p *capture.Picture) (paths []string) {
 	return paths
 }
 
-// namedBy are the shards that the .metadata files of a picture name. One that cannot be read names
-// none: the picture is then a part, which is not loaded alone.
+// namedBy returns the shards that the .metadata files of a picture name. A file that cannot be read
+// names none. The picture then counts as a part.
 func namedBy(p *capture.Picture) map[string][]string {
 	named := map[string][]string{}
 	for _, f := range p.Save.Files {
@@ -201,8 +201,7 @@ func pathsOf(m *manifest.Manifest) (paths []string) {
 	return paths
 }
 
-// digestOf is a hash of the content of a manifest, without its time and its place among the
-// captures.
+// digestOf returns a hash of the files in a manifest, without its time and position.
 func digestOf(m *manifest.Manifest) manifest.Hash {
 	sum := sha256.New()
 	for _, f := range m.Files {
@@ -211,7 +210,7 @@ func digestOf(m *manifest.Manifest) manifest.Hash {
 	return manifest.Hash(sum.Sum(nil))
 }
 
-// addPart takes up a part that is on this disk, and reports it.
+// addPart adds a part that is on this disk, and reports it.
 func (l *Pipeline) addPart(
 	ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash,
 ) error {
@@ -245,8 +244,7 @@ func (l *Pipeline) addPart(
 	return l.gather(ctx)
 }
 
-// grown reports whether m has all that the pending part of its step has, and more: shards that came
-// later.
+// grown reports whether m has all files of the pending part of its step unchanged, and maybe more.
 func (s *sharing) grown(m *manifest.Manifest) bool {
 	at := slices.IndexFunc(s.pending, func(x pendingPart) bool { return x.Step == *m.Step })
 	if at < 0 || s.pending[at].Again {
@@ -262,12 +260,12 @@ func (s *sharing) grown(m *manifest.Manifest) bool {
 	})
 }
 
-// release forgets the parts up to the capture of a sequence: they are committed, or never will be.
+// release removes the pending parts up to a sequence, which are committed or never will be.
 func (s *sharing) release(sequence uint64) {
 	s.pending = slices.DeleteFunc(s.pending, func(x pendingPart) bool { return x.Sequence <= sequence })
 }
 
-// settled releases what a head of this generation has committed.
+// settled releases the part that a head of this generation has committed, and older ones.
 func (l *Pipeline) settled(head manifest.Head) {
 	if head.Generation != l.stamp.Generation || head.Step == nil {
 		return
@@ -280,8 +278,7 @@ func (l *Pipeline) settled(head manifest.Head) {
 	}
 }
 
-// report writes the record of this node's parts. What is no longer in it is not needed on this
-// disk.
+// report writes the record of this node's parts. This disk may drop parts that are not in it.
 func (l *Pipeline) report(ctx context.Context) error {
 	s := l.sharing
 	if head, _, err := l.replicator.Read(ctx); err == nil && !s.lead {

@@ -411,8 +411,8 @@ func TestAShardIsMissing(t *testing.T) {
 	})
 }
 
-// The next generation goes on from the whole, at another size, and what was put back of others is
-// no part of what a node saves.
+// The next generation of another size starts from the whole checkpoint. A node's part does not
+// include restored files of other nodes.
 func TestTheNextGenerationSavesItsOwnParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b")

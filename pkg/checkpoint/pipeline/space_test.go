@@ -43,9 +43,9 @@ type frequent struct {
 	every             time.Duration
 }
 
-// However fast saves follow each other, the disk of a node that saves, and of one that holds copies,
-// has at most 2.2 times the bytes of the checkpoints that are kept: while the next one is written,
-// what it replaces is still there. What that replaced is gone by then.
+// The disks of the saving node and of a holder have at most 2.2 times the bytes of the checkpoints
+// that are kept, at any rate of saves. While a save is written, the checkpoint that it replaces
+// still exists, but the one before that is removed.
 func TestDiskUseIsBounded(t *testing.T) {
 	cases := []frequent{{keep: 1, saves: 6, size: 6 * manifest.ChunkSize, every: 250 * time.Millisecond}}
 	for _, every := range []time.Duration{200 * time.Millisecond, 250 * time.Millisecond, time.Second} {

@@ -9,17 +9,17 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 )
 
-// Source is where the saves of one generation come from.
+// Source describes the saves of one generation.
 type Source struct {
 	Dir     capture.Dir
-	Stamp   manifest.Stamp // of the generation
+	Stamp   manifest.Stamp // of that generation
 	Writers Writers
-	Resume  *manifest.Manifest // what Prepare put back; nil: nothing
+	Resume  *manifest.Manifest // the checkpoint that Prepare restored; nil: none
 }
 
-// Start begins to watch for the saves of a generation; call it before its workers start. The
-// pipeline ends after Close, with ctx, or when a newer generation fences it; then it reports
-// Closed.
+// Start starts to watch for the saves of a generation. Call it before the workers start. The
+// pipeline ends after Close or Finish, with ctx, or when a newer generation fences it. It then
+// reports Closed.
 func Start(ctx context.Context, r *replicator.Replicator, from Source) (*Pipeline, error) {
 	writers := from.Writers
 	writers.Share = writers.share(r.Self, from.Resume)
@@ -29,7 +29,7 @@ func Start(ctx context.Context, r *replicator.Replicator, from Source) (*Pipelin
 	}
 	l := newPipeline(r, c)
 	if c.TakeInventory(r.Store) != nil {
-		// a disk that failed once may take it later
+		// the next try may succeed
 		l.inventory = func() error { return c.TakeInventory(r.Store) }
 	}
 	l.begin(ctx, writers.With)

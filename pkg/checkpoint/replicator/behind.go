@@ -8,12 +8,12 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// ErrStoreBehind says that the store shows an older head than this node knows: it was set back.
-// Nothing is removed, and nothing committed, until the job is made again.
+// ErrStoreBehind means that the store shows an older head than this node knows: the store was set
+// back. Nothing is removed or committed until the job is made again.
 var ErrStoreBehind = errors.New("the store is behind the commits that this node knows")
 
-// Read is Record.Read, held to the commits that this node knew before it asked: reads are
-// linearizable.
+// Read is Record.Read. It fails if the result lacks a commit that this node knew before. Reads are
+// linearizable, so the store then lost the commit.
 func (r *Replicator) Read(ctx context.Context) (head manifest.Head, committed []manifest.Head, err error) {
 	known := r.known()
 	head, committed, err = r.Record.Read(ctx)
@@ -30,8 +30,8 @@ func (r *Replicator) Read(ctx context.Context) (head manifest.Head, committed []
 	return head, committed, nil
 }
 
-// known is the newest commit of this job that this node knows. A checkpoint that came too late does
-// not count: its number is from before the job was made again.
+// known returns the newest commit of this job that this node knows. It ignores the late checkpoint,
+// whose number is from before the job was made again.
 func (r *Replicator) known() manifest.Number {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,38 +13,38 @@ import (
 // LoadsAll, Damaged or Behind.
 type Event interface{ event() }
 
-// Committed says that a checkpoint is saved: it was read back as the head.
+// Committed reports that a checkpoint is the head, as read back from the store.
 type Committed struct {
 	Head  manifest.Head
-	Took  time.Duration // since the save was seen
+	Took  time.Duration // since the save was found
 	Entry string
 }
 
-// Refused says that a save was not taken, and never will be.
+// Refused reports that a save will not be committed.
 type Refused struct {
 	Generation schema.Generation
 	capture.Refusal
 }
 
-// Moving says how far bytes are: "replicate", "fetch".
+// Moving reports the progress of a "replicate" or a "fetch".
 type Moving struct {
 	What        string
 	Done, Total int64
 }
 
-// Closed is the last event of a pipeline: everything it captured was committed, or refused for
-// good, unless Err says what stopped it.
+// Closed is the last event of a pipeline. All its captures were committed or refused, unless Err is
+// set.
 type Closed struct {
 	Generation schema.Generation
 	Err        error
-	Left       *manifest.Manifest // captured, neither committed nor refused: CommitLeft may still commit it
+	Left       *manifest.Manifest // captured, but neither committed nor refused: CommitLeft may commit it
 }
 
-// Behind says that the store shows an older head than this node knows.
+// Behind reports that the store shows an older head than this node knows.
 type Behind struct{}
 
-// Sharded says that the saves of a generation were found to be of a shard format: each node
-// captures its part.
+// Sharded reports that the saves of a generation have a shard format, and that each node captures
+// its part.
 type Sharded struct {
 	Generation schema.Generation
 	Format     string
@@ -55,18 +55,19 @@ func (e Sharded) String() string {
 		"0 writes all of a save, run with --save-from=rank0", e.Format)
 }
 
-// LoadsAll says that this node has all of a checkpoint put back, and not the parts of its ranks alone.
+// LoadsAll reports that this node restores all of a checkpoint, and not only the parts of its
+// ranks.
 type LoadsAll struct{ Why string }
 
 func (e LoadsAll) String() string {
 	return fmt.Sprintf("--load=own: this node loads all of the checkpoint: %s", e.Why)
 }
 
-// Damaged says that a committed checkpoint went bad on this disk, and was fetched again unless Err
-// says why not.
+// Damaged reports that a committed checkpoint on this disk was damaged. It was fetched again,
+// unless Err is set.
 type Damaged struct {
 	Head  manifest.Head
-	Where string // the file and the byte, or its manifest; "": what was reported before is mended now
+	Where string // the file and byte, or the manifest; "": earlier damage is repaired now
 	Err   error
 }
 

@@ -11,18 +11,18 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// AdoptJob goes on with the job that was made again under the uid u after its store was lost, and
-// after KeepLate. No pipeline is open.
+// AdoptJob continues with the job that was made again with the uid u. late.Keep must have run
+// before. No pipeline may be open.
 func (r *Replicator) AdoptJob(u schema.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Record.AdoptJob(u)
-	r.published, r.publishedAs = nil, 0 // revisions of another store say nothing in this one
+	r.published, r.publishedAs = nil, 0 // revisions of the old store are not valid in the new one
 	r.late, r.looked = nil, false
 	r.newest = 0
 }
 
-// findLate looks once whether a checkpoint that came too late is on this disk.
+// findLate looks once for a late checkpoint on this disk.
 func (r *Replicator) findLate() (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,8 +36,8 @@ func (r *Replicator) findLate() (err error) {
 	return nil
 }
 
-// offer puts the checkpoint that came too late into the record. Until it is seen there, by this
-// node or by another one that has it, nothing is removed here.
+// offer adds the late checkpoint to the record. Nothing is removed from this disk until the record
+// has it, from this node or another one.
 func (r *Replicator) offer(
 	ctx context.Context, head manifest.Head, committed []manifest.Head,
 ) (seen bool, err error) {
@@ -55,7 +55,7 @@ func (r *Replicator) offer(
 	err = r.Record.Offer(ctx, late, head, committed)
 	r.mu.Lock()
 	if errors.Is(err, store.ErrMoved) || errors.Is(err, checkpoint.ErrNoNumber) {
-		err = nil // at the next look
+		err = nil // try again at the next call
 	}
 	return false, err
 }

@@ -20,11 +20,11 @@ type ownParts struct {
 	parts   []ownPart
 	again   bool // see attempt
 	copier  transfer.Copier
-	fetched int64 // bytes of the parts that are here
+	fetched int64 // of the parts that are already here
 	total   int64
 }
 
-// ownPart is one of them.
+// ownPart is one of ownParts.
 type ownPart struct {
 	raw   []byte
 	hash  manifest.Hash
@@ -32,9 +32,9 @@ type ownPart struct {
 	nodes []membership.Ref // other nodes that have it
 }
 
-// bringOwn has the parts on this disk that the ranks of this node load. nil: the node needs all of
-// the checkpoint, which was reported, or the parts cannot be had.
-func (r *Replicator) bringOwn(ctx context.Context, try attempt) (*brought, error) {
+// ensureOwn fetches the parts that the ranks of this node load. It returns nil if the node must
+// fetch all of the checkpoint: it needs all, which is reported, or the parts are not available.
+func (r *Replicator) ensureOwn(ctx context.Context, try attempt) (*resumed, error) {
 	x, err := r.findOwn(ctx, try.from)
 	if err == nil {
 		x.again = try.again
@@ -43,22 +43,22 @@ func (r *Replicator) bringOwn(ctx context.Context, try attempt) (*brought, error
 	var all needsAllError
 	switch {
 	case err == nil:
-		return &brought{x.files, x.head}, nil
+		return &resumed{x.files, x.head}, nil
 	case errors.As(err, &all):
 		r.Report(LoadsAll{all.Error()})
 		return nil, nil
-	case errors.Is(err, chunkstore.ErrNotHeld) && ctx.Err() == nil: // a node may have all of it
+	case errors.Is(err, chunkstore.ErrNotHeld) && ctx.Err() == nil: // a node may have the whole checkpoint
 		r.Report(LoadsAll{"no node that had a part of it at the commit answers for that part"})
 		return nil, nil
 	}
 	return nil, err
 }
 
-// needsAllError says why a node needs all of a checkpoint.
+// needsAllError is the reason why a node needs all of a checkpoint.
 type needsAllError struct{ error }
 
-// findOwn reads the manifests of a checkpoint and of its parts, and decides which of them are
-// needed. needsAllError; ErrNotHeld.
+// findOwn reads the manifests of a checkpoint and its parts, and chooses the parts that are needed.
+// Errors: needsAllError, ErrNotHeld.
 func (r *Replicator) findOwn(ctx context.Context, from Resume) (*ownParts, error) {
 	x := &ownParts{copier: transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: from.Generation}}
 	var err error
@@ -113,8 +113,8 @@ func (r *Replicator) findOwn(ctx context.Context, from Resume) (*ownParts, error
 	return x, nil
 }
 
-// fetchOwn brings the parts onto this disk. The manifest of the checkpoint comes first: it keeps
-// each part that follows.
+// fetchOwn fetches the parts to this disk. It first stores the manifest of the checkpoint, which
+// protects the parts from removal.
 func (r *Replicator) fetchOwn(ctx context.Context, x *ownParts) error {
 	err := r.Store.HoldParts(ctx, chunkstore.Partial{Generation: x.copier.Generation, Manifest: x.raw})
 	if err != nil {

@@ -23,13 +23,12 @@ type Resume struct {
 	Generation schema.Generation
 	Number     manifest.Number
 	Manifest   manifest.Hash
-	Own        *parts.Reader // the node, where it is to have no more than its ranks load; nil: all
+	Own        *parts.Reader // set if this node fetches only the parts that its ranks load; nil: all
 }
 
-// Prepare brings the checkpoint that a generation resumes from onto this
-// disk, verified, and its files into dir. It returns the path that workers
-// resume from, and what was put back. What is damaged here is fetched again.
-// ErrNotHeld: no registered node has all of it.
+// Prepare fetches the checkpoint from which a generation starts, verifies it, and restores its
+// files in dir. It returns the path for the workers, and the manifest. Damaged chunks are fetched
+// again. It fails with ErrNotHeld if no registered node has all of the checkpoint.
 func (r *Replicator) Prepare(
 	ctx context.Context, from Resume, dir capture.Dir,
 ) (string, *manifest.Manifest, error) {
@@ -55,9 +54,9 @@ func (r *Replicator) prepareTree(
 	r.resume = []manifest.Hash{from.Manifest}
 	r.mu.Unlock()
 	for try := (attempt{from: from}); ; try.again = true {
-		found, err := r.bring(ctx, try)
+		found, err := r.ensureHeld(ctx, try)
 		if errors.Is(err, chunkstore.ErrDamaged) && !try.again {
-			continue // its manifest is damaged here: a fetch brings that
+			continue // the manifest is damaged here: fetch it again
 		}
 		if err != nil {
 			return "", nil, err
@@ -65,7 +64,7 @@ func (r *Replicator) prepareTree(
 		m := found.files
 		err = restore.Files(ctx, t, m, r.Store)
 		if errors.Is(err, chunkstore.ErrDamaged) && !try.again {
-			continue // what is bad was noted: a fetch brings just that
+			continue // the damage is recorded: fetch the damaged chunks
 		}
 		if err != nil {
 			return "", nil, err
@@ -77,22 +76,22 @@ func (r *Replicator) prepareTree(
 	}
 }
 
-// attempt is a try to bring what a node resumes from.
+// attempt is one try to fetch the checkpoint.
 type attempt struct {
 	from  Resume
-	again bool // the first one found bytes that had gone bad: what is believed to be here is asked for too
+	again bool // the first try found damaged bytes: fetch even what seems to be here
 }
 
-// brought is what a node resumes from, on its disk.
-type brought struct {
+// resumed is the checkpoint on this disk.
+type resumed struct {
 	files *manifest.Manifest
-	head  manifest.Head // it was committed: a claim of this node names it
+	head  manifest.Head // the commit, which a claim of this node names
 }
 
-// bring has on this disk what a node resumes from.
-func (r *Replicator) bring(ctx context.Context, try attempt) (*brought, error) {
+// ensureHeld ensures that the checkpoint is on this disk.
+func (r *Replicator) ensureHeld(ctx context.Context, try attempt) (*resumed, error) {
 	if try.from.Own != nil {
-		if own, err := r.bringOwn(ctx, try); own != nil || err != nil {
+		if own, err := r.ensureOwn(ctx, try); own != nil || err != nil {
 			return own, err
 		}
 	}
@@ -110,23 +109,23 @@ func (r *Replicator) bring(ctx context.Context, try attempt) (*brought, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &brought{m, manifest.Head{Number: n, Generation: m.Generation, Manifest: h, Step: m.Step,
+	return &resumed{m, manifest.Head{Number: n, Generation: m.Generation, Manifest: h, Step: m.Step,
 		Samples: m.Samples,
 		Bytes:   m.Bytes(), Time: m.Time, Copies: 1, Holders: []membership.Ref{{Node: r.Self}}}}, nil
 }
 
-// fetching reports how far a fetch is.
+// fetching reports the progress of a fetch.
 func (r *Replicator) fetching(done, total int64) { r.Report(Moving{"fetch", done, total}) }
 
-// holders are the ways to find the nodes that have a checkpoint: those that its record names, and
-// if these do not have it any more, those whose inventory has it.
+// holders returns the ways to find the nodes that have a checkpoint: first those that its record
+// names, then those whose inventory has it.
 func (r *Replicator) holders() []func(context.Context, manifest.Number) ([]membership.Ref, error) {
 	return []func(context.Context, manifest.Number) ([]membership.Ref, error){r.Record.Holders,
 		r.Record.Claimants}
 }
 
-// Entry is where another node's Prepare puts what workers resume from, when dir
-// is that one's directory too: nothing is fetched, nothing is written.
+// Entry returns the path at which another node's Prepare restores the checkpoint in dir, if both
+// nodes share that directory. It fetches and writes nothing.
 func (r *Replicator) Entry(
 	ctx context.Context, n manifest.Number, h manifest.Hash, dir string,
 ) (string, error) {
@@ -154,8 +153,8 @@ func (r *Replicator) Entry(
 	return "", fmt.Errorf("find what to resume from: %w", last)
 }
 
-// Complete brings all of a checkpoint, of which each node has parts, onto this disk, and makes sure
-// that n other nodes hold all of it too: see Spread.
+// Complete fetches all parts of a checkpoint to this disk, and ensures that n other nodes hold all
+// of it too. See Spread.
 func (r *Replicator) Complete(ctx context.Context, g schema.Generation, head manifest.Head, n int) error {
 	if !r.Store.Has(head.Manifest) {
 		g := max(g, r.Store.Generation())
@@ -167,7 +166,7 @@ func (r *Replicator) Complete(ctx context.Context, g schema.Generation, head man
 	return r.Spread(ctx, g, head.Manifest, n)
 }
 
-// fetched is a checkpoint that is fetched in a generation.
+// fetched describes a checkpoint to fetch.
 type fetched struct {
 	generation schema.Generation
 	number     manifest.Number
@@ -175,9 +174,9 @@ type fetched struct {
 	report     func(done, total int64)
 }
 
-// fetch asks the holders of the record; if these do not have it any more, all nodes whose inventory
-// has it; and at last, for each part of it, all nodes: one that loaded its own parts has parts that
-// the record does not know of.
+// fetch first asks the holders in the record, then all nodes whose inventory has the checkpoint.
+// Then it asks all nodes for each part, because a node that loaded its own parts has parts that are
+// not in the record.
 func (r *Replicator) fetch(ctx context.Context, x fetched) error {
 	parts, err := r.parts(ctx, x.number)
 	if err != nil {
@@ -194,12 +193,12 @@ func (r *Replicator) fetch(ctx context.Context, x fetched) error {
 		if i == 0 && parts != nil {
 			err = c.FetchParts(ctx, x.hash, transfer.Holders{All: from, Parts: parts})
 		} else {
-			err = c.Fetch(ctx, x.hash, from) // each has all of it
+			err = c.Fetch(ctx, x.hash, from) // these nodes have the whole checkpoint
 		}
 		if err == nil || ctx.Err() != nil || !errors.Is(err, chunkstore.ErrNotHeld) {
 			return err
 		}
-		last = err // of those that say that they have it: they were asked last
+		last = err // the second error is about nodes whose inventory has the checkpoint
 	}
 	if parts == nil {
 		return last
@@ -214,35 +213,35 @@ func (r *Replicator) fetch(ctx context.Context, x fetched) error {
 	return nil
 }
 
-// askedError is that a fetch brought nothing.
+// askedError is the error of a fetch, with the revision at which the nodes were read.
 type askedError struct {
 	error
-	rev int64 // the nodes that were asked were read at this revision of the store, or later
+	rev int64 // the nodes were read at this revision of the store, or later
 }
 
 func (e askedError) Unwrap() error { return e.error }
 
-// AskedAt is a revision of the store from before Prepare read which nodes to ask; 0: err is no such
-// error. A node that registered later may have what these lack.
+// AskedAt returns a store revision from before Prepare read the list of nodes; 0: err has none. A
+// node that registered later may have what the others lack.
 func AskedAt(err error) int64 {
 	var e askedError
 	errors.As(err, &e)
 	return e.rev
 }
 
-// CannotBeHad reports whether err, of Prepare or Entry, says that no registered node has all of a
-// checkpoint. One that did not answer, or whose address another process has, may have it.
+// CannotBeHad reports whether err, of Prepare or Entry, means that no registered node has all of a
+// checkpoint. It is false if a node did not answer, because that node may have it.
 func CannotBeHad(err error) bool {
 	return !unanswered(err) && (errors.Is(err, chunkstore.ErrNotHeld) || errors.Is(err, chunkstore.ErrDamaged))
 }
 
-// unanswered reports whether a node that was asked did not answer.
+// unanswered reports whether a node did not answer.
 func unanswered(err error) bool {
 	return errors.Is(err, transfer.ErrNoAnswer) || errors.Is(err, transfer.ErrStranger)
 }
 
-// search asks the registered nodes for each part, its holders first, until one has it. silent says which
-// did not answer.
+// search asks the registered nodes for each part, its holders first, until one has it. silent has
+// the errors of nodes that did not answer.
 func (r *Replicator) search(
 	ctx context.Context, parts []transfer.PartHolders,
 ) (found transfer.Holders, silent, err error) {
@@ -276,8 +275,7 @@ func (r *Replicator) search(
 	return found, silent, nil
 }
 
-// parts are the other nodes with each part of a checkpoint that are registered; nil: it is not in
-// parts.
+// parts returns the other registered nodes with each part of a checkpoint; nil: it has no parts.
 func (r *Replicator) parts(ctx context.Context, n manifest.Number) ([]transfer.PartHolders, error) {
 	h, err := r.Record.Of(ctx, n)
 	if err != nil || h.Parts == nil {
@@ -286,7 +284,7 @@ func (r *Replicator) parts(ctx context.Context, n manifest.Number) ([]transfer.P
 	return r.partsOf(ctx, h)
 }
 
-// partsOf is parts of a record that was read.
+// partsOf is parts for a record that was already read.
 func (r *Replicator) partsOf(ctx context.Context, h manifest.Head) (parts []transfer.PartHolders, err error) {
 	nodes, err := r.Record.Nodes(ctx)
 	for _, p := range h.Parts {

@@ -1,5 +1,6 @@
-// Package replicator keeps the checkpoints of one node: it brings the checkpoint that a generation
-// resumes from, gives copies to other nodes, and removes what the record no longer names.
+// Package replicator maintains the checkpoints of one node. It fetches the checkpoint from which a
+// generation starts, copies checkpoints to other nodes, and removes those that are not in the
+// record.
 package replicator
 
 import (
@@ -17,31 +18,31 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Replicator joins the disk of a node, its peers and the record of the job.
+// Replicator connects the disk of a node, its peers and the record of the job.
 type Replicator struct {
 	Store    *chunkstore.Store
 	Peers    transfer.Peers
 	Record   *checkpoint.Record
 	Self     string      // this node
-	Replicas int         // copies wanted, with ours
-	Keep     int         // checkpoints kept
-	Report   func(Event) // must not block; called by several goroutines
+	Replicas int         // copies wanted, with that of this node
+	Keep     int         // number of checkpoints to keep
+	Report   func(Event) // must not block; several goroutines call it
 
 	mu          sync.Mutex
 	nodes       []membership.Node
-	away        []membership.Node // that were registered, newest last; they may still answer
+	away        []membership.Node // nodes that lost their registration, newest last
 	moved       chan struct{}     // closed when nodes change
-	resume      []manifest.Hash   // what the newest world resumes from
-	late        *manifest.Head    // on this disk, and newer than what the job was made again from
-	looked      bool              // whether there is one
-	published   []manifest.Number // what held/ says, as of the registration publishedAs
+	resume      []manifest.Hash   // the checkpoint of the newest world
+	late        *manifest.Head    // the late checkpoint on this disk
+	looked      bool              // findLate has run
+	published   []manifest.Number // the inventory in held/, written for the registration publishedAs
 	publishedAs int64
-	newest      manifest.Number // of the commits that were read of this job
-	// partsFrom is the oldest part of a save on this disk that may still be committed.
+	newest      manifest.Number // newest commit of this job that was read
+	// partsFrom is the oldest part on this disk that may still be committed.
 	partsFrom manifest.Position
 }
 
-// Nodes sets the nodes that are registered now, this node among them.
+// Nodes sets the registered nodes, including this one.
 func (r *Replicator) Nodes(nodes []membership.Node) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +63,7 @@ func (r *Replicator) Nodes(nodes []membership.Node) {
 	}
 }
 
-// maxAway is how many nodes are remembered that are not registered any more.
+// maxAway is how many nodes without a registration are remembered.
 const maxAway = 8
 
 // View returns the nodes, and a channel that is closed when they change.
@@ -86,20 +87,20 @@ func (r *Replicator) me() (membership.Node, bool) {
 }
 
 const (
-	tidyPause  = 300 * time.Millisecond // after a change on this disk: its commit follows
-	tidyLater  = 5 * time.Second        // while something here waits for its commit
+	tidyPause  = 300 * time.Millisecond // after a change on this disk, because its commit follows
+	tidyLater  = 5 * time.Second        // while a save on this disk waits for its commit
 	tidyFailed = 2 * time.Second
-	tidyEvery  = 30 * time.Second // others commit, and drop, what we only hold
+	tidyEvery  = 30 * time.Second // other nodes commit and remove checkpoints too
 )
 
-// Run keeps this disk and held/ in step with the record, until ctx ends: it notes and reports
-// commits, and removes what no record needs any more.
+// Run keeps this disk and held/ consistent with the record, until ctx ends. It records commits on
+// this disk, and removes what the record no longer needs.
 func (r *Replicator) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := time.Now()
 	wait := func(d time.Duration) { due = time.Now().Add(d); timer.Reset(d) }
-	soon := func() { // saves that follow each other at once put nothing off
+	soon := func() { // saves in quick succession do not delay it
 		if time.Until(due) > tidyPause {
 			wait(tidyPause)
 		}
@@ -121,7 +122,7 @@ func (r *Replicator) Run(ctx context.Context) error {
 	}
 }
 
-// tidyNow tidies, and says after which pause it is to be done again.
+// tidyNow calls Tidy, and returns the pause before the next call.
 func (r *Replicator) tidyNow(ctx context.Context) time.Duration {
 	switch err := r.Tidy(ctx); {
 	case errors.Is(err, ErrStoreBehind):
@@ -135,9 +136,9 @@ func (r *Replicator) tidyNow(ctx context.Context) time.Duration {
 	return tidyEvery
 }
 
-// Tidy reads the record once, and acts on it.
+// Tidy reads the record, and updates this disk and held/.
 func (r *Replicator) Tidy(ctx context.Context) error {
-	seen := r.Store.Generation() // before the record is read: see garbage
+	seen := r.Store.Generation() // before the record is read: see chunkstore.Store.Retain
 	if err := r.findLate(); err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (r *Replicator) Tidy(ctx context.Context) error {
 	return r.tell(ctx)
 }
 
-// tell writes held/, if it says something else or belongs to an earlier registration.
+// tell writes the inventory to held/, if it or the registration has changed.
 func (r *Replicator) tell(ctx context.Context) error {
 	me, ok := r.me()
 	have := r.Store.Numbers()
@@ -176,7 +177,8 @@ func (r *Replicator) tell(ctx context.Context) error {
 	return nil
 }
 
-// DropSurplus removes surplus records, as rank 0's agent does after a commit. The disks follow.
+// DropSurplus removes surplus records. Rank 0's agent calls it after a commit. The disks follow
+// later.
 func (r *Replicator) DropSurplus(ctx context.Context, g schema.Generation) error {
 	head, committed, err := r.Read(ctx)
 	if err != nil {
@@ -192,7 +194,7 @@ func (r *Replicator) pinned(head manifest.Head) []manifest.Hash {
 	return append(slices.Clone(r.resume), head.Manifest)
 }
 
-// KeepPartsFrom says which parts of saves on this disk may still be committed.
+// KeepPartsFrom sets the position of the oldest part that may still be committed.
 func (r *Replicator) KeepPartsFrom(p manifest.Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

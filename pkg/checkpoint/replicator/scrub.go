@@ -15,10 +15,9 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Scrub reads all that this disk keeps of committed checkpoints, evenly within that time, again and
-// again, and fetches what went bad from another node: a damaged copy is found before it is needed.
-// The chunks come in another order each time, so that an agent that is started often reads all of
-// them too. It ends with ctx.
+// Scrub reads all committed checkpoints on this disk within that time, evenly, and then again. It
+// fetches damaged chunks from other nodes, so that damage is found before the copy is needed. The
+// order is random, so that an agent with many restarts reads all chunks too. It ends with ctx.
 func (r *Replicator) Scrub(ctx context.Context, within time.Duration) {
 	s := &scrubber{r: r, limit: min(scrubSlowest, within)}
 	for s.wait(ctx, s.limit) {
@@ -27,19 +26,19 @@ func (r *Replicator) Scrub(ctx context.Context, within time.Duration) {
 }
 
 const (
-	scrubFastest = 250 * time.Millisecond // between two chunks: at most 16 MiB a second
+	scrubFastest = 250 * time.Millisecond // between two chunks: at most 16 MiB per second
 	scrubSlowest = 10 * time.Minute
 )
 
 // scrubber reads the disk of one node.
 type scrubber struct {
 	r     *Replicator
-	limit time.Duration // between two chunks, and between two attempts to mend
-	bad   []kept        // could not be mended yet
-	tried time.Time     // when that was tried last
+	limit time.Duration // between two chunks, and between two attempts to repair
+	bad   []kept        // not repaired yet
+	tried time.Time     // when the last repair was tried
 }
 
-// kept is a manifest on this disk: of a committed checkpoint, or of a part of one.
+// kept is a manifest on this disk, of a committed checkpoint or of a part.
 type kept struct {
 	head     manifest.Head
 	hash     manifest.Hash
@@ -50,20 +49,20 @@ type kept struct {
 func (s *scrubber) pass(ctx context.Context, within time.Duration) {
 	all, err := s.kept(ctx)
 	if err != nil {
-		return // without the record nothing can be mended
+		return // without the record nothing can be repaired
 	}
 	var order []manifest.Hash
 	of := map[manifest.Hash][]kept{}
 	for _, k := range all {
 		switch {
 		case k.manifest == nil:
-			s.mend(ctx, k, "its manifest")
+			s.repair(ctx, k, "its manifest")
 			continue
 		case s.r.Store.Has(k.hash):
 		case s.r.Store.HasParts(k.hash):
-			continue // the parts are listed too
+			continue // the parts are in the list
 		default:
-			s.mend(ctx, k, "chunks of it are gone")
+			s.repair(ctx, k, "chunks of it are gone")
 			continue
 		}
 		for c := range k.manifest.DistinctChunks() {
@@ -80,17 +79,17 @@ func (s *scrubber) pass(ctx context.Context, within time.Duration) {
 		if !s.wait(ctx, pause) {
 			return
 		}
-		// A chunk that cannot be read for another reason than damage is read the next time.
+		// After an error other than damage, the next pass reads the chunk again.
 		if good, err := s.r.Store.VerifyChunk(c); good || err != nil {
 			continue
 		}
 		for _, k := range of[c] {
-			s.mend(ctx, k, k.at(c))
+			s.repair(ctx, k, k.at(c))
 		}
 	}
 }
 
-// wait waits, and tries meanwhile to mend what could not be mended. false: ctx ended.
+// wait waits for d, and tries meanwhile to repair what is damaged. It returns false if ctx ended.
 func (s *scrubber) wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -101,13 +100,13 @@ func (s *scrubber) wait(ctx context.Context, d time.Duration) bool {
 	}
 	if len(s.bad) > 0 && time.Since(s.tried) >= s.limit {
 		for _, k := range slices.Clone(s.bad) {
-			s.mend(ctx, k, "")
+			s.repair(ctx, k, "")
 		}
 	}
 	return ctx.Err() == nil
 }
 
-// kept lists what this disk has of the checkpoints that the record names.
+// kept lists the manifests on this disk of the checkpoints in the record.
 func (s *scrubber) kept(ctx context.Context) (all []kept, err error) {
 	_, committed, err := s.r.Read(ctx)
 	for _, h := range committed {
@@ -128,8 +127,8 @@ func (s *scrubber) kept(ctx context.Context) (all []kept, err error) {
 	return all, err
 }
 
-// manifest reads a manifest; nil: its file is damaged. One that cannot be read for another reason is
-// read the next time.
+// manifest reads a manifest. It returns nil if the file is damaged. After another error the next
+// pass reads it again.
 func (s *scrubber) manifest(h manifest.Hash) (*manifest.Manifest, error) {
 	raw, err := s.r.Store.RawManifest(h)
 	var m *manifest.Manifest
@@ -144,7 +143,7 @@ func (s *scrubber) manifest(h manifest.Hash) (*manifest.Manifest, error) {
 	return m, err
 }
 
-// at says which bytes of the checkpoint a chunk has.
+// at describes the bytes of the checkpoint that a chunk contains.
 func (k kept) at(c manifest.Hash) string {
 	for _, f := range k.manifest.Files {
 		if i := slices.Index(f.Chunks, c); i >= 0 {
@@ -154,8 +153,8 @@ func (k kept) at(c manifest.Hash) string {
 	return "its manifest"
 }
 
-// mend fetches what is damaged of a checkpoint, unless it was removed meanwhile.
-func (s *scrubber) mend(ctx context.Context, k kept, where string) {
+// repair fetches the damaged chunks of a checkpoint, unless the checkpoint was removed meanwhile.
+func (s *scrubber) repair(ctx context.Context, k kept, where string) {
 	known := slices.ContainsFunc(s.bad, k.same)
 	s.bad = slices.DeleteFunc(s.bad, k.same)
 	if !s.r.Store.HasManifest(k.hash) {
@@ -178,7 +177,7 @@ func (s *scrubber) mend(ctx context.Context, k kept, where string) {
 
 func (k kept) same(o kept) bool { return k.hash == o.hash }
 
-// refetch brings what is damaged of a checkpoint, or of a part, from other nodes.
+// refetch fetches the damaged chunks of a checkpoint or of a part from other nodes.
 func (r *Replicator) refetch(ctx context.Context, k kept) error {
 	g := max(k.head.Generation, r.Store.Generation())
 	if k.hash == k.head.Manifest && !r.Store.HasParts(k.hash) {

@@ -15,10 +15,9 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Spread makes sure that n nodes besides this one hold the checkpoint, or as
-// many as there are: after a commit with a single copy, and before this node
-// leaves. It acts in g, or in the newest generation that this node has seen:
-// the checkpoint may be older.
+// Spread ensures that n other nodes hold the checkpoint, or all nodes if there are fewer. It is
+// used after a commit with a single copy, and before this node leaves. It acts in generation g, or
+// in the newest one that this node has seen. The checkpoint may be of an older generation.
 func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest.Hash, n int) error {
 	g = max(g, r.Store.Generation())
 	var failed []string
@@ -48,7 +47,7 @@ func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest
 	}
 }
 
-// Replicate is Copier.Replicate, cut short when one of the targets is gone from the view.
+// Replicate is Copier.Replicate. It ends early if a target is no longer registered.
 func (r *Replicator) Replicate(
 	ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node,
 ) ([]membership.Node, error) {
@@ -59,9 +58,8 @@ func (r *Replicator) Replicate(
 	return c.Replicate(ctx, h, to)
 }
 
-// Put copies a save into the store, and meanwhile its chunks to the nodes that Replicate will give
-// the other copies. Its errors are those of chunkstore.Put. A part goes to others when all of it is
-// here.
+// Put copies a save into the store. Meanwhile it sends the chunks to the nodes that Replicate will
+// choose. A part is sent only after it is complete here. The errors are those of chunkstore.Put.
 func (r *Replicator) Put(
 	ctx context.Context, save chunkstore.Save,
 ) (*manifest.Manifest, manifest.Hash, error) {
@@ -82,7 +80,7 @@ func (r *Replicator) Put(
 	return m, h, err
 }
 
-// whileRegistered returns a context that ends when one of the nodes is gone from the view.
+// whileRegistered returns a context that ends when one of the nodes is no longer registered.
 func (r *Replicator) whileRegistered(
 	ctx context.Context, to []membership.Node,
 ) (_ context.Context, stop func()) {
@@ -109,9 +107,8 @@ func (r *Replicator) whileRegistered(
 	}
 }
 
-// CopyAway puts copies of a checkpoint onto nodes that lost their registration and still answer:
-// cut from the store of the job, they are no holders of a commit, and their disks are as good as
-// others.
+// CopyAway copies a checkpoint to nodes that lost their registration but still answer. A commit
+// cannot name them as holders, but their copy can still be used.
 func (r *Replicator) CopyAway(ctx context.Context, g schema.Generation, h manifest.Hash) error {
 	r.mu.Lock()
 	to := slices.Clone(r.away)

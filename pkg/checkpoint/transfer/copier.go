@@ -1,5 +1,5 @@
-// Package transfer moves checkpoints between the disks of the nodes of a job.
-// Bytes count only after their hash was checked where they arrived.
+// Package transfer moves checkpoints between the disks of a job's nodes. The receiver verifies the
+// hash of all bytes.
 package transfer
 
 import (
@@ -20,21 +20,21 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// streams is how many chunks are under way to or from other nodes at once, for each checkpoint.
+// streams is how many chunks of one checkpoint are transferred at the same time.
 const streams = 4
 
-// Copier moves checkpoints between this node's store and those of others.
+// Copier moves checkpoints between this node's store and those of other nodes.
 type Copier struct {
 	Store      *chunkstore.Store
 	Peers      Peers
-	Generation schema.Generation       // in which this node acts; reading needs none
-	Report     func(done, total int64) // of the bytes that Replicate and Fetch move; nil: not reported
+	Generation schema.Generation       // the generation of this node; not needed to read
+	Report     func(done, total int64) // bytes moved by Replicate and Fetch; nil: not reported
 }
 
-// Replicate puts copies of a checkpoint that is held here onto the nodes of
-// to, and returns those that acknowledged: theirs is verified and durable. The
-// error says why others did not; ErrFenced in it is final. What a broken
-// transfer brought stays there, and is not sent again.
+// Replicate copies a checkpoint that is held here to the nodes of to. It returns those that
+// acknowledged: their copy is verified and durable. The error says why others did not; with
+// ErrFenced another try is useless. Chunks of an interrupted transfer stay there, and are not sent
+// again.
 func (c *Copier) Replicate(
 	ctx context.Context, h manifest.Hash, to []membership.Node,
 ) ([]membership.Node, error) {
@@ -71,14 +71,14 @@ func (c *Copier) Replicate(
 	return holders, nil
 }
 
-// sending is a checkpoint on its way to other nodes.
+// sending is a checkpoint that is being sent.
 type sending struct {
-	raw      []byte                  // its manifest
-	sizes    map[manifest.Hash]int64 // of its chunks
+	raw      []byte                  // the manifest
+	sizes    map[manifest.Hash]int64 // the chunks
 	progress *progress
 }
 
-// send offers the manifest, sends what is missing, and offers again, until the other side holds it.
+// send offers the manifest and sends the missing chunks, until the other node holds the checkpoint.
 func (c *Copier) send(ctx context.Context, to membership.Ref, s *sending) error {
 	p := s.progress
 	last := len(s.sizes) + 1
@@ -125,16 +125,16 @@ func (c *Copier) sendChunk(ctx context.Context, to membership.Ref, chunk manifes
 	case err == nil:
 		s.progress.add(to.Node, size)
 	case errors.Is(err, chunkstore.ErrNotHeld):
-		return nil // it was started again meanwhile: the next offer asks anew
+		return nil // the other node was started again: offer once more
 	case errors.Is(err, chunkstore.ErrDamaged):
-		// What went bad here is noted, so that the next Put or Fetch mends it.
+		// A chunk that is damaged here is recorded, so that the next Put or Fetch replaces it.
 		_, own := c.Store.VerifyChunk(chunk)
 		err = errors.Join(err, own)
 	}
 	return err
 }
 
-// open opens a chunk that must be on this disk.
+// open opens a chunk, which must be on this disk.
 func (c *Copier) open(chunk manifest.Hash) (io.ReadSeekCloser, error) {
 	f, err := c.Store.OpenChunk(chunk)
 	if errors.Is(err, chunkstore.ErrNotHeld) {
@@ -143,9 +143,9 @@ func (c *Copier) open(chunk manifest.Hash) (io.ReadSeekCloser, error) {
 	return f, err
 }
 
-// Fetch brings a checkpoint onto this disk, each chunk from any of the nodes
-// that has it: a node that is away, or that sends bytes of another hash, is passed over for the
-// next. Chunks of a broken Fetch stay. ErrNotHeld when no node has all of it.
+// Fetch copies a checkpoint to this disk. It reads each chunk from any node of from. If a node does
+// not answer or sends wrong bytes, it tries the next. Chunks of an interrupted Fetch stay. It fails
+// with ErrNotHeld if no node has all of the checkpoint.
 func (c *Copier) Fetch(ctx context.Context, h manifest.Hash, from []membership.Ref) error {
 	raw, err := c.Manifest(ctx, h, from)
 	if err != nil {
@@ -154,10 +154,10 @@ func (c *Copier) Fetch(ctx context.Context, h manifest.Hash, from []membership.R
 	return c.Assemble(ctx, raw, func(manifest.Hash) []membership.Ref { return from })
 }
 
-// Holders are the nodes that have something of a checkpoint.
+// Holders are the nodes that have a checkpoint or parts of it.
 type Holders struct {
-	All   []membership.Ref // its manifest, and parts of it
-	Parts []PartHolders    // nil: each has all of it
+	All   []membership.Ref // nodes with the manifest, and parts of the checkpoint
+	Parts []PartHolders    // nil: all nodes have all of it
 }
 
 // PartHolders are the nodes that have a part of a checkpoint.
@@ -166,7 +166,7 @@ type PartHolders struct {
 	Nodes []membership.Ref
 }
 
-// FetchParts is Fetch of a checkpoint of which each node has parts.
+// FetchParts is Fetch for a checkpoint whose parts are on several nodes.
 func (c *Copier) FetchParts(ctx context.Context, h manifest.Hash, from Holders) error {
 	raw, err := c.Manifest(ctx, h, from.All)
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *Copier) FetchParts(ctx context.Context, h manifest.Hash, from Holders) 
 	for _, p := range from.Parts {
 		of, err := c.Manifest(ctx, p.Part, p.Nodes)
 		if err != nil {
-			continue // a node may have all of the checkpoint by now
+			continue // the node may have all of the checkpoint now
 		}
 		m, err := manifest.Decode(of)
 		if err != nil {
@@ -194,8 +194,8 @@ func (c *Copier) FetchParts(ctx context.Context, h manifest.Hash, from Holders) 
 	})
 }
 
-// Assemble is Fetch for a manifest that is known, of chunks that are on different nodes: from says
-// which have one.
+// Assemble is Fetch for a known manifest whose chunks are on several nodes. from returns the nodes
+// that have a chunk.
 func (c *Copier) Assemble(
 	ctx context.Context, raw []byte, from func(chunk manifest.Hash) []membership.Ref,
 ) error {
@@ -226,7 +226,7 @@ func (c *Copier) Assemble(
 			buf := buffers.Get().(*[]byte)
 			defer buffers.Put(buf)
 			data := (*buf)[:want[chunk]]
-			if err := c.fetchChunk(egctx, chunk, data, rotated(from(chunk), int(turn.Add(1)))); err != nil {
+			if err := c.fetchChunk(egctx, chunk, data, startingAt(from(chunk), int(turn.Add(1)))); err != nil {
 				return err
 			}
 			p.add("", int64(len(data)))
@@ -243,7 +243,7 @@ func (c *Copier) Assemble(
 	return err
 }
 
-// Manifest reads a manifest from this disk, or from the first node that has it.
+// Manifest reads a manifest from this disk, else from the first node that has it.
 func (c *Copier) Manifest(ctx context.Context, h manifest.Hash, from []membership.Ref) ([]byte, error) {
 	if c.Store.HasManifest(h) {
 		if raw, err := c.Store.RawManifest(h); err == nil {
@@ -264,8 +264,8 @@ func (c *Copier) Manifest(ctx context.Context, h manifest.Hash, from []membershi
 	return nil, errors.Join(errs...)
 }
 
-// rotated returns the nodes in the same order, beginning with another one at each turn.
-func rotated(nodes []membership.Ref, turn int) []membership.Ref {
+// startingAt returns the nodes starting with node number turn, in the same order.
+func startingAt(nodes []membership.Ref, turn int) []membership.Ref {
 	if len(nodes) == 0 {
 		return nil
 	}
@@ -273,7 +273,7 @@ func rotated(nodes []membership.Ref, turn int) []membership.Ref {
 	return slices.Concat(nodes[first:], nodes[:first])
 }
 
-// fetchChunk asks one node after the other. The store trusts no node: it reads back what it wrote.
+// fetchChunk tries one node after the other. The store verifies what it has written.
 func (c *Copier) fetchChunk(
 	ctx context.Context, h manifest.Hash, data []byte, from []membership.Ref,
 ) error {
@@ -283,7 +283,7 @@ func (c *Copier) fetchChunk(
 		if err == nil {
 			err = c.Store.WriteChunk(c.Generation, h, bytes.NewReader(data))
 			if err == nil || !errors.Is(err, chunkstore.ErrDamaged) {
-				return err // a full or broken disk is not the other side's fault
+				return err // this disk is full or broken: another node does not help
 			}
 		}
 		if ctx.Err() != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// ErrNotEmpty says that there is something in a directory that must have nothing in it.
+// ErrNotEmpty means that a directory that must be empty is not.
 var ErrNotEmpty = errors.New("the directory is not empty")
 
-// Export puts the files of a checkpoint into dir, which is made if need be,
-// from whichever source has each chunk true to its hash. They get their names
-// when all of them are there; what an Export left that was interrupted before
-// does not count. ErrNotEmpty, ErrNotHeld, ErrDamaged, ErrNoSpace.
+// Export writes the files of a checkpoint into dir, and creates dir if needed. It reads each chunk
+// from the first source whose bytes have the right hash. The files get their names when all are
+// complete. Files of an interrupted Export are ignored. Errors: ErrNotEmpty, ErrNotHeld,
+// ErrDamaged, ErrNoSpace.
 func Export(ctx context.Context, m *manifest.Manifest, from []Source, dir string) error {
 	t, err := dirfs.Make(dir)
 	if err != nil {
@@ -78,7 +78,7 @@ type below struct {
 	dir string
 }
 
-// writeAll makes the files in the directory to, durable with their names.
+// writeAll writes the files into the directory to, durably.
 func writeAll(ctx context.Context, m *manifest.Manifest, from []Source, to below) error {
 	all := to.dir
 	dirs := map[string]bool{}
@@ -113,7 +113,7 @@ func writeAll(ctx context.Context, m *manifest.Manifest, from []Source, to below
 	return nil
 }
 
-// loadChunk fills dst from the first of the sources that has the chunk true to its hash.
+// loadChunk reads a chunk from the first source whose bytes have the right hash.
 func loadChunk(ctx context.Context, from []Source, h manifest.Hash, dst []byte) error {
 	errs := []error{fmt.Errorf("chunk %v: %w", h, chunkstore.ErrNotHeld)}
 	for _, s := range from {

@@ -15,41 +15,41 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Forward sends the chunks of a save to other nodes while the save is still copied into the store
-// of this one. It saves time and promises nothing: a node that fails gets no more chunks, and
-// Replicate sends what is missing.
+// Forward sends the chunks of a save to other nodes while the save is still copied into this node's
+// store. It only saves time: a node that fails gets no more chunks, and Replicate sends the missing
+// ones.
 type Forward struct {
 	copier *Copier
 	at     manifest.Position
 	done   sync.WaitGroup
 
 	mu     sync.Mutex
-	more   *sync.Cond // queues or closed changed, or the context of a node ended
-	queues []*queue   // one for each node
+	more   *sync.Cond // signals a change of queues or closed, or the end of a node's context
+	queues []*queue   // one per node
 	closed bool
 }
 
-// queue is what one node is still to be sent.
+// queue has the chunks that one node still needs.
 type queue struct {
 	chunks []*forwarded // guarded by the mu of the Forward
-	failed bool         // likewise: it gets no more
+	failed bool         // guarded too: the node gets no more chunks
 }
 
-// forwarded is a chunk that is in the store, and may be in memory as well.
+// forwarded is a chunk that is in the store, and maybe also in memory.
 type forwarded struct {
 	chunk *lent.Chunk
-	nodes atomic.Int32 // that are still to be sent it
+	nodes atomic.Int32 // nodes that still need it
 }
 
-// sent notes that one node has the chunk, or does not get it from here.
+// sent records that one node has the chunk, or will not get it from here.
 func (c *forwarded) sent() {
 	if c.nodes.Add(-1) == 0 {
 		c.chunk.Return()
 	}
 }
 
-// Forward begins to send to the nodes of to what Add names, until Close or ctx ends it. at is the
-// position of the save.
+// Forward starts to send the chunks of Add to the nodes of to, until Close or the end of ctx. at is
+// the position of the save.
 func (c *Copier) Forward(ctx context.Context, at manifest.Position, to []membership.Node) *Forward {
 	f := &Forward{copier: c, at: at}
 	f.more = sync.NewCond(&f.mu)
@@ -61,12 +61,13 @@ func (c *Copier) Forward(ctx context.Context, at manifest.Position, to []members
 	return f
 }
 
-// Add has a chunk sent that is in the store, and returns it. It does not wait.
+// Add sends a chunk that is in the store, and returns it to its lender when it is sent. It does not
+// block.
 func (f *Forward) Add(l *lent.Chunk) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := &forwarded{chunk: l}
-	c.nodes.Store(1) // this function's
+	c.nodes.Store(1) // for this function
 	defer c.sent()
 	for _, q := range f.queues {
 		if !q.failed {
@@ -77,7 +78,7 @@ func (f *Forward) Add(l *lent.Chunk) {
 	f.more.Broadcast()
 }
 
-// Close returns when each node has what Add named, or failed.
+// Close waits until each node has all chunks of Add, or has failed.
 func (f *Forward) Close() {
 	f.mu.Lock()
 	f.closed = true
@@ -86,7 +87,7 @@ func (f *Forward) Close() {
 	f.done.Wait()
 }
 
-// send sends every chunk to one node, until one fails.
+// send sends all chunks to one node, until one fails.
 func (f *Forward) send(ctx context.Context, to membership.Ref, q *queue) {
 	eg, ctx := errgroup.WithContext(ctx)
 	stop := context.AfterFunc(ctx, func() {
@@ -110,7 +111,7 @@ func (f *Forward) send(ctx context.Context, to membership.Ref, q *queue) {
 			return nil
 		})
 	}
-	_ = eg.Wait() // Replicate finds out what the node has, and what it refuses
+	_ = eg.Wait() // an error is ignored: Replicate sends the missing chunks
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q.failed = true
@@ -120,7 +121,7 @@ func (f *Forward) send(ctx context.Context, to membership.Ref, q *queue) {
 	q.chunks = nil
 }
 
-// open opens a chunk in memory, or else on the disk.
+// open opens a chunk from memory, else from the disk.
 func (f *Forward) open(c *forwarded) (io.ReadSeekCloser, error) {
 	if r := c.chunk.Open(); r != nil {
 		return r, nil
@@ -128,8 +129,8 @@ func (f *Forward) open(c *forwarded) (io.ReadSeekCloser, error) {
 	return f.copier.open(c.chunk.Hash)
 }
 
-// next waits for the next chunk for a node: those in memory come first. nil: there will be no more,
-// or ctx ended.
+// next waits for the next chunk for a node. It prefers chunks in memory. It returns nil if there
+// will be no more, or if ctx has ended.
 func (f *Forward) next(ctx context.Context, q *queue) *forwarded {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// What goes over the wire between nodes.
+// The requests between nodes.
 //
 //	PUT /checkpoint/manifests/<hash>?g=7   the manifest; 200 with the missing hashes, 204 held,
 //	                                       503 send it again
@@ -25,17 +25,16 @@ import (
 //	                                       sequence, whose manifest comes later
 //	GET /checkpoint/chunks/<hash>          Range is served
 const (
-	// Prefix is where a node serves its Handler.
+	// Prefix is the URL path of the Handler.
 	Prefix       = "/checkpoint/"
 	manifestsURL = Prefix + "manifests/"
 	chunksURL    = Prefix + "chunks/"
 )
 
-// offerLimit is for how long an offer may keep its sender waiting while chunks
-// that an earlier agent left here are read and verified.
+// offerLimit is how long an offer waits while chunks that are already here are verified.
 const offerLimit = 5 * time.Second
 
-// refusals are the errors that travel, each as a status of its own.
+// refusals are the errors that are sent to the other node, each with its own status.
 var refusals = []struct {
 	err    error
 	status int
@@ -50,8 +49,8 @@ var refusals = []struct {
 	{errBusy, http.StatusServiceUnavailable},
 }
 
-// Handler serves a store to the peers of the job. It checks neither the identity of a peer nor for
-// which node a request is meant: the listener before it does.
+// Handler serves a store to the peers of the job. The listener has already checked the identity of
+// the peer, and that the request is for this node.
 func Handler(s *chunkstore.Store) http.Handler {
 	h := &handler{s}
 	mux := http.NewServeMux()
@@ -95,11 +94,11 @@ func (h *handler) offer(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(manifest.Chunks(missing)) // the other side notices a short answer
+		json.NewEncoder(w).Encode(manifest.Chunks(missing)) // the other node notices an incomplete response
 	}
 }
 
-// holdParts answers HTTP.HoldParts.
+// holdParts serves HTTP.HoldParts.
 func (h *handler) holdParts(
 	ctx context.Context, w http.ResponseWriter, x chunkstore.Partial, parts []string,
 ) {

@@ -20,42 +20,41 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Peers reaches the stores of other nodes. Its errors are those of the Store
-// there, ErrStranger and ErrNoAnswer.
+// Peers reads and writes the stores of other nodes. Its errors are those of the other Store,
+// ErrStranger and ErrNoAnswer.
 type Peers interface {
 	Manifest(ctx context.Context, from membership.Ref, h manifest.Hash) ([]byte, error)
-	// Chunk fetches one chunk into dst, which has its size. What comes is not verified yet.
+	// Chunk reads a chunk into dst, which has its size. The caller must verify it.
 	Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, dst []byte) error
-	// Offer offers a manifest, and returns the chunks that the other node lacks; nil: it holds the
-	// checkpoint now.
+	// Offer sends a manifest, and returns the chunks that the other node needs; nil: it holds the
+	// checkpoint.
 	Offer(ctx context.Context, to membership.Ref, g schema.Generation, raw []byte) ([]manifest.Hash, error)
 	WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error
-	// HoldParts has a node keep the manifest of a checkpoint, and the parts of it that it has.
+	// HoldParts lets a node keep the manifest of a checkpoint, and the parts that it has.
 	HoldParts(ctx context.Context, to membership.Ref, p chunkstore.Partial) error
 }
 
-// answerLimit ends one request, retries included: a peer that froze is slower
-// than any network.
+// answerLimit is the time limit of a request with its retries. No network is that slow.
 const answerLimit = 30 * time.Second
 
-// ErrStranger says that the address of a node is another's now.
+// ErrStranger means that another node now has the address.
 var ErrStranger = errors.New("another node answered")
 
-// ErrNoAnswer says that a node did not answer: what it has is not known.
+// ErrNoAnswer means that a node did not answer, so it is unknown what it has.
 var ErrNoAnswer = errors.New("no answer")
 
-// errBusy says that the other side goes on with an offer that took too long.
+// errBusy means that the other node needs more time to verify an offer.
 var errBusy = errors.New("still verifying")
 
-// HTTP is Peers over the agents' listeners.
+// HTTP implements Peers with the agents' listeners.
 type HTTP struct {
-	// To is the transport to one incarnation of one node, in which each end proves its identity. It
-	// answers 421 when another incarnation has the address.
+	// To returns the transport to one incarnation of a node. Both ends prove their identity. It
+	// answers 421 if another incarnation has the address.
 	To func(membership.Ref) http.RoundTripper
 }
 
-// client retries requests that got no answer: the outage may be short. A node that stays away is
-// replaced by another one. An answer is final: the store there has decided.
+// client retries requests without an answer, in case the outage is short. It does not retry after
+// an answer, because the other store has decided.
 func (p *HTTP) client(to membership.Ref) *retryablehttp.Client {
 	return &retryablehttp.Client{
 		HTTPClient: &http.Client{
@@ -75,7 +74,7 @@ func (p *HTTP) client(to membership.Ref) *retryablehttp.Client {
 	}
 }
 
-// request is one to another node.
+// request is a request to another node.
 type request struct {
 	method, path string
 	query        url.Values
@@ -83,18 +82,18 @@ type request struct {
 	size         int64 // of the body
 }
 
-// get reads what lies at path.
+// get returns a request that reads path.
 func get(path string) request { return request{method: http.MethodGet, path: path} }
 
-// put sends a body as generation g.
+// put returns a request that sends a body as generation g.
 func put(path string, g schema.Generation, body any, size int64) request {
 	query := url.Values{"g": {strconv.FormatUint(uint64(g), 10)}}
 	return request{http.MethodPut, path, query, body, size}
 }
 
-// do sends a request and returns a yes, or the error that a no stands for.
+// do sends a request. It returns the response, or the error of its status.
 func (p *HTTP) do(ctx context.Context, to membership.Ref, r request) (*http.Response, error) {
-	// To makes https of it
+	// To turns it into https
 	u := url.URL{Scheme: "http", Host: to.Address, Path: r.path, RawQuery: r.query.Encode()}
 	req, err := retryablehttp.NewRequestWithContext(ctx, r.method, u.String(), r.body)
 	if err != nil {
@@ -111,7 +110,7 @@ func (p *HTTP) do(ctx context.Context, to membership.Ref, r request) (*http.Resp
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, 512)) // best effort: the status says the rest
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, 512)) // an error is ignored: the status is enough
 	for _, r := range refusals {
 		if r.status == resp.StatusCode {
 			return nil, fmt.Errorf("node %s: %w (%q)", to.Node, r.err, bytes.TrimSpace(said))
@@ -205,8 +204,8 @@ func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.U
 	return resp.Body.Close()
 }
 
-// HoldParts sends the manifest with the parts that are asked for in the query. An older Elastic,
-// which knows no parts, takes it for an offer and asks for chunks: that is no acknowledgement.
+// HoldParts sends the manifest, and the parts as a query. An older version ignores the query, takes
+// the request for an offer and asks for chunks. That counts as a refusal.
 func (p *HTTP) HoldParts(ctx context.Context, to membership.Ref, x chunkstore.Partial) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()

@@ -79,9 +79,8 @@ func (w *answer) Header() http.Header         { return w.header }
 func (w *answer) WriteHeader(status int)      { w.status = status }
 func (w *answer) Write(b []byte) (int, error) { return w.body.Write(b) }
 
-// A peer that lies, stalls or never stops costs time, and never a wrong byte: what it did not give
-// comes from the next one, and a copy that it claims to have counts only if it says so as it
-// should.
+// A peer that sends wrong bytes, stalls or never ends a response costs time, but never causes a
+// wrong byte. The chunks come from the next peer. A copy counts only after a valid acknowledgement.
 func TestPeersThatSendWrongBytes(t *testing.T) {
 	from := memfs.New()
 	memfs.WriteFile(t, from, "model.bin", memfs.Bytes(1, 3000), 0o600)

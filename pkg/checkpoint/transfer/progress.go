@@ -6,7 +6,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// progress counts bytes for people: all of the checkpoint, once for each node.
+// progress counts the bytes of the checkpoint, once per node, for the user.
 type progress struct {
 	each   int64
 	total  int64

@@ -6,11 +6,10 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Ring picks n nodes for copies of the part of the node self. members are in the order of their
-// ranks. Each copy is on another machine than the others as long as there are enough: on the next
-// machines after that of self, and there on the node that has the same place on its machine, so
-// that machines of the same number of nodes take the same number of parts. Where the members are on
-// too few machines, the others count as well. Pure.
+// Ring chooses n nodes for copies of self's part. members are in the order of their ranks. The
+// copies are on different machines if there are enough: on the machines after that of self. On each
+// of them it chooses the node with self's index on its own machine, so that equal machines get the
+// same number of parts. If the members are on too few machines, it uses others too. Ring is pure.
 func Ring(members, others []membership.Node, self string, n int) []membership.Node {
 	machines := byMachine(members)
 	if len(machines) <= n {
@@ -42,7 +41,7 @@ func Ring(members, others []membership.Node, self string, n int) []membership.No
 	return picked
 }
 
-// byMachine are the nodes of each machine, the machines in the order of their first node.
+// byMachine groups nodes by machine, in the order of each machine's first node.
 func byMachine(nodes []membership.Node) (machines [][]membership.Node) {
 	at := map[string]int{}
 	for _, x := range nodes {

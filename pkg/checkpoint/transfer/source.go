@@ -11,16 +11,16 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Source has checkpoints to read: a ReadOnlyStore or a RemoteSource. Its errors are
-// ErrNotHeld, ErrDamaged, ErrStranger, and what the disk or the network brings.
+// Source is a place from which checkpoints can be read: a ReadOnlyStore or a RemoteSource. Its
+// errors are ErrNotHeld, ErrDamaged, ErrStranger, and errors of the disk or the network.
 type Source interface {
 	Manifest(ctx context.Context, h manifest.Hash) ([]byte, error)
-	// Chunk fills dst, which has the size of the chunk.
+	// Chunk reads a chunk into dst, which has its size.
 	Chunk(ctx context.Context, h manifest.Hash, dst []byte) error
 }
 
-// RemoteSource is another node as a Source. One that did not answer is not asked
-// again: each chunk would wait for it.
+// RemoteSource is another node as a Source. After a request without an answer it fails at once,
+// because each further chunk would wait too.
 type RemoteSource struct {
 	Peers Peers
 	Node  membership.Ref
@@ -58,8 +58,8 @@ func (d *RemoteSource) ask(f func() error) error {
 	return err
 }
 
-// FindManifest reads a manifest from the first of the sources that has it:
-// ErrNotHeld if none does, ErrDamaged too if one has it no longer whole.
+// FindManifest reads a manifest from the first source that has it. It fails with ErrNotHeld if none
+// has it, and also with ErrDamaged if one has it damaged.
 func FindManifest(ctx context.Context, h manifest.Hash, from []Source) (*manifest.Manifest, error) {
 	errs := []error{fmt.Errorf("manifest %v: %w", h, chunkstore.ErrNotHeld)}
 	for _, s := range from {

@@ -7,10 +7,10 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Targets picks n nodes for copies of what self has: first those on other
-// machines, each machine once before any twice; the rest, down to nodes of the
-// same machine, only when there is no better. Spares are as good as members.
-// Pure: the same nodes give the same targets, whatever their order.
+// Targets chooses n nodes for copies of self's checkpoint. It prefers nodes on other machines, and
+// uses each machine once before it uses one twice. It uses nodes of self's machine only if there
+// are no others. Spares count like members. Targets is pure, and does not depend on the order of
+// nodes.
 func Targets(nodes []membership.Node, self string, n int) []membership.Node {
 	machine := ""
 	var others []membership.Node
@@ -22,8 +22,8 @@ func Targets(nodes []membership.Node, self string, n int) []membership.Node {
 		}
 	}
 	slices.SortFunc(others, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
-	// How often its machine was taken before orders the nodes; our own counts as taken from the
-	// start.
+	// Nodes are sorted by how often their machine was used before. The machine of self counts as
+	// used most.
 	taken := map[string]int{machine: len(others)}
 	rank := make(map[string]int, len(others))
 	for _, x := range others {

@@ -7,14 +7,14 @@ import (
 	"github.com/elasticd/elastic/internal/node"
 )
 
-// address settles the address that other nodes dial: with the local server 127.0.0.1, since no
-// other machine can join; else the address that was given. It stays empty if only the route to the
-// server can tell.
+// address sets the address that other nodes dial. With the local server it is 127.0.0.1, because no
+// other machine can join. Else it is the given address, or empty until the route to the server is
+// known.
 func address(c *command.Call, o *node.Options) error {
 	host := c.Setting("host")
 	isLocal := !target.Remote(c)
 	if len(o.Job.Hosts) > 0 {
-		return nil // it is one of --ips
+		return nil // the address is one of --ips
 	}
 	if host.Given && (!isLocal || host.Origin == "--host") {
 		ip, err := target.Ours(host.Text)

@@ -10,12 +10,13 @@ import (
 	"github.com/elasticd/elastic/internal/node"
 )
 
-// Announcement is what Paddle's launcher says first: its command line, and the mode of the job.
+// Announcement returns the first lines of Paddle's launcher: its arguments, and the mode of the
+// job.
 func Announcement(c *command.Call, o *node.Options) string {
 	return fmt.Sprint(arguments(c, o), announceMode(c, o))
 }
 
-// arguments is what Paddle's launcher shows of its command line.
+// arguments returns the arguments that Paddle's launcher prints.
 func arguments(c *command.Call, o *node.Options) launch.Arguments {
 	return launch.Arguments{GPUs: c.Setting("gpus").Text, IPs: cmp.Or(c.Setting("ips").Text, "127.0.0.1"),
 		LogDir: o.LogDir,
@@ -26,7 +27,7 @@ func arguments(c *command.Call, o *node.Options) launch.Arguments {
 		NProc:     c.Setting("nproc-per-node").Text, Script: c.Args[0], ScriptArgs: c.Args[1:]}
 }
 
-// announceMode is the line on parameter servers.
+// announceMode returns the line about parameter servers.
 func announceMode(c *command.Call, o *node.Options) string {
 	if o.Job.Roles == nil {
 		return ""

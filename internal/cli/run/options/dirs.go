@@ -14,7 +14,7 @@ import (
 	"github.com/elasticd/elastic/internal/node"
 )
 
-// dirs has the directories there, and writable.
+// dirs sets the directories, and checks that this node can write to them.
 func dirs(c *command.Call, o *node.Options) error {
 	state, err := local.State(c.Setting("state-dir").Text, c.Getenv)
 	if err != nil {
@@ -22,7 +22,7 @@ func dirs(c *command.Call, o *node.Options) error {
 	}
 	usable := writable
 	if c.Truth("dry-run") {
-		usable = couldWrite
+		usable = checkWritable
 	}
 	if err := usable(state); err != nil {
 		return problem.New(problem.StateDir, "state directory: %v", err).
@@ -54,7 +54,7 @@ func dirs(c *command.Call, o *node.Options) error {
 	return nil
 }
 
-// roomFor says where a checkpoint directory can be used that cannot be used where it is.
+// roomFor returns the fix for a checkpoint directory that cannot be used.
 func roomFor(err error) string {
 	switch {
 	case errors.Is(err, syscall.EROFS):
@@ -65,7 +65,7 @@ func roomFor(err error) string {
 	return "--checkpoint-dir=DIR that can be written"
 }
 
-// writable makes dir and tries a byte in it: a full disk shows no sooner.
+// writable creates dir and writes a byte into it: only a write finds a full disk.
 func writable(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -82,8 +82,8 @@ func writable(dir string) error {
 	return err
 }
 
-// couldWrite is writable without making the directory: its nearest parent that exists decides.
-func couldWrite(dir string) error {
+// checkWritable tests like writable, without creating dir: it tests the nearest parent that exists.
+func checkWritable(dir string) error {
 	for {
 		info, err := os.Stat(dir)
 		parent := filepath.Dir(dir)

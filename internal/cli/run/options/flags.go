@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/plan"
 )
 
-// Flags are the settings of a run.
+// Flags are the flags of elastic run.
 func Flags() []command.Flag {
 	return slices.Concat(plan.Flags(), launchFlags(), roleFlags(), []command.Flag{
 		{Name: "np", Arg: "N", Usage: "nodes of the job, or MIN:MAX (1)",
@@ -64,7 +64,7 @@ func Flags() []command.Flag {
 	})
 }
 
-// timeFlags are the limits in time.
+// timeFlags are the flags with time limits.
 func timeFlags() []command.Flag {
 	return []command.Flag{
 		{Name: "last-call", Arg: "TIME", Usage: "for more nodes than MIN (3s)"},
@@ -77,7 +77,7 @@ func timeFlags() []command.Flag {
 		{Name: "verify-every", Arg: "TIME",
 			Usage: "in which the checkpoints on this disk are read again (24h)"},
 		{Name: "grace", Arg: "TIME", Usage: "to save before a planned stop (30s)"},
-		{Name: "finish-timeout", Arg: "TIME", Usage: "for the others when a worker is through (none)"},
+		{Name: "finish-timeout", Arg: "TIME", Usage: "for the others when a worker is done (none)"},
 		{Name: "lease-ttl", Arg: "TIME", Usage: "of this node's registration (3s)"},
 		{Name: "connect-timeout", Arg: "TIME", Usage: "for the first answer of the server (60s)"},
 		{Name: "store-cut-limit", Arg: "TIME", Usage: "for a node that the server alone lost (60s)"},

@@ -22,8 +22,8 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-// slots settles how many workers this node has, and on which devices: as many as --nproc-per-node
-// says, or one for each device that was named.
+// slots sets the number of workers of this node and their devices: the number of --nproc-per-node,
+// or one for each named device.
 func slots(c *command.Call, o *node.Options) error {
 	host := device.Host{Getenv: c.Getenv}
 	nproc, ids := c.Setting("nproc-per-node"), c.Setting("gpus")
@@ -51,7 +51,7 @@ func slots(c *command.Call, o *node.Options) error {
 	case len(set.Visible) > 0:
 		l.Devices = set.All()
 	}
-	if o.Job.Roles != nil { // its trainers take the devices in turn
+	if o.Job.Roles != nil { // the trainers get the devices in turn
 		o.Job.Slots = o.Job.Roles.Most(
 			roles.Size{Nodes: o.Job.Limits.Min, Slots: max(n, 1), Hosts: o.Job.Hosts})
 		delete(o.Given, "nproc-per-node")
@@ -73,8 +73,8 @@ func slots(c *command.Call, o *node.Options) error {
 	return nil
 }
 
-// processes reads --nproc-per-node: a number, 0 where the devices decide, and which devices are
-// meant.
+// processes reads --nproc-per-node. It returns the kind of the devices, and a number, which is 0 if
+// the number of devices decides.
 func processes(c *command.Call, nproc command.Setting) (device.Kind, int, error) {
 	switch kind := device.Kind(nproc.Text); {
 	case !nproc.Given || nproc.Text == "auto":
@@ -96,14 +96,14 @@ func badDevice(s command.Setting, err error) *problem.Error {
 		Cure("ids as nvidia-smi numbers them, each once: --gpus=0,1")
 }
 
-// paddle reports whether flags of Paddle's launcher alone are used: then the user gets what that
-// launcher prints.
+// paddle reports whether a flag was given that only Paddle's launcher has. The output then is that
+// of Paddle's launcher.
 func paddle(c *command.Call) bool {
 	return len(givenRoles(c)) > 0 || slices.ContainsFunc([]string{"gpus", "run-mode", "ips"},
 		func(name string) bool { return c.Setting(name).Given })
 }
 
-// launcher reads how the workers are started.
+// launcher reads the flags that say how workers are started.
 func launcher(c *command.Call, o *node.Options) error {
 	l := &o.Launcher
 	l.Binding = device.Auto
@@ -136,7 +136,7 @@ func launcher(c *command.Call, o *node.Options) error {
 	return terminal(c, o)
 }
 
-// commaList reads a comma list in which two commas stand for one.
+// commaList splits a comma list. Two commas stand for one comma in a value.
 func commaList(s command.Setting) []string {
 	if !s.Given {
 		return nil
@@ -148,7 +148,7 @@ func commaList(s command.Setting) []string {
 	return out
 }
 
-// terminal gives the terminal to the only worker.
+// terminal gives the terminal of this command to the only worker.
 func terminal(c *command.Call, o *node.Options) error {
 	if !c.Truth("tty") {
 		return nil
@@ -165,13 +165,13 @@ func terminal(c *command.Call, o *node.Options) error {
 	return nil
 }
 
-// lead is how much earlier the process of rank 0 starts where Paddle runs: the others connect to
-// its store as soon as they start, and a process that finds it closed tries again after 3 s.
+// lead is how much earlier rank 0 starts if the script uses Paddle. The other ranks connect to rank
+// 0's store at their start, and try again only after 3 s if it is closed.
 const lead = 100 * time.Millisecond
 
-// interpreted reports what runs a program that is no executable itself: the arguments before it,
-// nil if it is one.
-func interpreted(c *command.Call) ([]string, error) {
+// interpreterArgs returns the arguments of the Python interpreter before the program, or nil if the
+// program itself is executed.
+func interpreterArgs(c *command.Call) ([]string, error) {
 	module, runPath := c.Truth("module"), c.Truth("run-path")
 	switch {
 	case module && c.Truth("no-python"):
@@ -189,7 +189,7 @@ func interpreted(c *command.Call) ([]string, error) {
 	return nil, nil
 }
 
-// python is the interpreter of scripts.
+// python returns the interpreter of scripts.
 func python(c *command.Call, beside string) (string, error) {
 	if given := c.Getenv("PYTHON_EXEC"); given != "" {
 		return launch.FindProgram(given, c.Getenv("PATH"), beside)
@@ -201,8 +201,8 @@ func python(c *command.Call, beside string) (string, error) {
 	return found, nil
 }
 
-// script runs a Python script or module. A script that is not there is found out now, and not by
-// every worker.
+// script sets the program to a Python script or module. It fails if the script does not exist, so
+// that not every worker has to fail.
 func script(c *command.Call, o *node.Options, before []string, beside string) error {
 	var err error
 	if o.Program, err = python(c, beside); err != nil {
@@ -225,10 +225,10 @@ func script(c *command.Call, o *node.Options, before []string, beside string) er
 	return nil
 }
 
-// usual are the signals that a node always handles.
-var usual = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}
+// defaultSignals are the signals that a node handles by default.
+var defaultSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}
 
-// Signals are more signals on which this node saves and leaves, as on SIGTERM.
+// Signals returns further signals on which this node saves and leaves, as on SIGTERM.
 func Signals(c *command.Call) ([]os.Signal, error) {
 	s := c.Setting("signals-to-handle")
 	if !s.Given {
@@ -241,7 +241,7 @@ func Signals(c *command.Call) ([]os.Signal, error) {
 		switch {
 		case sig == 0 || sig == syscall.SIGKILL || sig == syscall.SIGSTOP:
 			return nil, s.Refuse("%q is no signal that can be handled", name)
-		case !slices.Contains(usual, name):
+		case !slices.Contains(defaultSignals, name):
 			more = append(more, sig)
 		}
 	}

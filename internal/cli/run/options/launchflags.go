@@ -4,8 +4,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/command"
 )
 
-// launchFlags are the settings of the workers' processes that torchrun and Paddle's launcher have,
-// too.
+// launchFlags are flags for the worker processes that torchrun and Paddle's launcher have too.
 func launchFlags() []command.Flag {
 	return []command.Flag{
 		{Name: "gpus", Arg: "IDS",
@@ -45,7 +44,7 @@ func launchFlags() []command.Flag {
 		{Name: "tty", Kind: command.Boolean, Usage: "the only worker has the terminal: for a debugger",
 			Once: true},
 		{Name: "verbose", Short: "v", Kind: command.Boolean,
-			Usage: "say what Paddle's launcher says of a start"},
+			Usage: "print the start lines of Paddle's launcher"},
 		{Name: "log-line-prefix-template", Arg: "TEXT",
 			Usage: "before the lines that --tee shows ([${role_name}${local_rank}]:)",
 			Env:   []string{"PET_LOG_LINE_PREFIX_TEMPLATE", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"}},

@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/node"
 )
 
-// workDir refuses a working directory that was deleted: logs and relative paths have no place.
+// workDir fails if the working directory was deleted: logs and relative paths would have no place.
 func workDir(_ *command.Call, o *node.Options) (err error) {
 	if o.Dir, err = os.Getwd(); err != nil {
 		return problem.New(problem.WorkDir, "the working directory is gone").Because("%v", err).Of(err).
@@ -19,8 +19,8 @@ func workDir(_ *command.Call, o *node.Options) (err error) {
 	return nil
 }
 
-// modes refuses two flags of one line that contradict each other. Of a flag and a variable, or a
-// line of elastic.yaml, the flag counts.
+// modes fails if two flags of one line contradict each other. A flag overrides a variable and a
+// line of elastic.yaml.
 func modes(c *command.Call, _ *node.Options) error {
 	for _, pair := range [][3]string{
 		{"ips", "master-addr", "each names the first node"},
@@ -43,8 +43,8 @@ func modes(c *command.Call, _ *node.Options) error {
 	return nil
 }
 
-// hidesHelper tells of a file of the user that "import elastic" finds before the Python helper:
-// Python searches the directory of the script, or of a module the working directory, first.
+// hidesHelper warns about a user's file that "import elastic" finds before the Python helper.
+// Python first searches the directory of the script, or for a module the working directory.
 func hidesHelper(c *command.Call, before []string) {
 	if before == nil {
 		return

@@ -1,5 +1,5 @@
-// Package options reads what the flags, variables and elastic.yaml of `elastic run` say: the
-// settings of the job and of this node.
+// Package options parses the settings of `elastic run`, of the job and of this node, from flags,
+// variables and elastic.yaml.
 package options
 
 import (
@@ -23,12 +23,12 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// jobSettings are the flags whose values are the job's once its first agent made it.
+// jobSettings are the flags that the first agent of a job sets for all its nodes.
 var jobSettings = []string{"np", "nproc-per-node", "batch-size", "lr", "base-np", "scaling", "table",
 	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load", "save-from",
 	"on-nan", "max-restarts", "last-call", "grace", "finish-timeout"}
 
-// Parse reads and checks the whole line before anything is touched.
+// Parse reads and checks all settings before it changes anything.
 func Parse(c *command.Call) (node.Options, error) {
 	o := node.Options{Given: map[string]bool{}}
 	for _, name := range jobSettings {
@@ -60,7 +60,7 @@ func sizes(c *command.Call, o *node.Options) (err error) {
 			return err
 		}
 	}
-	if err := fixed(c, o); err != nil {
+	if err := placeNode(c, o); err != nil {
 		return err
 	}
 	if err := slots(c, o); err != nil {
@@ -105,7 +105,7 @@ func rules(c *command.Call, o *node.Options) (err error) {
 	}
 	if level := c.Getenv("PADDLE_ELASTIC_FAULT_TOLERANC_LEVEL"); level == "0" &&
 		!c.Setting("max-restarts").Given {
-		r.MaxRestarts = 0 // Paddle's word for: a failure ends the job
+		r.MaxRestarts = 0 // Paddle's value for a job that fails at its first failure
 	}
 	if err := onNaN(c, r); err != nil {
 		return err
@@ -113,7 +113,7 @@ func rules(c *command.Call, o *node.Options) (err error) {
 	return saving(c, &o.Job)
 }
 
-// names settles what the job and this node are called.
+// names sets the names of the job and of this node.
 func names(c *command.Call, o *node.Options) error {
 	if len(c.Args) == 0 {
 		return problem.New(problem.Usage, "no program to run").Cure("elastic run [flags] PROGRAM [ARGS…]")
@@ -127,25 +127,25 @@ func names(c *command.Call, o *node.Options) error {
 			return err
 		}
 		o.Job.Name = schema.Job(id.Text)
-	case unnamed(c, o):
+	case setDefaultName(c, o):
 	case o.Job.Limits.Max > 1:
 		return problem.New(problem.JobID, "no job id").Because("with %s other nodes have to find the job",
 			c.Setting("np")).Cure("--job-id=NAME, the same on every node")
 	default:
 		o.Job.Name, o.Job.Made = schema.Job(madeUp(c.Args)), true
 	}
-	if o.NodeGiven { // by its address
+	if o.NodeGiven { // byAddress has set the name
 		return nil
 	}
 	if n := c.Setting("node"); n.Given {
 		o.Node, o.NodeGiven = n.Text, true
 		return command.ValidName("node", n.Text)
 	}
-	o.Node = tame(cmp.Or(c.Getenv("POD_NAME"), hostName()), "node")
+	o.Node = toName(cmp.Or(c.Getenv("POD_NAME"), hostName()), "node")
 	return nil
 }
 
-// hostName is the name of this machine without its domain.
+// hostName returns the name of this machine without its domain.
 func hostName() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -155,7 +155,7 @@ func hostName() string {
 	return host
 }
 
-// madeUp is a name for a job without one, after its program: train-7f3a.
+// madeUp returns a name for a job without one, made from its program: train-7f3a.
 func madeUp(argv []string) string {
 	name := filepath.Base(argv[0])
 	if strings.HasPrefix(name, "python") {
@@ -168,11 +168,12 @@ func madeUp(argv []string) string {
 	}
 	var b [2]byte
 	rand.Read(b[:])
-	return tame(strings.TrimSuffix(name, filepath.Ext(name)), "job") + "-" + hex.EncodeToString(b[:])
+	return toName(strings.TrimSuffix(name, filepath.Ext(name)), "job") + "-" + hex.EncodeToString(b[:])
 }
 
-// tame makes a name out of what may be none.
-func tame(s, otherwise string) string {
+// toName returns s as a valid name: it replaces other characters, and returns otherwise if none is
+// left.
+func toName(s, otherwise string) string {
 	s = strings.Map(func(r rune) rune {
 		if schema.ValidName("x" + string(r)) {
 			return r
@@ -232,8 +233,7 @@ func streams(c *command.Call, o *node.Options) (err error) {
 			return problem.New(problem.Usage, "%s: %v", v.Origin, err)
 		}
 	}
-	// As torchrun's filter, ranks that are named bound what --tee shows; all and none leave it
-	// alone.
+	// As torchrun's filter, a list of ranks in --console also limits --tee; all and none do not.
 	if s := c.Setting("console"); s.Given && s.Text != "all" && s.Text != "none" {
 		o.Tee = o.Tee.Within(o.Console)
 	}
@@ -248,13 +248,13 @@ func streams(c *command.Call, o *node.Options) (err error) {
 	return err
 }
 
-// program finds the file to run, as a shell would.
+// program finds the file to run, like a shell.
 func program(c *command.Call, o *node.Options) error {
 	beside := ""
 	if self, err := os.Executable(); err == nil {
 		beside = filepath.Dir(self)
 	}
-	before, err := interpreted(c)
+	before, err := interpreterArgs(c)
 	if err == nil && before != nil {
 		err = script(c, o, before, beside)
 	} else if err == nil {

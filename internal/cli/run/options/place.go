@@ -13,12 +13,12 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// defaultJob is the name of a job with given nodes and no name, as Paddle calls it.
+// defaultJob is the name of a job with given nodes and no name. Paddle uses the same one.
 const defaultJob = "default"
 
-// fixed settles a job whose nodes are all given, or this node's rank among them: by --ips, by a
-// platform's variables, by --master-addr and --node-rank, or by Paddle's --rank.
-func fixed(c *command.Call, o *node.Options) error {
+// placeNode sets the nodes of a job if all of them are given, or the rank of this node. They come from
+// --ips, the variables of a platform, --master-addr and --node-rank, or Paddle's --rank.
+func placeNode(c *command.Call, o *node.Options) error {
 	ips := target.Ips(c)
 	switch {
 	case o.Job.Roles != nil && len(o.Job.Roles.Hosts()) > 0:
@@ -36,7 +36,7 @@ func fixed(c *command.Call, o *node.Options) error {
 	return nil
 }
 
-// lists are the flags that name the nodes.
+// lists returns the flags that name the nodes.
 func lists(ips command.Setting) string {
 	if ips.Name == "servers" {
 		return "--servers and --workers"
@@ -65,21 +65,21 @@ func byAddress(c *command.Call, o *node.Options, ips command.Setting) error {
 			Because("%s says how many nodes there are", ips.Origin).Cure("leave --np out")
 	}
 	if len(hosts) == 1 && slices.Contains([]string{"127.0.0.1", "localhost"}, hosts[0]) {
-		return nil // Paddle's default: this machine alone
+		return nil // Paddle's default: only this machine
 	}
 	o.Job.Hosts, o.Given["ips"] = hosts, ips.Name == "ips"
-	o.Job.Limits = rendezvous.Limits{Min: len(hosts), Max: len(hosts)} // scale stays inside
+	o.Job.Limits = rendezvous.Limits{Min: len(hosts), Max: len(hosts)} // so scale cannot change the size
 	o.Place = slices.Index(hosts, own) + 1
 	o.Host, err = target.Ours(own)
 	if err != nil {
 		return problem.New(problem.Address, "%s: %s: %v", ips, own, err).
 			Of(err).Cure("--host=ADDRESS of this machine, one of --ips")
 	}
-	o.Node, o.NodeGiven = tame(own, "node"), true
+	o.Node, o.NodeGiven = toName(own, "node"), true
 	return nil
 }
 
-// own is the address of this node among those of all.
+// own returns the address of this node among those of all nodes.
 func own(c *command.Call, ips command.Setting, hosts []string) (string, error) {
 	if host := c.Setting("host"); host.Given {
 		if !slices.Contains(hosts, host.Text) {
@@ -108,9 +108,9 @@ func own(c *command.Call, ips command.Setting, hosts []string) (string, error) {
 		Because("a node is found by its address").Cure("--host=%s, or another of them", mine[0])
 }
 
-// byRank gives this node the rank that its flags name.
+// byRank sets the rank of this node from a flag.
 func byRank(c *command.Call, o *node.Options, rank command.Setting) error {
-	if !rank.Given || strings.HasPrefix(rank.Text, "-") { // Paddle's -1 is: any
+	if !rank.Given || strings.HasPrefix(rank.Text, "-") { // Paddle's -1 means any rank
 		return nil
 	}
 	n, err := rank.Number(0, 0)
@@ -124,10 +124,10 @@ func byRank(c *command.Call, o *node.Options, rank command.Setting) error {
 	return nil
 }
 
-// unnamed gives a name to a job without one whose nodes start their server themselves: it is the
-// only job there. As with torchrun and Paddle's launcher, a new run begins anew when the last one
-// is done.
-func unnamed(c *command.Call, o *node.Options) bool {
+// setDefaultName sets the name of a job without one if its nodes start their server themselves, because it
+// is the only job on that server. As with torchrun and Paddle's launcher, a new run starts the job
+// again if it is done.
+func setDefaultName(c *command.Call, o *node.Options) bool {
 	if len(o.Job.Hosts) == 0 && (o.Job.Limits.Max == 1 || !target.OwnServer(c)) {
 		return false
 	}

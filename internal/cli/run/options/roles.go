@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-// roleFlags are the settings of jobs with parameter servers, as Paddle's launchers have them.
+// roleFlags are the flags for jobs with parameter servers. Paddle's launchers have the same ones.
 func roleFlags() []command.Flag {
 	return []command.Flag{
 		{Name: "run-mode", Arg: "MODE",
@@ -40,7 +40,7 @@ func roleFlags() []command.Flag {
 var roleNames = []string{"worker-num", "server-num", "heter-worker-num", "servers", "workers",
 	"heter-workers", "heter-devices", "http-port", "coordinators", "coordinator-num"}
 
-// givenRoles are those of them that are given, as Paddle spells them.
+// givenRoles returns the roleNames that the user gave, as Paddle spells them.
 func givenRoles(c *command.Call) (names []string) {
 	for _, name := range roleNames {
 		if c.Setting(name).Given {
@@ -50,7 +50,7 @@ func givenRoles(c *command.Call) (names []string) {
 	return names
 }
 
-// servers reads the run mode and the processes of a job with parameter servers.
+// servers reads the run mode, and the processes of a job with parameter servers.
 func servers(c *command.Call, o *node.Options) error {
 	given, mode := givenRoles(c), c.Setting("run-mode")
 	if mode.Given && !slices.Contains([]string{"collective", "ps", "ps-heter", "rpc"}, mode.Text) {
@@ -64,7 +64,7 @@ func servers(c *command.Call, o *node.Options) error {
 	}
 	if mode.Given && !strings.HasPrefix(mode.Text, "ps") {
 		return problem.New(problem.Usage, "%s and %s", mode, given[0]).
-			Because("one mode holds for a job, and %s is of parameter servers", given[0]).
+			Because("a job has one mode, and %s is for parameter servers", given[0]).
 			Cure("--run_mode=ps")
 	}
 	for _, name := range []string{"ips", "hang-timeout", "batch-size", "lr", "table", "numa-binding", "tty"} {
@@ -87,7 +87,7 @@ func servers(c *command.Call, o *node.Options) error {
 	return nil
 }
 
-// spec is the processes that the flags list or count.
+// spec returns the processes that the flags list or count.
 func spec(c *command.Call, mode string) (*roles.Spec, error) {
 	s := &roles.Spec{Mode: roles.Mode(mode)}
 	var err error
@@ -136,7 +136,7 @@ func spec(c *command.Call, mode string) (*roles.Spec, error) {
 	return s, nil
 }
 
-// entries are the processes of one role: those of a list, or so many; nil where none is said.
+// entries returns the processes of one role, from a list or a number; nil if neither was given.
 func entries(c *command.Call, listName, numberName string) ([]string, error) {
 	list, number := c.Setting(listName), c.Setting(numberName)
 	switch {
@@ -160,8 +160,8 @@ func both(list, number command.Setting) error {
 		Cure("leave --%s out", number.Name)
 }
 
-// complete refuses lists that name the processes of one role alone, and fills in what Paddle has
-// where nothing is said: one server.
+// complete fails if only --servers or only --workers was given. Without servers it adds one, as
+// Paddle does.
 func complete(c *command.Call, s *roles.Spec) error {
 	servers, workers := c.Setting("servers"), c.Setting("workers")
 	lists := "--servers=HOST:PORT,… --workers=HOST:PORT,…, the same on every node"
@@ -188,7 +188,7 @@ func complete(c *command.Call, s *roles.Spec) error {
 	return nil
 }
 
-// placeRoles settles the nodes of a job with roles, where its lists name them.
+// placeRoles sets the nodes of a job with roles, if its lists name them.
 func placeRoles(c *command.Call, o *node.Options) error {
 	hosts := o.Job.Roles.Hosts()
 	if len(hosts) == 0 {
@@ -199,7 +199,7 @@ func placeRoles(c *command.Call, o *node.Options) error {
 	return byAddress(c, o, list)
 }
 
-// ownPorts refuses ports of the servers of this node that are in use.
+// ownPorts fails if a port of a server of this node is in use.
 func ownPorts(_ *command.Call, o *node.Options) error {
 	r := o.Job.Roles
 	if r == nil {
@@ -221,15 +221,15 @@ func ownPorts(_ *command.Call, o *node.Options) error {
 	return nil
 }
 
-// serverCore refuses a Paddle without parameter servers, before every process fails with an error
-// about something else.
+// serverCore fails if the installed Paddle has no parameter servers. Otherwise every process would
+// fail with a misleading error.
 func serverCore(c *command.Call, o *node.Options) error {
 	if o.Job.Roles == nil || o.Launcher.Lead == 0 { // the script does not import Paddle
 		return nil
 	}
 	core, err := launch.FindServerCore(o.Program, o.Environ)
 	if err != nil || core.Library == "" || core.Servers {
-		return nil // what cannot be looked at is tried
+		return nil // if the check is not possible, the job is started
 	}
 	return problem.New(problem.NoPaddlePS, "paddle %s has no parameter servers", core.Version).
 		Because("%s was built without them", core.Library).

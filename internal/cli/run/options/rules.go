@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// saving reads which workers write a save, and which nodes load one.
+// saving reads which workers write saves, and which nodes load them.
 func saving(c *command.Call, j *rendezvous.Job) error {
 	r := &j.Rules
 	if f := c.Setting("save-from"); f.Given {
@@ -35,7 +35,7 @@ func saving(c *command.Call, j *rendezvous.Job) error {
 	return nil
 }
 
-// rollbacks is how often in a row a job goes back because of its loss, where nothing else was said.
+// rollbacks is the default limit of rollbacks in a row because of the loss.
 const rollbacks = 3
 
 // onNaN reads ignore, fail, rollback or rollback:K.
@@ -66,7 +66,7 @@ func onNaN(c *command.Call, r *rendezvous.Rules) error {
 	return s.Refuse("ignore, fail or rollback[:K]")
 }
 
-// progressRegex reads an expression with groups that are named step, loss or samples.
+// progressRegex reads a regular expression with groups named step, loss or samples.
 func progressRegex(c *command.Call) (*regexp.Regexp, error) {
 	s := c.Setting("progress-regex")
 	if !s.Given {

@@ -1,5 +1,5 @@
-// Package late keeps checkpoints that came too late for their job: it was made again, or went on, from
-// an older one. It works on the directory of a store that is not open.
+// Package late keeps late checkpoints: their job was made again, or continued, from an older one.
+// It works on the directory of a store that is not open.
 package late
 
 import (
@@ -15,23 +15,23 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// Keep is called before the store in dir becomes that of a job that was made again from the
-// checkpoint with the number adopted; 0: from none. A newer commit on this disk is kept, and
-// offered as soon as the record has a head: the job starts from it only if the operator asks. So are
-// parts of one: all of it is there when the nodes with the others come.
+// Keep must be called before the store in dir is used for a job that was made again from checkpoint
+// adopted; 0: from none. It keeps the newest later commit on this disk, also if the disk has only
+// parts of it. The commit is offered when the record has a head. The job starts from it only if the
+// operator asks.
 func Keep(dir string, adopted manifest.Number) error {
-	return inside(dir, func(t dirfs.FS) error { return KeepIn(t, adopted) })
+	return withStore(dir, func(t dirfs.FS) error { return KeepIn(t, adopted) })
 }
 
-// Truncate is Keep for a job that went on under its uid from an older state, with head as its newest
-// commit by now. The commits above head, and those of later steps, are not of that job: their numbers are
-// given again.
+// Truncate is Keep for a job that continued under its uid from an older state. head is its newest
+// commit now. It removes the records of commits above head and of later steps, because their
+// numbers are used again.
 func Truncate(dir string, head manifest.Head) error {
-	return inside(dir, func(t dirfs.FS) error { return TruncateIn(t, head) })
+	return withStore(dir, func(t dirfs.FS) error { return TruncateIn(t, head) })
 }
 
-// inside opens the store in dir for do, if there is one.
-func inside(dir string, do func(dirfs.FS) error) error {
+// withStore calls do with the store in dir, if there is one.
+func withStore(dir string, do func(dirfs.FS) error) error {
 	t, err := dirfs.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -42,12 +42,12 @@ func inside(dir string, do func(dirfs.FS) error) error {
 	return errors.Join(do(t), t.Close())
 }
 
-// KeepIn is Keep in a tree that is open.
+// KeepIn is Keep in an open tree.
 func KeepIn(t dirfs.FS, adopted manifest.Number) error {
 	return keepIn(t, func(h manifest.Head) bool { return h.Number > adopted })
 }
 
-// keepIn keeps the newest commit of those that are later, if it is on this disk.
+// keepIn keeps the newest commit for which later is true, if it is on this disk.
 func keepIn(t dirfs.FS, later func(manifest.Head) bool) error {
 	s := readonly.New(t)
 	heads, noHeads := s.Heads()
@@ -69,7 +69,7 @@ func keepIn(t dirfs.FS, later func(manifest.Head) bool) error {
 	return nil
 }
 
-// TruncateIn is Truncate in a tree that is open.
+// TruncateIn is Truncate in an open tree.
 func TruncateIn(t dirfs.FS, head manifest.Head) error {
 	later := func(h manifest.Head) bool { return h.Number > head.Number || h.LaterStep(head) }
 	heads, err := readonly.New(t).Heads()

@@ -1,5 +1,5 @@
-// Package layout has the names in the directory of a chunk store, and reads the files there that
-// both the store and its readers need.
+// Package layout has the file names of a chunk store, and reads files that both the store and its
+// readers need.
 package layout
 
 import (
@@ -25,21 +25,21 @@ const (
 
 // The files of a chunk store.
 const (
-	Generation = "generation" // the newest that this node read in the store of the job
+	Generation = "generation" // the newest one that this node has read from the store of the job
 	Heads      = "heads"      // commit records of the checkpoints on this disk
 	Inventory  = "inventory"  // of the checkpoint directory
-	Late       = "late"       // the record of a checkpoint that came too late, until it is offered
+	Late       = "late"       // the record of the late checkpoint, until it is offered
 )
 
 var (
-	// ErrNotHeld says that a manifest or a chunk is not on this disk.
+	// ErrNotHeld means that a manifest or a chunk is not on this disk.
 	ErrNotHeld = errors.New("not held here")
-	// ErrDamaged says that bytes on disk, or from a peer, are not those that their hash names.
+	// ErrDamaged means that bytes on disk, or from a peer, do not have the right hash.
 	ErrDamaged = errors.New("damaged")
 )
 
-// Lost reports whether err says that bytes cannot be had back from their disk: the file is gone or
-// short, or the disk fails to read it. A file that this process may not read is not lost.
+// Lost reports whether err means that bytes are lost: the file is missing or short, or the disk
+// cannot read it. A file without read permission is not lost.
 func Lost(err error) bool {
 	for _, lost := range []error{fs.ErrNotExist, io.EOF, io.ErrUnexpectedEOF, syscall.EIO, syscall.EBADMSG,
 		syscall.EUCLEAN} {
@@ -50,11 +50,12 @@ func Lost(err error) bool {
 	return false
 }
 
-// ChunkPath puts all chunks into one directory, so that a checkpoint needs one sync of names.
+// ChunkPath returns the path of a chunk. All chunks are in one directory, so a checkpoint needs one
+// sync of names.
 func ChunkPath(h manifest.Hash) string { return path.Join(Chunks, h.String()) }
 
-// ReadManifest reads the bytes of a manifest, also of a checkpoint of which only parts are there:
-// fs.ErrNotExist, ErrDamaged.
+// ReadManifest reads the bytes of a manifest, also if only parts of the checkpoint are here.
+// Errors: fs.ErrNotExist, ErrDamaged.
 func ReadManifest(disk *dirfs.Disk, h manifest.Hash) ([]byte, error) {
 	b, err := readManifest(disk, Manifests, h)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDamaged) {
@@ -81,8 +82,8 @@ func readManifest(disk *dirfs.Disk, dir string, h manifest.Hash) ([]byte, error)
 	return b, nil
 }
 
-// ReadHeads reads the commit records; none where the file is missing or damaged: the owner of the
-// store writes it anew from the record of the job.
+// ReadHeads reads the commit records. It returns none if the file is missing or damaged. The owner
+// of the store then writes it again from the record of the job.
 func ReadHeads(disk *dirfs.Disk) (heads []manifest.Head, err error) {
 	b, err := disk.ReadFile(Heads, manifest.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,4 +1,4 @@
-// Package lent lends the bytes of a chunk, which are in memory, to several readers.
+// Package lent shares the bytes of a chunk in memory with several readers.
 package lent
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// Chunk is one that was written. It may still have the bytes in memory, until each reader that
-// Open gave is closed and Return was called.
+// Chunk is a chunk that was written. Its bytes may stay in memory until Return was called and all
+// readers are closed.
 type Chunk struct {
 	Hash manifest.Hash
 	Size int64
@@ -20,22 +20,22 @@ type Chunk struct {
 	data     []byte // nil: not in memory
 	readers  int
 	returned bool
-	free     func() // takes data back; nil: nothing to take
+	free     func() // is called when the bytes are no longer needed; nil: not called
 }
 
-// New is a chunk with its bytes. free takes these back.
+// New returns a chunk with its bytes. free is called when they are no longer needed.
 func New(h manifest.Hash, data []byte, free func()) *Chunk {
 	return &Chunk{Hash: h, Size: int64(len(data)), data: data, free: free}
 }
 
-// InMemory reports whether Open would return a reader.
+// InMemory reports whether Open returns a reader.
 func (c *Chunk) InMemory() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.data != nil
 }
 
-// Open returns a reader of the bytes in memory; nil if they are not there.
+// Open returns a reader of the bytes in memory, or nil if they are gone.
 func (c *Chunk) Open() io.ReadSeekCloser {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,8 +46,8 @@ func (c *Chunk) Open() io.ReadSeekCloser {
 	return &reader{lent: c, bytes: bytes.NewReader(c.data)}
 }
 
-// Return gives the bytes back once the readers that are open now are closed. It is called once;
-// Open returns nil after the bytes are gone.
+// Return ends the loan once the open readers are closed. It must be called once. Open returns nil
+// when the bytes are gone.
 func (c *Chunk) Return() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *Chunk) Return() {
 	c.freeIfUnused()
 }
 
-// freeIfUnused gives the bytes back; mu is held.
+// freeIfUnused calls free if no reader needs the bytes. mu is held.
 func (c *Chunk) freeIfUnused() {
 	if c.returned && c.readers == 0 {
 		c.data = nil
@@ -65,8 +65,8 @@ func (c *Chunk) freeIfUnused() {
 	}
 }
 
-// reader reads a chunk in memory. The sender may close it in another goroutine than the one
-// that reads: nothing is read after Close.
+// reader reads a chunk in memory. Another goroutine than the reading one may call Close. Nothing is
+// read after Close.
 type reader struct {
 	lent *Chunk
 

@@ -1,5 +1,5 @@
-// Package readonly reads the directory of a chunk store from outside: its owner may be at work in
-// it, and nothing is changed.
+// Package readonly reads the directory of a chunk store while its owner may change it. It changes
+// nothing.
 package readonly
 
 import (
@@ -26,10 +26,10 @@ type Store struct {
 	disk *dirfs.Disk
 
 	mu   sync.Mutex
-	read map[manifest.Hash]bool // chunks that Verify read, and whether they are true to their hash
+	read map[manifest.Hash]bool // chunks that Verify has read; true: the hash is right
 }
 
-// Open opens the directory of a store: fs.ErrNotExist where there is none.
+// Open opens the directory of a store. It fails with fs.ErrNotExist if there is none.
 func Open(dir string) (*Store, error) {
 	t, err := dirfs.Open(dir)
 	if err != nil {
@@ -44,7 +44,7 @@ func New(t dirfs.FS) *Store {
 
 func (s *Store) Close() error { return s.disk.FS.Close() }
 
-// Held lists the manifests that are there, whole or not.
+// Held lists the manifests in the directory, complete or not.
 func (s *Store) Held() (all []manifest.Hash, err error) { return s.list(layout.Manifests) }
 
 func (s *Store) Manifest(_ context.Context, h manifest.Hash) ([]byte, error) {
@@ -70,18 +70,18 @@ func (s *Store) Chunk(_ context.Context, h manifest.Hash, dst []byte) error {
 	return err
 }
 
-// readers is how many chunks are read at once.
+// readers is how many chunks are read at the same time.
 const readers = 4
 
-// Damage is a part of a checkpoint that is gone, or not what it was.
+// Damage is a missing or damaged piece of a checkpoint.
 type Damage struct {
-	Path   string // of the file; "" is the manifest, and so all of it
+	Path   string // of the file; "" is the manifest, and so the whole checkpoint
 	Offset int64
 	Chunk  manifest.Hash // zero for the manifest
 }
 
-// Verify reads every byte of a checkpoint, each chunk once however many
-// checkpoints have it. What its owner removes meanwhile is no damage: ErrNotHeld.
+// Verify reads every byte of a checkpoint. It reads a chunk once, even if several checkpoints have
+// it. It fails with ErrNotHeld if the owner removed the checkpoint meanwhile.
 func (s *Store) Verify(ctx context.Context, h manifest.Hash) (*manifest.Manifest, []Damage, error) {
 	raw, err := s.Manifest(ctx, h)
 	var m *manifest.Manifest
@@ -141,7 +141,7 @@ func (s *Store) readChunks(ctx context.Context, m *manifest.Manifest) error {
 	return g.Wait()
 }
 
-// Heads are the commit records that the owner of this store noted, oldest first.
+// Heads returns the commit records that the owner of the store has written, oldest first.
 func (s *Store) Heads() (heads []manifest.Head, err error) {
 	if heads, err = layout.ReadHeads(s.disk); err != nil {
 		return nil, err
@@ -167,8 +167,8 @@ func (s *Store) ReadManifest(ctx context.Context, h manifest.Hash) (*manifest.Ma
 	return nil, err
 }
 
-// Newest is the newest commit of which this disk has the record, and all or parts. It is the zero
-// Head if there is none, or if the job was made again since.
+// Newest returns the newest commit that has a record and all or parts of its files on this disk. It
+// returns the zero Head if there is none, or if the job was made again since.
 func (s *Store) Newest() (manifest.Head, error) {
 	late, err := s.disk.ReadFile(layout.Late, manifest.MaxSize)
 	if late != nil || err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -194,10 +194,10 @@ func (s *Store) Newest() (manifest.Head, error) {
 	return manifest.Head{}, nil
 }
 
-// Partial lists the checkpoints of which this disk has parts, whole or not.
+// Partial lists the checkpoints of which this disk has parts, complete or not.
 func (s *Store) Partial() ([]manifest.Hash, error) { return s.list(layout.Partial) }
 
-// list are the hashes that name files of a directory.
+// list returns the hashes that are file names in a directory.
 func (s *Store) list(dir string) (all []manifest.Hash, err error) {
 	list, err := s.disk.FS.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

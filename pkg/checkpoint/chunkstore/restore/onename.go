@@ -11,12 +11,12 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// ErrOneName says that two files of a checkpoint would be one file, because the file system does
-// not tell upper from lower case.
+// ErrOneName means that two files of a checkpoint would be the same file, because the file system
+// ignores case.
 var ErrOneName = errors.New("the file system does not tell upper from lower case in names")
 
-// distinctNames refuses a checkpoint in which two names differ in their case alone, where the file
-// system takes them for one.
+// distinctNames fails if two names of a checkpoint differ only in case and the file system ignores
+// case.
 func distinctNames(to *dirfs.Disk, m *manifest.Manifest) error {
 	seen := map[string]string{}
 	for _, f := range m.Files {
@@ -36,7 +36,7 @@ func distinctNames(to *dirfs.Disk, m *manifest.Manifest) error {
 	return nil
 }
 
-// foldsCase reports whether a file is found under its name in upper case.
+// foldsCase reports whether a file can be opened with its name in upper case.
 func foldsCase(to *dirfs.Disk) (bool, error) {
 	name := to.TempName()
 	f, err := to.FS.Create(name, 0o600)

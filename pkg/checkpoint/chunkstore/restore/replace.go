@@ -15,11 +15,11 @@ import (
 
 const displaced = manifest.ReservedPrefix + "was-"
 
-// displacedName is where a name is moved out of the way while it is replaced.
+// displacedName returns the name to which an entry is moved while it is replaced.
 func displacedName(name string) string { return displaced + url.PathEscape(name) }
 
-// Clean removes what an interrupted restore left in a directory. What it had moved out of the way
-// is complete: it goes back if nothing took its place.
+// Clean removes what an interrupted restore left in a directory. An entry that was moved away is
+// complete, and is moved back unless there is a new one.
 func Clean(to *dirfs.Disk) error {
 	list, err := to.FS.ReadDir(".")
 	if err != nil {
@@ -44,7 +44,7 @@ func Clean(to *dirfs.Disk) error {
 	return nil
 }
 
-// restoreFile writes a file under another name, and renames it.
+// restoreFile writes a file with a temporary name, and renames it.
 func (r *restoring) restoreFile(ctx context.Context, f manifest.File) error {
 	temp := r.to.TempName()
 	if err := r.to.Write(temp, f.Mode, r.content(ctx, f)); err != nil {
@@ -64,7 +64,7 @@ func (r *restoring) restoreFile(ctx context.Context, f manifest.File) error {
 	return errors.Join(r.to.RemoveAll(displacedName(f.Path)), r.noteRestored(f))
 }
 
-// restoreDir builds the directory under another name, and renames it when it is durable.
+// restoreDir builds the directory with a temporary name, and renames it when it is durable.
 func (r *restoring) restoreDir(ctx context.Context, top string, files []manifest.File) error {
 	temp := manifest.ReservedPrefix + "new-" + url.PathEscape(top)
 	dirs := map[string]bool{temp: true}
@@ -105,7 +105,7 @@ func (r *restoring) restoreDir(ctx context.Context, top string, files []manifest
 	return r.to.RemoveAll(displacedName(top))
 }
 
-// noteRestored remembers the chunks of a file that was just written.
+// noteRestored records the chunks of a file that was just written.
 func (r *restoring) noteRestored(f manifest.File) error {
 	fi, err := r.to.FS.Lstat(f.Path)
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *restoring) noteRestored(f manifest.File) error {
 	return nil
 }
 
-// parents makes the directories above a name, in place of files that have their names.
+// parents creates the directories above a name. It replaces files that have their names.
 func (r *restoring) parents(name string) error {
 	dir := path.Dir(name)
 	if dir == "." {
@@ -131,7 +131,7 @@ func (r *restoring) parents(name string) error {
 	return dirfs.WrapNoSpace(r.to.FS.Mkdir(dir, 0o755))
 }
 
-// content writes the bytes of a file.
+// content returns a function that writes the bytes of a file.
 func (r *restoring) content(ctx context.Context, f manifest.File) func(io.Writer) error {
 	return func(w io.Writer) error { return f.Copy(ctx, w, r.from.ReadChunk) }
 }

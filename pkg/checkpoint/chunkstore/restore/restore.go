@@ -1,6 +1,6 @@
-// Package restore puts the files of a checkpoint into a directory. Each file and each directory is
-// there whole or as it was before; what has the right bytes already is not touched. The next
-// restore repairs what a crash left.
+// Package restore writes the files of a checkpoint into a directory. Each entry of the directory is
+// replaced atomically. Entries with the right bytes are not changed. After a crash the next restore
+// repairs the directory.
 package restore
 
 import (
@@ -17,18 +17,18 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// Source has the chunks of a checkpoint, and knows those of files.
+// Source provides the chunks of a checkpoint, and records the chunks of files.
 type Source interface {
-	// ReadChunk fills dst with a chunk and verifies its hash.
+	// ReadChunk reads a chunk into dst and verifies it.
 	ReadChunk(h manifest.Hash, dst []byte) error
-	// Contents are the chunks of a file in this state, if they are known.
+	// Contents returns the chunks of a file in this state, if they are known.
 	Contents(state dirfs.FileState) (manifest.Chunks, bool)
-	// NoteContents remembers the chunks of a file in this state.
+	// NoteContents records the chunks of a file in this state.
 	NoteContents(state dirfs.FileState, chunks manifest.Chunks)
 }
 
-// Files puts the files of m into the directory t. ErrNoSpace and ErrOneName come before the first
-// byte; errors of the source come as they are.
+// Files writes the files of m into the directory t. ErrNoSpace and ErrOneName are returned before
+// the first byte is written. Errors of the source are returned unchanged.
 func Files(ctx context.Context, t dirfs.FS, m *manifest.Manifest, from Source) error {
 	r := &restoring{to: dirfs.NewScratchDisk(t), from: from}
 	if err := Clean(r.to); err != nil {
@@ -46,7 +46,7 @@ type restoring struct {
 	from Source
 }
 
-// putBack replaces what differs.
+// putBack replaces the entries that differ.
 func (r *restoring) putBack(ctx context.Context, m *manifest.Manifest) error {
 	if err := distinctNames(r.to, m); err != nil {
 		return err
@@ -91,10 +91,10 @@ func (r *restoring) putBack(ctx context.Context, m *manifest.Manifest) error {
 	return nil
 }
 
-// differing groups the files by their first name, and leaves out the groups
-// that are there already.
+// differing groups the files by their first name, and returns the groups that differ from the
+// directory.
 func (r *restoring) differing(ctx context.Context, m *manifest.Manifest) (todo [][]manifest.File, err error) {
-	// "a-b" comes between "a" and "a/b": what belongs together need not be together
+	// "a-b" is between "a" and "a/b", so the files of a group may not be adjacent
 	byTop := map[string][]manifest.File{}
 	for _, f := range m.Files {
 		top := m.Unit(f)
@@ -113,7 +113,7 @@ func (r *restoring) differing(ctx context.Context, m *manifest.Manifest) (todo [
 	return todo, nil
 }
 
-// same reports whether top has exactly these files, byte for byte.
+// same reports whether top has exactly these files with the right bytes.
 func (r *restoring) same(ctx context.Context, top string, files []manifest.File) (bool, error) {
 	there, err := dirfs.Walk(r.to.FS, top, nil)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +141,7 @@ func (r *restoring) same(ctx context.Context, top string, files []manifest.File)
 	return true, nil
 }
 
-// equal reads the file and compares it with what it should be.
+// equal compares a file with its chunks.
 func (r *restoring) equal(ctx context.Context, f manifest.File) (bool, error) {
 	in, err := r.to.FS.Open(f.Path)
 	if err != nil {
