@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -292,24 +291,9 @@ func (k *claimant) readDisk(ctx context.Context) error {
 
 // reportWait reports for which nodes the job waits.
 func (k *claimant) reportWait(v reclaim.Verdict) {
-	text := ""
-	switch {
-	case v.Other != "":
-		text = fmt.Sprintf(
-			"nodes of another job %s claim it, because the server lost it; this node waits for them",
-			k.r.Job.Name)
-	case v.Holds != nil && len(v.Missing) == 0:
-		text = fmt.Sprintf("the server lost job %s; it had checkpoint %d, and no node that claims it "+
-			"can read one: waiting for a node that can. To begin anew: elastic rm %s",
-			k.r.Job.Name, v.Holds.Number, k.r.Job.Name)
-	case len(v.Missing) == 0:
-		text = fmt.Sprintf("the server lost job %s; waiting for other nodes that were in it", k.r.Job.Name)
-	case v.Holds != nil:
-		text = fmt.Sprintf("the server lost job %s; waiting for %s: no other node has checkpoint %d",
-			k.r.Job.Name, strings.Join(v.Missing, ", "), v.Holds.Number)
-	default:
-		text = fmt.Sprintf("the server lost job %s; waiting for %s, to make it again",
-			k.r.Job.Name, strings.Join(v.Missing, ", "))
+	text := fmt.Sprintf("the server lost job %s; %s", k.r.Job.Name, v.Text())
+	if v.Holds != nil && len(v.Missing) == 0 {
+		text += fmt.Sprintf(". To begin anew: elastic rm %s", k.r.Job.Name)
 	}
 	if text != k.reported && time.Since(k.began) > reportAfter {
 		k.reported = text

@@ -51,6 +51,7 @@ const (
 	WhyFetching  Why = "fetching"
 	WhyRunning   Why = "running"
 	WhyFinishing Why = "finishing"
+	StoreBehind  Why = "store-behind"
 )
 
 // Hold is why a World waits.

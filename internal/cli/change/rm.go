@@ -151,9 +151,9 @@ func holdersAway(snap *rendezvous.Snapshot, here []disk.Kept) []string {
 	return slices.Sorted(maps.Keys(away))
 }
 
-// removed deletes the data of a removed job on this machine, and prints the result.
-func removed(c *command.Call, name schema.Job, uid schema.UID) error {
-	nodes, bytes, err := clear(c, name, uid)
+// removed deletes the data of removed jobs of one name on this machine, and prints the result.
+func removed(c *command.Call, name schema.Job, uids ...schema.UID) error {
+	nodes, bytes, err := clear(c, name, uids)
 	if err != nil {
 		return problem.New(problem.Failed, "job %s is removed, but not all that it left here: %v",
 			name, err).Of(err)
@@ -164,15 +164,18 @@ func removed(c *command.Call, name schema.Job, uid schema.UID) error {
 	return c.Out.Line("job %s removed", name)
 }
 
-// clear removes the data that the nodes of this host keep of a job. It skips a node whose agent
+// clear removes the data that the nodes of this host keep of the jobs. It skips a node whose agent
 // still runs, although the server does not know it.
-func clear(c *command.Call, name schema.Job, uid schema.UID) (nodes []string, bytes int64, err error) {
+func clear(c *command.Call, name schema.Job, uids []schema.UID) (nodes []string, bytes int64, err error) {
 	nodes = []string{}
-	kept, err := target.Kept(c, name, uid)
+	kept, err := target.KeptOf(c, name)
 	if err != nil {
 		return nodes, 0, err
 	}
 	for _, k := range kept {
+		if !slices.Contains(uids, k.UID) {
+			continue
+		}
 		n, err := k.Remove(name, part(c))
 		if errors.Is(err, refusal.ErrLocked) {
 			c.Out.Say("node %s of the job still runs here: its data stays", k.Node)

@@ -11,6 +11,7 @@ import (
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -36,12 +37,14 @@ func (r removal) forget(ctx context.Context, claims []rendezvous.Claim, none err
 	if err := c.Confirm(fmt.Sprintf("remove what is left of job %s?", name)); err != nil {
 		return err
 	}
+	var uids []schema.UID
 	for _, k := range kept {
+		uids = append(uids, k.UID)
 		_, err := store.Send(ctx, s, store.Request{If: []store.Guard{store.Absent(name.Job())},
 			Then: []store.Write{store.Put(name.Removed(k.UID), []byte("rm"))}})
 		if err != nil && !errors.Is(err, store.ErrMoved) {
 			return err
 		}
 	}
-	return removed(c, name, kept[0].UID)
+	return removed(c, name, uids...)
 }

@@ -19,21 +19,14 @@ func lostError(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	nodes := Claimants(claims)
 	e := problem.New(problem.JobLost, "the server lost job %s; nodes that claim it: %s",
 		name, phrase.List(nodes)).Detail("claims", nodes)
-	v := reclaim.Decide(claims, claims[0].Job.UID, reclaim.ForAll)
-	if v.Other != "" {
-		v = reclaim.Decide(claims, v.Other, reclaim.ForAll)
-	}
+	v := reclaim.DecideNewest(claims)
 	e.Detail("missing", append([]string{}, v.Missing...))
+	e.Because("%s", v.Text())
 	switch {
 	case v.Remake != nil:
-		return e.Because("its nodes are making it again now").Cure("the same command again")
-	case v.Holds != nil:
-		e.Because("waiting for %s: no other node has checkpoint %d",
-			phrase.List(v.Missing), v.Holds.Number)
-	case len(v.Missing) > 0:
-		e.Because("waiting for %s, to make it again", phrase.List(v.Missing))
-	default:
-		e.Because("waiting for other nodes that were in it")
+		return e.Cure("the same command again")
+	case v.Holds != nil && len(v.Missing) == 0:
+		return e.Cure("start a node that has it; to begin anew: elastic rm %s", name)
 	}
 	cure := "start them again where they ran, with the same line"
 	if all := NumbersOf(claims); len(all) > 0 {

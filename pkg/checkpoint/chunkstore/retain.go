@@ -125,6 +125,11 @@ func (s *Store) sweepChunk(h manifest.Hash) error {
 func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.noteCommitted(committed)
+}
+
+// noteCommitted is NoteCommitted with mu held.
+func (s *Store) noteCommitted(committed []manifest.Head) error {
 	var keep []manifest.Head
 	for _, c := range committed {
 		if s.hasManifest(c.Manifest) {
@@ -153,10 +158,10 @@ func (s *Store) NoteCommitted(committed []manifest.Head) error {
 // fail, the node can still claim the checkpoint.
 func (s *Store) AddCommitted(h manifest.Head) error {
 	s.mu.Lock()
-	all := append(slices.Clone(s.heads), h)
-	s.mu.Unlock()
-	return s.NoteCommitted(
-		slices.CompactFunc(all, func(a, b manifest.Head) bool { return a.Number == b.Number }))
+	defer s.mu.Unlock()
+	others := slices.DeleteFunc(slices.Clone(s.heads),
+		func(o manifest.Head) bool { return o.Number == h.Number })
+	return s.noteCommitted(append(others, h))
 }
 
 // HasUncommitted reports whether this disk has a manifest without a commit record.

@@ -538,3 +538,21 @@ func TestAPeersGenerationIsNotKept(t *testing.T) {
 	}
 	put(t, s, from, 1, 2)
 }
+
+// A job that goes back to an older checkpoint notes its commit again: the inventory has each number once.
+func TestACommitIsNotedOnce(t *testing.T) {
+	from, s := memfs.New(), storeOn(t, memfs.New())
+	memfs.Model(t, from)
+	var heads []manifest.Head
+	for n := range 3 {
+		memfs.WriteFile(t, from, "step-1.json", []byte{byte(n)}, 0o600)
+		_, h := put(t, s, from, 1, uint64(n+1))
+		heads = append(heads, manifest.Head{Number: manifest.Number(n + 1), Manifest: h})
+	}
+	for _, h := range append(heads, heads[0]) {
+		must(t, s.AddCommitted(h))
+	}
+	if got := s.Numbers(); !slices.Equal(got, []manifest.Number{1, 2, 3}) {
+		t.Errorf("the disk has %v", got)
+	}
+}

@@ -83,6 +83,11 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	return Verdict{Remake: remake(claims, mine, missing, best)}
 }
 
+// DecideNewest is Decide, with ForAll, for the claimed job that comes before the others.
+func DecideNewest(claims []rendezvous.Claim) Verdict {
+	return Decide(claims, newestJob(claims), ForAll)
+}
+
 // minCopies is the number of copies that every commit has at least, if there are enough nodes.
 const minCopies = 2
 

@@ -145,12 +145,15 @@ func (x *explainer) wish() Wish {
 // untaken returns the newest save of the present generation that was not accepted as a checkpoint;
 // nil if a commit came later.
 func (x *explainer) untaken() *Untaken {
+	if x.w == nil {
+		return nil
+	}
 	for i := len(x.s.Events) - 1; i >= 0; i-- {
 		e := &x.s.Events[i]
 		if e.Kind == history.Committed {
 			return nil
 		}
-		if e.Kind == history.Refused && e.Generation == x.s.World.Generation {
+		if e.Kind == history.Refused && e.Generation == x.w.Generation {
 			path, _ := e.Fields["path"].(string)
 			reason, _ := e.Fields["reason"].(string)
 			return &Untaken{Path: path, Reason: reason, Text: e.Text, Time: Timestamp{e.Time}}

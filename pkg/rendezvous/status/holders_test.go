@@ -72,3 +72,50 @@ func TestPartsOfTheCheckpoint(t *testing.T) {
 	s.Held["b"] = s.Held["a"]
 	check("two have", 2, 0)
 }
+
+// No holder of the newest checkpoint can read it, and a node that may have an older one is away.
+func TestTheNodeWithAnOlderCheckpointIsNamed(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	a, b := membership.Ref{Node: "a", Incarnation: "1"}, membership.Ref{Node: "b", Incarnation: "2"}
+	s := rendezvous.Snapshot{
+		Job: &rendezvous.Job{Name: "x", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}},
+		World: &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Forming, Count: 1, Time: now,
+			Members: []membership.Ref{a}},
+		Nodes: []membership.Node{{Ref: a, Attempt: 1}},
+		Head:  checkpoint.Head{Number: 7, Manifest: checkpoint.Hash{7}, Holders: []membership.Ref{a}},
+		History: []checkpoint.Head{{Number: 6, Manifest: checkpoint.Hash{6}, Holders: []membership.Ref{a, b}},
+			{Number: 7, Manifest: checkpoint.Hash{7}, Holders: []membership.Ref{a}}},
+		Held:  map[string]rendezvous.Held{"a": {Rev: 12}},
+		Doing: []rendezvous.Activity{{Node: "a", Kind: "unreadable", Done: 7}},
+	}
+	const want = "generation 2 starts when a is ready; no holder can read checkpoint 7, and b may have checkpoint 6: " +
+		"bring it back"
+	if got := status.Explain(&s, now).Why; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The server was set back, and nodes claim the job: that is its status, whatever the older record says.
+func TestAJobThatIsClaimed(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	job := rendezvous.Job{Name: "x", UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}}
+	s := rendezvous.Snapshot{Job: &job, Whole: true,
+		World: &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Running, Count: 1},
+		Claims: []rendezvous.Claim{{Node: "a", Job: job, World: 3, Generation: 3, Count: 2,
+			Members: []string{"a", "b"}, Looked: true, Behind: true}}}
+	st := status.Explain(&s, now)
+	const want = "the server shows an older state of this job (nodes that claim it: a); waiting for b, to make it again"
+	if st.State != status.StateWaiting || st.WhyCode != rendezvous.StoreBehind || st.Why != want || st.Abandoned ||
+		st.Next != nil {
+		t.Errorf("%s (%s): %q, abandoned %t, next %v", st.State, st.WhyCode, st.Why, st.Abandoned, st.Next)
+	}
+}
+
+// A job that was made again has events of its older generations, and no World yet.
+func TestASaveThatWasRefusedBeforeTheJobWasLost(t *testing.T) {
+	s := rendezvous.Snapshot{Job: &rendezvous.Job{Name: "x", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}},
+		Events: []history.Event{{Kind: history.Refused, Generation: 3}, {Kind: history.JobRemade, Generation: 3}}}
+	if st := status.Explain(&s, time.Now()); st.Untaken != nil {
+		t.Errorf("%+v is shown", st.Untaken)
+	}
+}

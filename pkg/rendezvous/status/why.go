@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 )
 
 // explanation is the state of a job, and the reason.
@@ -25,6 +26,8 @@ type explanation struct {
 func (x *explainer) explain() explanation {
 	s, w := x.s, x.w
 	switch {
+	case s.Claimed(s.Job):
+		return x.claimed()
 	case w != nil && w.Phase.Ended():
 		return x.ended()
 	case s.Wish.Stop == s.Job.Attempt:
@@ -45,6 +48,17 @@ func (x *explainer) explain() explanation {
 		return x.finishing()
 	}
 	return x.running()
+}
+
+// claimed explains a job of which the store shows an older state than its nodes have seen.
+func (x *explainer) claimed() explanation {
+	var nodes []string
+	for _, c := range x.s.Claims {
+		nodes = append(nodes, c.Node)
+	}
+	return explanation{state: StateWaiting, code: rendezvous.StoreBehind, since: x.s.Job.Time,
+		text: fmt.Sprintf("the server shows an older state of this job (nodes that claim it: %s); %s",
+			phrase.List(nodes), reclaim.DecideNewest(x.s.Claims).Text())}
 }
 
 func (x *explainer) ended() explanation {
