@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/format"
@@ -196,6 +197,23 @@ func (v *evidence) wholeness(e *entry) (format.Completeness, error) {
 		}
 	}
 	return result, nil
+}
+
+// opaque reports whether the format of one of the entry's files does not tell whether it is whole.
+func (v *evidence) opaque(e *entry) bool {
+	return slices.ContainsFunc(e.files, func(f dirfs.Found) bool { return v.sound[f] == format.Opaque })
+}
+
+// opens is how often the entry was closed since the last save; of a directory, the file of it that was
+// closed most often.
+func (v *evidence) opens(e *entry, state WorkerState) (n int) {
+	if !e.dir {
+		return max(0, v.passesOf(e.name, state).Times-v.void[e.name])
+	}
+	for _, f := range e.files {
+		n = max(n, v.passesOf(f.Path, state).Times)
+	}
+	return n
 }
 
 // unfinished says why an entry is not complete, and names the file; "" if it is.

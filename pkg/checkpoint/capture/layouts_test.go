@@ -14,6 +14,19 @@ const (
 	lateStep  = 3
 )
 
+// Saves that open their files more than once.
+const (
+	headerLater         = "a body, then its header"
+	filledLater         = "space that is filled later"
+	bothTwice           = "two bodies, each with its header"
+	bodiesFirst         = "two bodies, then their headers"
+	headerOfAStep       = "a body, then its header, a file a step"
+	headersInADirectory = "a body, then its header, a directory a step"
+)
+
+var reopened = map[string]bool{headerLater: true, filledLater: true, bothTwice: true, bodiesFirst: true,
+	headerOfAStep: true, headersInADirectory: true}
+
 // layouts are those of docs/CHECKPOINTS.md, and those that were once taken in part.
 var layouts = []struct {
 	name  string
@@ -134,6 +147,33 @@ var layouts = []struct {
 		s.write(in + "model.raw")
 		if s.step >= lateStep {
 			s.write(in + lateFile)
+		}
+	}},
+	{headerLater, 1, false, func(s *script, in string) {
+		s.body(in + "weights.raw")
+		s.header(in + "weights.raw")
+	}},
+	{filledLater, 1, false, func(s *script, in string) { s.filled(in + "weights.raw") }},
+	{bothTwice, 2, false, func(s *script, in string) {
+		for _, n := range []string{"model.raw", "optimizer.raw"} {
+			s.body(in + n)
+			s.header(in + n)
+		}
+	}},
+	{bodiesFirst, 2, false, func(s *script, in string) {
+		s.body(in + "model.raw")
+		s.body(in + "optimizer.raw")
+		s.header(in + "model.raw")
+		s.header(in + "optimizer.raw")
+	}},
+	{headerOfAStep, 1, false, func(s *script, in string) {
+		s.body(fmt.Sprintf("%smodel_step%d.raw", in, s.step))
+		s.header(fmt.Sprintf("%smodel_step%d.raw", in, s.step))
+	}},
+	{headersInADirectory, 2, false, func(s *script, in string) {
+		for _, n := range []string{"model.raw", "optimizer.raw"} {
+			s.body(fmt.Sprintf("%sstep-%d/%s", in, s.step, n))
+			s.header(fmt.Sprintf("%sstep-%d/%s", in, s.step, n))
 		}
 	}},
 	{"a configuration in each save", 2, false, func(s *script, in string) {

@@ -131,7 +131,7 @@ func (l *life) resume() {
 		l.wrong("save %d is whole, and %d is the newest that was taken", l.step-1, l.newest)
 		return
 	}
-	from := &manifest.Manifest{Written: l.last.Save.Written}
+	from := &manifest.Manifest{Written: l.last.Save.Written, Reopened: l.last.Save.Reopened}
 	for _, f := range l.last.Save.Files {
 		from.Files = append(from.Files, manifest.File{Path: f.Path})
 	}

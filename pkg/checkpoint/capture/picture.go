@@ -20,7 +20,8 @@ import (
 func (c *Watcher) decide(
 	found *listing, fresh []*entry, now time.Time, state WorkerState,
 ) (*Picture, []Refusal, error) {
-	l := judge.Look{Workers: state, Now: now, Began: c.began, Temporary: c.temporary(found)}
+	l := judge.Look{Workers: state, Now: now, Began: c.began, Temporary: c.temporary(found),
+		Before: now.Add(-min(now.Sub(c.before), c.pause))}
 	c.countNumbers(fresh, state)
 	for _, name := range slices.Sorted(maps.Keys(found.entries)) {
 		u, err := c.unit(found.entries[name], fresh, now, state)
@@ -61,6 +62,7 @@ func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState)
 		}
 	}
 	u.Proven = c.proven(e) || c.quietShards(e, now)
+	u.Opens, u.Written = c.evidence.opens(e, state), time.Unix(0, e.newest())
 	if e.dir {
 		u.Shape = e.shape()
 	}
@@ -72,6 +74,7 @@ func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState)
 		at = e.name
 		why = "it is not known whether the numbers of such names are those of saves, or of parts of one"
 	}
+	u.Opaque = c.evidence.opaque(e)
 	if why != "" {
 		u.Status, u.At, u.Why = judge.Busy, at, why
 		c.since[e.name] = now // quiet begins when it is complete
@@ -236,7 +239,7 @@ func (c *Watcher) picture(
 	slices.SortFunc(s.Files, func(a, b dirfs.Found) int { return strings.Compare(a.Path, b.Path) })
 	next := c.memory.Clone()
 	next.Taken(d)
-	s.Written = next.Keys()
+	s.Written, s.Reopened = next.Keys(), next.Reopened()
 	return p, c.describe(s, take, wrote)
 }
 

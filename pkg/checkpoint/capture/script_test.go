@@ -74,6 +74,36 @@ func (s *script) synced(name string) {
 	s.rename(temp, name)
 }
 
+// body writes a file but for its header, and closes it.
+func (s *script) body(name string) {
+	data := s.content(name)
+	s.do(call{Op: "mkdir", Name: filepath.Dir(name)})
+	s.do(call{Op: "create", Name: name})
+	s.do(call{Op: "write", Name: name, Data: append(make([]byte, headerSize), data[headerSize:]...)})
+	s.do(call{Op: "close", Name: name})
+}
+
+// header opens the file again, and completes it.
+func (s *script) header(name string) {
+	s.do(call{Op: "open", Name: name})
+	s.do(call{Op: "write", Name: name, Data: s.content(name)[:headerSize]})
+	s.do(call{Op: "close", Name: name})
+}
+
+const headerSize = 20
+
+// filled reserves the space of a file and closes it, and fills it then.
+func (s *script) filled(name string) {
+	data := s.content(name)
+	s.do(call{Op: "mkdir", Name: filepath.Dir(name)})
+	s.do(call{Op: "create", Name: name})
+	s.do(call{Op: "truncate", Name: name, At: len(data)})
+	s.do(call{Op: "close", Name: name})
+	s.do(call{Op: "open", Name: name})
+	s.do(call{Op: "write", Name: name, Data: data})
+	s.do(call{Op: "close", Name: name})
+}
+
 // mapped writes a file through a memory map.
 func (s *script) mapped(name string) {
 	data := s.content(name)
@@ -244,11 +274,15 @@ func (c call) make(dir string, open map[string]*os.File, maps map[string][]byte)
 
 // result is what the files of the save contain, by path.
 func (s *script) result() map[string]string {
-	files := map[string]string{}
+	files, at := map[string]string{}, map[string]int{}
 	for _, c := range s.calls {
 		switch c.Op {
+		case "create", "open":
+			at[c.Name] = 0
 		case "write":
-			files[c.Name] += string(c.Data)
+			is, end := files[c.Name], at[c.Name]+len(c.Data)
+			files[c.Name] = is[:at[c.Name]] + string(c.Data) + is[min(len(is), end):]
+			at[c.Name] = end
 		case "store":
 			files[c.Name] = files[c.Name][:c.At] + string(c.Data)
 		case "rename":

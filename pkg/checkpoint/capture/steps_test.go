@@ -59,7 +59,7 @@ func everyLife(t *testing.T, yield func(s scenario, deaths []point)) {
 				for _, pause := range []time.Duration{300 * time.Millisecond, 2 * time.Second,
 					20 * time.Second} {
 					for _, gap := range []time.Duration{0, 2 * time.Second} {
-						if undecidable(layout.name, step, pause, gap) {
+						if undecidable(layout.name, point{step, at}, pause, gap) {
 							continue
 						}
 						for _, in := range []string{"", "last/", "resnet50/", "exp1/ckpt/"} {
@@ -79,9 +79,12 @@ func everyLife(t *testing.T, yield func(s scenario, deaths []point)) {
 
 // undecidable reports whether two different saves look alike. Numbers in the middle of names that follow
 // each other at once may be those of parts. A file that comes late may be the last one of the save before
-// when the save that begins with it pauses for longer than there was between the two.
-func undecidable(layout string, step int, pause, gap time.Duration) bool {
-	return layout == numbered && gap == 0 || layout == lateFirst && step >= lateStep && pause > gap
+// when the save that begins with it pauses for longer than there was between the two. A save that opens a
+// file more than once and pauses for as long as there is between two saves looks like two saves. Saves that
+// follow each other at once look like the parts of the first one, and so does a file that comes late to them.
+func undecidable(layout string, at point, pause, gap time.Duration) bool {
+	return layout == numbered && gap == 0 || layout == lateFirst && (gap == 0 || at.Step >= lateStep && pause > gap) ||
+		reopened[layout] && (gap == 0 || pause > gap || pause == gap && at.At > 0)
 }
 
 // A worker pauses before any system call of a save for as long as it likes, and is killed or fails at any
@@ -185,6 +188,12 @@ func TestPausesThatMixedSaves(t *testing.T) {
 			killed: point{2, 10}, steady: true},
 		{layout: layoutOf(t, "the newest under one name, and a file a step"), paused: point{1, 6},
 			pause: late, steady: true},
+		{layout: layoutOf(t, headerLater), paused: point{2, 4}, pause: soon, gap: late},
+		{layout: layoutOf(t, headerLater), paused: point{1, 4}, pause: soon, gap: late, killed: point{1, 5}},
+		{layout: layoutOf(t, filledLater), paused: point{3, 4}, pause: soon, gap: late, resumed: true},
+		{layout: layoutOf(t, bothTwice), paused: point{3, 4}, pause: soon, gap: late, killed: point{3, 5}},
+		{layout: layoutOf(t, headerOfAStep), paused: point{2, 4}, pause: soon, gap: late},
+		{layout: layoutOf(t, headersInADirectory), paused: point{2, 11}, pause: soon, gap: late},
 	} {
 		t.Run(s.String(), func(t *testing.T) {
 			l := (books{}).begin(t, s)

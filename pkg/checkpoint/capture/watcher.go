@@ -68,6 +68,8 @@ type Watcher struct {
 	last     *listing                   // the last Look
 	since    map[string]time.Time
 	began    time.Time // of the first Look
+	looked   time.Time // of the newest look
+	before   time.Time // of the one before it
 	moved    time.Time // when anything was written
 	grew     time.Time // when what was written became larger
 	bytes    int64     // of the fresh entries
@@ -150,6 +152,7 @@ func watch(
 	}
 	if resume != nil && workers.Share == Whole {
 		c.memory.Remember(resume.Written)
+		c.memory.RememberReopened(resume.Reopened)
 		for name, e := range c.base {
 			if e.dir && e.ordered() && resume.Contains(name) {
 				c.memory.RememberShape(e.family(), e.shape())
@@ -290,6 +293,7 @@ func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, e
 // save.
 func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 	c.pace(found)
+	c.before, c.looked = c.looked, now
 	for name, e := range found.entries {
 		if !e.same(c.last.entries[name]) {
 			c.since[name], c.moved = now, now

@@ -253,8 +253,9 @@ func TestTheEndOfTheWorkers(t *testing.T) {
 	}{
 		{"opaque, ended", Exited, func(b *bench) { b.write("m.raw", "x") }, "m.raw", 0},
 		{"opaque, killed", Killed, func(b *bench) { b.write("m.raw", "x") }, "", 1},
-		{"opaque, closed by a server that runs on", Running, func(b *bench) { b.write("m.raw", "x") },
-			"m.raw", 0},
+		{"opaque, closed by a server that runs on", Running, func(b *bench) { b.write("m.raw", "x") }, "", 1},
+		{"renamed by a server that runs on", Running,
+			func(b *bench) { b.write("m.tmp", "x"); b.rename("m.tmp", "m.raw") }, "m.raw", 0},
 		{"half, by a server that runs on", Running, func(b *bench) { b.write("m.pt", z[:30]) }, "", 1},
 		{"whole, ended", Exited, func(b *bench) { b.write("m.pt", z) }, "m.pt", 0},
 		{"whole, killed", Killed, func(b *bench) { b.write("m.pt", z) }, "", 1},

@@ -30,6 +30,7 @@ type Save struct {
 	Cursor        *manifest.Cursor
 	Time          time.Time
 	Written       []string // see manifest.Manifest
+	Reopened      []string // see manifest.Manifest
 	Directories   []string // see manifest.Manifest
 
 	Files []dirfs.Found // by path, ascending
@@ -129,9 +130,9 @@ func (s Save) manifest() (*manifest.Manifest, error) {
 	m := &manifest.Manifest{
 		Format: manifest.Format, Job: s.Job, UID: s.UID, Generation: s.Generation, Sequence: s.Sequence,
 		WorldSize: s.WorldSize, Part: s.Part, Of: s.Of,
-		Entry: s.Entry, Written: s.Written, Directories: s.Directories, Step: s.Step, Samples: s.Samples,
-		Cursor: s.Cursor,
-		Time:   s.Time.UTC().Truncate(time.Millisecond),
+		Entry: s.Entry, Written: s.Written, Reopened: s.Reopened, Directories: s.Directories,
+		Step: s.Step, Samples: s.Samples, Cursor: s.Cursor,
+		Time: s.Time.UTC().Truncate(time.Millisecond),
 	}
 	if len(s.Files) > manifest.MaxFiles || s.Bytes() > manifest.MaxBytes {
 		return nil, fmt.Errorf("%w: %d files of %d bytes", manifest.ErrBadPath, len(s.Files), s.Bytes())

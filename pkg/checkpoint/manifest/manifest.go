@@ -59,6 +59,8 @@ type Manifest struct {
 	Cursor     *Cursor           `json:"cursor,omitempty"` // nil: the script did not tell it
 	// by name, and as often as each save of these workers writes it
 	Written []string `json:"written,omitempty"`
+	// those that each save of these workers opens and closes more than once
+	Reopened []string `json:"reopened,omitempty"`
 	// of a save that other nodes have other parts of: no checkpoint
 	Part bool `json:"part,omitempty"`
 	// the node that captured that part; its captures have a Sequence of their own

@@ -34,6 +34,7 @@ type Unit struct {
 	Shape   string // the names of the files in a directory
 	Text    bool   // it has text in it, and nothing else
 	Log     bool   // text that was seen to grow: it is no save, and no save waits for it
+	Opaque  bool   // the format of a file does not tell whether that is whole
 	Status  Status
 	At, Why string // for people: which file is not Done, and why
 
@@ -44,6 +45,11 @@ type Unit struct {
 	// First and Last give the order in which the units were completed: for the first time since the
 	// last save, and for the last time. Prior is the time before Last. 0: not known, or none.
 	First, Last, Prior uint64
+	// Opens is how often it was closed since the last save, in a directory the file that was closed most
+	// often. 0: not known, or never.
+	Opens   int
+	Written time.Time     // of its newest file
+	quiet   time.Duration // how long it must not change
 }
 
 // Name is the file to name when the unit is not complete.
@@ -76,6 +82,7 @@ type Look struct {
 	Workers   Workers
 	Now       time.Time
 	Began     time.Time // of the watch: the workers started then
+	Before    time.Time // the earliest time of what was not seen by the look before
 	Temporary string    // a file of a temporary name beside the units, if there is one
 }
 
@@ -109,11 +116,12 @@ type Memory struct {
 	orders int       // how many saves in a row wrote them in that order
 	// together: files were written at the same time
 	together bool
-	unsure   bool               // the last save was taken by a guess: units that come may belong to it
-	debt     map[string]int     // by key: how many passes of a newcomer belong to saves before the next one
-	left     map[string]absence // by key: newcomers that the last save left out
-	stood    map[string]absence // by key: of units that no save had, when each was written last
-	resumed  bool               // the workers began from a checkpoint
+	unsure   bool                // the last save was taken by a guess: units that come may belong to it
+	debt     map[string]int      // by key: how many passes of a newcomer belong to saves before the next one
+	left     map[string]absence  // by key: newcomers that the last save left out
+	stood    map[string]absence  // by key: of units that no save had, when each was written last
+	openings map[string]openings // by key
+	resumed  bool                // the workers began from a checkpoint
 }
 
 // Remember starts with what an earlier generation, from whose checkpoint the workers began, knew: its
@@ -126,6 +134,7 @@ func (m *Memory) Remember(keys []string) {
 	m.passes = map[string]int{}
 	for _, k := range keys {
 		m.passes[k]++
+		m.setOpenings(k, openings{usual: 1})
 	}
 }
 
@@ -179,6 +188,7 @@ func (m *Memory) Clone() *Memory {
 	c := *m
 	c.passes, c.apart, c.shapes = maps.Clone(m.passes), maps.Clone(m.apart), maps.Clone(m.shapes)
 	c.debt, c.left, c.stood = maps.Clone(m.debt), maps.Clone(m.left), maps.Clone(m.stood)
+	c.openings = maps.Clone(m.openings)
 	return &c
 }
 
@@ -208,6 +218,7 @@ func (m *Memory) Taken(d Decision) {
 			m.at = u.Since
 		}
 	}
+	m.takenOpenings(d)
 	m.unsure, m.debt, m.stood = d.Guess, nil, nil
 }
 
@@ -219,8 +230,10 @@ func (m *Memory) setApart(key string) {
 	delete(m.passes, key)
 }
 
-// Decide finds the newest complete save.
+// Decide finds the newest complete save. Units that may be opened once more become Busy.
 func (m *Memory) Decide(l Look) Decision {
+	m.noteOpenings(l)
+	m.settle(l)
 	m.separate(l.Units)
 	m.replace(l.Units)
 	m.owe(l.Units)
@@ -336,7 +349,7 @@ func (m *Memory) lacks(l Look, wrote []Unit, number *int64) Decision {
 	for _, u := range wrote {
 		required := u.Counted || m.belongs(u) || u.InLast || alone && !m.apart[u.Key]
 		if u.Status != Done && required {
-			return Decision{Path: u.Name(), Why: u.Why}
+			return Decision{Path: u.Name(), Why: u.Why, Quiet: u.quiet}
 		}
 	}
 	for _, u := range wrote {

@@ -18,6 +18,9 @@ type folder struct {
 	now   time.Time
 	state Workers
 	last  Decision
+
+	looked time.Time
+	opaque bool // the formats of its files tell nothing
 }
 
 // file is one file of it, and the step that it is of.
@@ -49,12 +52,13 @@ func (d *folder) write(name string, step int) {
 // look is one look, which takes what is decided. It returns the files that were taken, with their
 // steps.
 func (d *folder) look() (taken []string) {
-	l := Look{Now: d.now, Began: epoch, Workers: d.state}
+	l := Look{Now: d.now, Began: epoch, Workers: d.state, Before: d.looked}
+	d.looked = d.now
 	for _, name := range slices.Sorted(maps.Keys(d.files)) {
 		f := d.files[name]
 		l.Units = append(l.Units, Unit{Path: name, Key: name, Status: Done, Fresh: f.passes > 0, InLast: f.in,
 			Passes: max(1, f.passes), First: f.first, Last: f.last, Prior: f.prior,
-			Since: f.since})
+			Since: f.since, Opens: f.passes, Opaque: d.opaque, Written: f.since})
 	}
 	d.last = d.m.Decide(l)
 	if d.last.Take == nil {
@@ -74,21 +78,24 @@ func (d *folder) look() (taken []string) {
 }
 
 // play plays a story: a letter and a number is a file that is written for a step, and is looked at if
-// no minus follows; a second passes at each dot. "exit" and "kill" end the workers, "next" starts those
+// no minus follows; a second passes at each dot, and a tenth of it at each underscore and before each write. "exit" and "kill" end the workers, "next" starts those
 // of the next generation from the last save. It returns what was taken, in order.
 func (d *folder) play(story string) (saves []string) {
 	for _, word := range strings.Fields(story) {
 		switch word {
 		case ".":
 			d.now = d.now.Add(time.Second)
+		case "_":
+			d.now = d.now.Add(100 * time.Millisecond)
 		case "exit":
 			d.state = Exited
 		case "kill":
 			d.state = Killed
 		case "next":
-			keys := d.m.Keys()
+			keys, reopened := d.m.Keys(), d.m.Reopened()
 			d.m, d.state = Memory{}, Running
 			d.m.Remember(keys)
+			d.m.RememberReopened(reopened)
 		default:
 			d.now = d.now.Add(100 * time.Millisecond)
 			var name string

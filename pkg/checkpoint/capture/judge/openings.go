@@ -1,0 +1,204 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// openings is how often saves close the file of a key, by the pauses between. A save may open a file
+// more than once: its body first, and then its header. Where the format of the file does not tell, it
+// looks complete in between.
+type openings struct {
+	usual   int           // how often a save closes it; 0: no save was seen
+	unusual int           // how many saves in a row closed it more often where that is once, or else once
+	inner   time.Duration // the longest pause within a save
+	waits   time.Time     // since when a save is not settled
+
+	// of the newest save
+
+	path        string
+	number      int64
+	seen        int // Unit.Opens
+	times       int // how often it was closed
+	first, last time.Time
+	pause       time.Duration // the longest
+	before      time.Duration // from the save before, or from the start of the workers
+	most        time.Duration // what quiet does not exceed
+}
+
+// noteOpenings learns from a look.
+func (m *Memory) noteOpenings(l Look) {
+	for _, u := range l.Units {
+		o := m.openings[u.Key]
+		if !u.Fresh || u.Log || u.Counted && o.path != "" && u.Number < o.number {
+			continue
+		}
+		if o.path != u.Path {
+			o.end()
+			o.path, o.number, o.seen, o.times = u.Path, u.Number, 0, 0
+		}
+		if o.first.IsZero() {
+			o.last = l.Began
+		}
+		n, last, apart := u.Opens-o.seen, u.closed(l), time.Duration(0)
+		if n > 1 && o.usual == 1 {
+			apart = last.Sub(l.Before) / time.Duration(n) // looks may be slower than saves
+		}
+		for i := range max(0, n) {
+			o.close(u, last.Add(-apart*time.Duration(n-1-i)))
+		}
+		o.seen = u.Opens
+		m.setOpenings(u.Key, o)
+	}
+}
+
+func (m *Memory) setOpenings(key string, o openings) {
+	if m.openings == nil {
+		m.openings = map[string]openings{}
+	}
+	m.openings[key] = o
+}
+
+// closed is when the unit was closed that a look finds closed again: after its last write, and after the look
+// before.
+func (u Unit) closed(l Look) time.Time {
+	switch {
+	case u.Written.IsZero() || u.Written.After(l.Now): // another machine's clock
+		return l.Now
+	case u.Written.Before(l.Before):
+		return l.Before
+	}
+	return u.Written
+}
+
+// close notes that the unit was closed: again by the same save, or by another one. A name that counts
+// steps is written by one save.
+func (o *openings) close(u Unit, at time.Time) {
+	gap, most := at.Sub(o.last), o.most
+	if o.usual == 1 {
+		most = o.before / quietShare
+	}
+	same := gap < o.quiet() && at.Sub(o.first) <= most || u.Counted && o.seen > 0
+	if o.seen++; o.times > 0 && same {
+		o.times++
+		o.pause = max(o.pause, gap)
+		if o.usual != 1 || o.unusual > 0 {
+			o.usual, o.unusual = max(o.usual, o.times), 0
+		}
+	} else {
+		o.end()
+		o.before = max(gap, o.pause)
+		o.most = min(o.before/2, maxQuiet)
+		if o.first.IsZero() {
+			o.most = min(max(FirstQuiet, o.before/quietShare), maxQuiet)
+		}
+		o.first, o.times, o.pause = at, 1, 0
+	}
+	o.last = at
+}
+
+// end learns from the newest save when the next one begins.
+func (o *openings) end() {
+	switch {
+	case o.times == 0:
+	case o.usual == 0:
+		o.usual = 1
+	case o.usual == 1:
+		o.unusual = min(o.times-1, 1)
+	case o.times > 1:
+		o.usual, o.inner, o.unusual = o.times, o.pause, 0
+	default:
+		if o.unusual++; o.unusual == again {
+			o.usual, o.inner, o.unusual = 1, 0, 0
+		}
+	}
+}
+
+// quiet is how long the unit must stay as it is before the newest save is through with it.
+func (o *openings) quiet() time.Duration {
+	switch {
+	case o.usual == 1:
+		return min(o.before/quietShare, maxQuiet)
+	case o.times < o.usual:
+		return o.most
+	}
+	return min(max(FirstQuiet, o.before/quietShare, 2*max(o.inner, o.pause)), o.most)
+}
+
+// settle makes units Busy which the newest save may open once more.
+func (m *Memory) settle(l Look) {
+	if l.Workers == Exited {
+		return
+	}
+	for i := range l.Units {
+		u := &l.Units[i]
+		o := m.openings[u.Key]
+		if !u.Fresh || !u.Opaque || u.Proven || u.Status != Done || o.path != u.Path || o.times == 0 {
+			continue
+		}
+		if o.usual > 1 || o.usual == 0 && l.Workers != Running { // lacksFirst waits while they run
+			o.settle(u, l)
+			m.openings[u.Key] = o
+		}
+	}
+}
+
+// settle makes the unit Busy if the newest save may open it once more.
+func (o *openings) settle(u *Unit, l Look) {
+	running := l.Workers == Running
+	quiet := o.quiet()
+	if o.usual == 0 {
+		quiet = FirstQuiet
+	}
+	if l.Now.Sub(o.last) >= quiet && (running || o.times >= o.usual) {
+		o.waits = time.Time{}
+		return
+	}
+	if o.waits.IsZero() {
+		o.waits = l.Now
+	}
+	if running && l.Now.Sub(o.waits) >= maxQuiet {
+		return
+	}
+	u.Status, u.At, u.quiet = Busy, u.Path, quiet
+	u.Why = fmt.Sprintf("a save opens and closes it more than once, and is taken when it stays as it is for %s; "+
+		"write it under a temporary name and rename it", quiet.Round(100*time.Millisecond))
+	if !running {
+		u.Why = "its workers ended so soon after it was closed that they may have had to open it once more; " +
+			"write it under a temporary name and rename it"
+	}
+}
+
+// takenOpenings notes that a save was taken.
+func (m *Memory) takenOpenings(d Decision) {
+	for _, u := range d.Take {
+		o, ok := m.openings[u.Key]
+		if !ok || o.path != u.Path {
+			continue
+		}
+		if o.usual == 0 {
+			o.usual = max(1, o.times)
+		}
+		o.seen, o.waits = 0, time.Time{}
+		m.openings[u.Key] = o
+	}
+}
+
+// Reopened are the keys that a save opens more than once.
+func (m *Memory) Reopened() (keys []string) {
+	for _, k := range slices.Sorted(maps.Keys(m.openings)) {
+		if m.openings[k].usual > 1 {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// RememberReopened starts with what an earlier generation knew: its Reopened. Remember comes first.
+func (m *Memory) RememberReopened(keys []string) {
+	for _, k := range keys {
+		m.setOpenings(k, openings{usual: 2})
+	}
+}
