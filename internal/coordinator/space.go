@@ -12,7 +12,8 @@ import (
 const room = 16 << 20
 
 // checkSpace fails if the disk has too little space for etcd to start. etcd creates two segments of its
-// log, or one if it has some already, and panics without space for them.
+// log, or one if it has some already, and panics without space for them. An etcd that was killed leaves
+// the segment that it had created in advance, and the next one uses it.
 func (d *directory) checkSpace() error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(d.path, &disk); err != nil {
@@ -27,6 +28,10 @@ func (d *directory) checkSpace() error {
 		needs += wal.SegmentSizeBytes
 	}
 	free := int64(disk.Bavail) * disk.Bsize
+	var next unix.Stat_t
+	if unix.Stat(filepath.Join(d.path, "member", "wal", "0.tmp"), &next) == nil {
+		free += min(next.Blocks*512, wal.SegmentSizeBytes)
+	}
 	if free >= needs {
 		return nil
 	}

@@ -85,10 +85,11 @@ func (e Exit) Ended() bool {
 type Activity struct {
 	Node string `json:"-"`
 	// One of: saving, fetching, receiving (the state of a rank), checking (in seconds), unreadable
-	// (Done is the number of the checkpoint).
+	// (Done is the number of the checkpoint), blocked (Text says why the node is not ready).
 	Kind  string    `json:"what"`
 	Done  int64     `json:"done"`
 	Total int64     `json:"total"`
+	Text  string    `json:"text,omitempty"`
 	Time  time.Time `json:"time"`
 	// Since is the store revision at which a node that reports unreadable read the list of nodes to
 	// ask; 0: that of Rev.

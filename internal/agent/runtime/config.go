@@ -123,6 +123,9 @@ type Saves interface {
 	Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error)
 	// Stay prepares the checkpoint directory for workers that hold the state, instead of Prepare.
 	Stay(w rendezvous.World) error
+	// NotReady reports to the other nodes why this node is not ready, until Ready.
+	NotReady(err error)
+	Ready()
 	// Behind is signalled when the store shows an older commit than this node knows.
 	Behind() <-chan struct{}
 	// HandOver makes sure, if it can, that another node has the newest commit.

@@ -239,6 +239,9 @@ func (e unfit) Unwrap() error { return e.error }
 func (l *loop) getReady(ctx context.Context, a action.GetReady) event.Event {
 	fail := func(err error) event.Event {
 		local := errors.As(err, new(unfit)) && !errors.Is(err, context.Canceled)
+		if local {
+			l.Saves.NotReady(err)
+		}
 		return event.Readied{Generation: a.World.Generation, Err: err, Local: local}
 	}
 	if err := l.Disk.SetSeen(a.Me.Node, a.World.Generation); err != nil {
@@ -270,6 +273,7 @@ func (l *loop) getReady(ctx context.Context, a action.GetReady) event.Event {
 			return fail(unfit{err})
 		}
 	}
+	l.Saves.Ready()
 	r.Begun = time.Now()
 	err = l.requests.Ready(ctx, &a.World, a.Me, rendezvous.Ready{Host: host, Ports: r.Ports, StopMS: a.StopMS,
 		AfterMS: since(a.Idle)})

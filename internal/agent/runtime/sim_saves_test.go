@@ -181,6 +181,10 @@ func (x *keptSaves) report(e replicator.Event) {
 
 func (x *keptSaves) Behind() <-chan struct{} { return x.behind }
 
+func (x *keptSaves) NotReady(error) {}
+
+func (x *keptSaves) Ready() {}
+
 func (x *keptSaves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -615,6 +615,10 @@ func (simSaves) CommitLeft(context.Context, rendezvous.World, membership.Node) e
 
 func (simSaves) Stay(rendezvous.World) error { return nil }
 
+func (simSaves) NotReady(error) {}
+
+func (simSaves) Ready() {}
+
 // Prepare brings the checkpoint onto this disk, from any node that has it and is here.
 func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (event.Resume, error) {
 	time.Sleep(x.a.s.rng.latency(x.a.name, "prepare"))

@@ -269,6 +269,9 @@ func (k *saves) unreadable(h checkpoint.Head, err error) *problem.Error {
 		e.Because("nothing of it is on this machine, and the nodes that have it are not registered: %s",
 			phrase.List(away)).
 			Cure("on a machine that has it: elastic %s; or start a node there", k.Command.Name)
+	case len(here) == 0:
+		e.Cure("bring back the --state-dir of a node that had it (%s), and start the node",
+			phrase.List(refNames(h.Holders)))
 	}
 	return e.Detail("holders", refNames(here)).Detail("away", append([]string{}, away...))
 }

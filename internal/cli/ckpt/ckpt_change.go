@@ -83,9 +83,12 @@ func (k *saves) restore(ctx context.Context) error {
 		}
 		now, err := txn.Requests{Store: k.s, Job: job}.Restore(ctx, &k.snap, h)
 		if err == nil {
-			if here, away := k.holdersOf(h); len(here) == 0 {
+			if here, away := k.holdersOf(h); len(here) == 0 && len(away) > 0 {
 				k.Out.Say("it is on nodes that are not registered: %s; the job needs one of them",
 					phrase.List(away))
+			} else if len(here) == 0 {
+				k.Out.Say("no node says that it has it; the job needs the --state-dir of a node that had it: %s",
+					phrase.List(refNames(h.Holders)))
 			}
 			return k.restored(h, now,
 				fmt.Sprintf("job %s goes on from checkpoint %d%s, which is checkpoint %d now",

@@ -70,6 +70,18 @@ func (d *Activity) Unreadable(number, since int64) bool {
 	return !again
 }
 
+// Blocked reports why this node is not ready for its generation. The report stands until the next one.
+func (d *Activity) Blocked(why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.now.Kind == "blocked" && d.now.Text == why {
+		return
+	}
+	d.since, d.wrote = time.Time{}, time.Now()
+	d.now = rendezvous.Activity{Kind: "blocked", Text: why, Time: d.wrote}
+	d.tell()
+}
+
 // Nothing moves any more.
 func (d *Activity) Nothing() {
 	d.mu.Lock()

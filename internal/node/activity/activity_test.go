@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,12 @@ func TestThatNothingMovesIsSaidUntilItIsHeard(t *testing.T) {
 		if got := said(); got != "" {
 			t.Errorf("of its last life it says %q", got)
 		}
+		d.Blocked("the disk is full")
+		time.Sleep(time.Second)
+		if got := said(); !strings.Contains(got, "the disk is full") {
+			t.Errorf("it is blocked, and says %q", got)
+		}
+		d.Nothing()
 		d.Moving("saving", 1, 10)
 		time.Sleep(2 * time.Second)
 		d.Moving("saving", 2, 10)

@@ -68,6 +68,16 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	return resume, err
 }
 
+// NotReady tells the other nodes, and with them the operator, why this node is not ready.
+func (s *Saves) NotReady(err error) {
+	if !replicator.CannotBeHad(err) { // Prepare has reported that
+		s.node.Activity.Blocked(oneLine(err))
+	}
+}
+
+// Ready ends the report of NotReady.
+func (s *Saves) Ready() { s.node.Activity.Nothing() }
+
 // reader returns the ranks of this node in w, if it may fetch only the files that its ranks load;
 // nil: all files. A node has fixed ranks only if all nodes have the same number of workers.
 func (s *Saves) reader(w rendezvous.World) *parts.Reader {

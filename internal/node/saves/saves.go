@@ -52,6 +52,8 @@ type Activity interface {
 	// Unreadable reports that this node cannot get checkpoint number from any node. since is the
 	// store revision at which the list of nodes was read; 0: now.
 	Unreadable(number, since int64) (first bool)
+	// Blocked reports why this node is not ready.
+	Blocked(why string)
 }
 
 // Node describes this node, once it has its name.

@@ -257,7 +257,7 @@ func (d *Disk) CheckSpace(n, reserved int64) error {
 	free, size, err := d.FS.Space()
 	needed := n + n/20 + min(SparedSpace, size/50)
 	if err == nil && free-reserved < needed {
-		err = fmt.Errorf("%w: %d bytes are needed and %d stay free for others, %d are free",
+		err = fmt.Errorf("%w: it needs %d bytes, and %d must stay free for other programs; %d are free",
 			ErrNoSpace, n, needed-n, max(0, free-reserved))
 	}
 	return err

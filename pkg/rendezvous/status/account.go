@@ -75,6 +75,9 @@ func notReady(s *rendezvous.Snapshot, st Status) (lines []string) {
 		if i >= 0 {
 			doing = "it is " + st.Doing[i].What
 		}
+		if i >= 0 && st.Doing[i].Text != "" {
+			doing += ": " + st.Doing[i].Text
+		}
 		lines = append(lines,
 			fmt.Sprintf("node %s is not ready for generation %d yet: %s", m.Node, st.Generation, doing))
 	}

@@ -45,7 +45,7 @@ func Explain(s *rendezvous.Snapshot, now time.Time) Status {
 		st.Origin = &Origin{o, Timestamp{s.Job.Time}}
 	}
 	for _, d := range s.Doing {
-		st.Doing = append(st.Doing, Activity{d.Node, d.Kind, d.Done, d.Total, Timestamp{d.Time}})
+		st.Doing = append(st.Doing, Activity{d.Node, d.Kind, d.Done, d.Total, d.Text, Timestamp{d.Time}})
 	}
 	if next := st.next(s.Job.Limits); next != "" {
 		st.Next = &next

@@ -119,3 +119,24 @@ func TestASaveThatWasRefusedBeforeTheJobWasLost(t *testing.T) {
 		t.Errorf("%+v is shown", st.Untaken)
 	}
 }
+
+// A node says why it is not ready, and the status passes that on.
+func TestANodeThatIsBlockedSaysWhy(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	a := membership.Ref{Node: "a", Incarnation: "1"}
+	s := rendezvous.Snapshot{
+		Job: &rendezvous.Job{Name: "x", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}},
+		World: &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Forming, Count: 1, Time: now,
+			Members: []membership.Ref{a}},
+		Nodes: []membership.Node{{Ref: a, Attempt: 1}},
+		Doing: []rendezvous.Activity{{Node: "a", Kind: "blocked", Text: "no space left on device"}},
+	}
+	const want = "generation 2 starts when a is ready; a is not: no space left on device"
+	st := status.Explain(&s, now)
+	if st.Why != want {
+		t.Errorf("%q, want %q", st.Why, want)
+	}
+	if text := strings.Join(status.Account(&s, st), "\n"); !strings.Contains(text, "it is blocked: no space left on device") {
+		t.Errorf("the account is\n%s", text)
+	}
+}

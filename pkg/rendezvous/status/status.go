@@ -106,6 +106,7 @@ type Activity struct {
 	What  string    `json:"what"`
 	Done  int64     `json:"done"`
 	Total int64     `json:"total"`
+	Text  string    `json:"text,omitempty"` // why the node is blocked
 	Time  Timestamp `json:"time"`
 }
 

@@ -155,6 +155,9 @@ func (x *explainer) starting() explanation {
 			v.code = rendezvous.WhyFetching
 			v.text += fmt.Sprintf("; %s fetches a checkpoint (%s)", d.Node, share(d))
 		}
+		if d.Kind == "blocked" && late[d.Node] {
+			v.text += fmt.Sprintf("; %s is not: %s", d.Node, d.Text)
+		}
 		if d.Kind == "checking" && late[d.Node] {
 			v.text += fmt.Sprintf("; %s runs its pre-hook (%d of at most %d seconds)", d.Node, d.Done, d.Total)
 		}

@@ -76,7 +76,7 @@ func (r Requests) Restore(
 				Text: fmt.Sprintf("checkpoint %d committed: the operator restored checkpoint %d (%s)",
 					to.Number, from, rendezvous.DescribeHead(&to)),
 				Fields: history.Fields{"number": to.Number, "step": to.Step, "samples": to.Samples,
-					"bytes": to.Bytes, "holders": holders, "seconds": nil, "restored": from}}),
+					"bytes": to.Bytes, "holders": holders, "copies": to.Copies, "seconds": nil, "restored": from}}),
 			store.Put(r.Job.Checkpoint(uint64(to.Number)), record),
 			store.Put(r.Job.Head(), record),
 			store.Put(r.Job.Fence(), []byte(schema.FenceValue(seen.Job.UID, seen.Fence+1))),
