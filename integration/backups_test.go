@@ -213,3 +213,17 @@ func TestTwoJobsWithOneDirectory(t *testing.T) {
 	node("y")
 	p.running("y", 1, 1)
 }
+
+// A server on a disk that holds its log and little more is killed, and starts again there: it uses the part of
+// the log that it had created in advance.
+func TestServerStartsAgainOnASmallDisk(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	p.mount("data-m0", "size=165m")
+	d := p.daemons(1)[0]
+	for range 2 {
+		d.end()
+		d.start()
+		p.says(d.x, "elasticd: ready: clients http://"+d.client)
+	}
+}
