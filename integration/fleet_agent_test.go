@@ -275,6 +275,8 @@ func (nothing) Open(rendezvous.World, int)                                      
 func (nothing) Stay(rendezvous.World) error                                         { return nil }
 func (nothing) Close(context.Context, schema.Generation) error                      { return nil }
 func (nothing) Finish(context.Context, schema.Generation) error                     { return nil }
+func (nothing) NotReady(error)                                                      {}
+func (nothing) Ready()                                                              {}
 func (nothing) CommitLeft(context.Context, rendezvous.World, membership.Node) error { return nil }
 func (nothing) HandOver(context.Context)                                            {}
 func (nothing) Prepare(context.Context, rendezvous.World) (event.Resume, error) {
