@@ -83,13 +83,15 @@ func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 	}
 }
 
-// goesOn waits until a newer save is committed, or is reported as waiting.
+// goesOn waits until a newer save is committed, or is reported as waiting. A node that comes now may find
+// the store behind, and wait for a lost machine.
 func (s *faulty) goesOn() {
 	s.t.Helper()
 	s.mu.Lock()
 	was, began := s.head, time.Now()
 	s.mu.Unlock()
-	s.until("a newer save is committed", 90*time.Second, func(rendezvous.Snapshot) bool {
+	s.until("a newer save is committed", 2*time.Minute, func(x rendezvous.Snapshot) bool {
+		s.insist(&x, time.Since(began))
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		reported := func(at time.Time) bool { return began.Sub(at) < time.Minute }
