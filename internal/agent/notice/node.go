@@ -38,11 +38,11 @@ func (n *Notices) tellSpare(f *Facts) {
 func (n *Notices) tellQuarantine(f *Facts, r *rendezvous.NodeRecord) {
 	lift := fmt.Sprintf("elastic admit %s --job-id=%s", r.Node, f.Job.Name)
 	if r.UntilAdmitted {
-		n.say("this node is in quarantine: %s; the others go on without it. "+
+		n.say("this node is in quarantine: %s; the others go on without it if they can. "+
 			"Start it again with a program that runs, or, if it would run now: %s", r.Text, lift)
 		return
 	}
-	n.say("this node is in quarantine for %s: %s; the others go on without it. To lift it: %s",
+	n.say("this node is in quarantine for %s: %s; the others go on without it if they can. To lift it: %s",
 		time.Duration(r.Quarantine), r.Text, lift)
 }
 
@@ -67,15 +67,19 @@ func (n *Notices) tellAway(f *Facts) {
 	switch {
 	case f.Joined && !f.Store.AwaySince.IsZero() && !n.away && f.Now.Sub(f.Store.AwaySince) > 2*time.Second:
 		n.away = true
+		goOn, saved := "", ", and nothing is saved"
+		if g := f.Workers; g != nil && g.Started && !g.Dead {
+			goOn, saved = "; workers go on", "; workers go on, and nothing is saved"
+		}
 		switch {
 		case f.Store.SetBack:
-			n.say("the server shows less of this job than it did; workers go on, and nothing is saved")
+			n.say("the server shows less of this job than it did%s", saved)
 		case f.Store.WrongJob:
-			n.say("the server does not hold this job any more; workers go on, and nothing is saved")
+			n.say("the server does not hold this job any more%s", saved)
 		case f.Store.Unreadable != nil:
-			n.say("the job cannot be read: %v; workers go on, and nothing is saved", f.Store.Unreadable)
+			n.say("the job cannot be read: %v%s", f.Store.Unreadable, saved)
 		default:
-			n.say("the server does not answer; workers go on")
+			n.say("the server does not answer%s", goOn)
 		}
 	case n.away && f.Store.AwaySince.IsZero():
 		n.away = false
