@@ -167,7 +167,7 @@ var protocolPlants = []plant{
 	{"the end of a job is told by the world that the store shows", "internal/agent/notice/end.go",
 		`s.World == nil || s.World.Generation < f.World.Generation || `, ``, "internal/agent/notice", "TestEndInAStoreThatWasSetBack"},
 	{"G3: a job goes back to a checkpoint that no node has", plan + "/whereabouts.go",
-		`at := Nowhere`, `at := Here`, plan, "TestTheHeadGoesBackOnlyToACheckpointThatANodeHas"},
+		`at := nowhere`, `at := here`, plan, "TestTheHeadGoesBackOnlyToACheckpointThatANodeHas"},
 	{"G3: what a disk had before its node registered counts", plan + "/whereabouts.go",
 		`told && have.Rev > n.Rev`, `told`, plan, "TestTheHeadGoesBackOnlyToACheckpointThatANodeHas"},
 	{"G3: a holder that comes while others are asked is passed over", plan + "/rollback.go",

@@ -48,14 +48,14 @@ func (p *planner) asked(d rendezvous.Activity) bool {
 func (p *planner) fallBack() Step {
 	bad := p.s.Head
 	for _, older := range substitutes(p.s) {
-		at := WhereIs(p.s, older)
+		at := whereIs(p.s, older)
 		switch {
-		case at == Here:
+		case at == here:
 			head := *older
 			head.Number = bad.Number + 1
 			p.newHead, p.older = &head, older
 			return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number))
-		case at == Away, at == Untold && p.now.Before(p.m.PhaseSince.Add(p.t.Barrier)):
+		case at == away, at == untold && p.now.Before(p.m.PhaseSince.Add(p.t.Barrier)):
 			return Nothing{p.now.Add(p.t.Barrier / 10)}
 		}
 	}
