@@ -185,11 +185,12 @@ func (k *claimant) next(looked time.Time) time.Time {
 
 // isOver reports whether s ends the claim. That is so if the store has another job than c's, or if
 // this node only joined claims of others and those are gone. If the job was made again and is
-// claimed again, the claim stays, because this node may have what the others lack.
+// claimed again, the claim stays, because this node may have what the others lack. It also stays while
+// a claim of another node replaces the job that the store has: that node may wait for this one.
 func (k *claimant) isOver(s *rendezvous.Snapshot) bool {
 	c := &k.claim
 	switch {
-	case s.Job == nil || c.Job.Follows(s.Job.UID) || c.Outranks(s):
+	case s.Job == nil || c.Job.Follows(s.Job.UID) || c.Outranks(s) || s.Outranked(&c.Job):
 		return false
 	case s.Job.UID != c.Job.UID:
 		return !s.Job.Follows(c.Job.UID) || !s.Claimed(s.Job)

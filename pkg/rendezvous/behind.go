@@ -1,5 +1,7 @@
 package rendezvous
 
+import "slices"
+
 // Ahead reports whether the store is behind: the node of claim c knows more of its job than s
 // shows. s must come from a linearizable read that began after the node learned what c says. A
 // store is behind if it was wiped (it has no job), was set back to an older copy (it shows an older
@@ -52,12 +54,18 @@ func (c *Claim) PassedOver(s *Snapshot) bool {
 // Claimed reports whether a node that found the store behind claims job j: under its present uid,
 // under an earlier or a later one, or as another job that outranks it.
 func (s *Snapshot) Claimed(j *Job) bool {
-	outranked := func(c *Claim) bool { return s.Job != nil && j.UID == s.Job.UID && c.Outranks(s) }
-	for i := range s.Claims {
-		c := &s.Claims[i]
-		if c.Behind && (c.Job.UID == j.UID || c.Job.Follows(j.UID) || j.Follows(c.Job.UID) || outranked(c)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Claims, func(c Claim) bool {
+		outranked := s.Job != nil && j.UID == s.Job.UID && c.Outranks(s)
+		return c.Behind && (c.of(j) || outranked)
+	})
+}
+
+// Outranked reports whether another node claims job j, and its claim outranks the job that s shows.
+func (s *Snapshot) Outranked(j *Job) bool {
+	return slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.Behind && c.of(j) && c.Outranks(s) })
+}
+
+// of reports whether the claim is to job j, under its present uid or under an earlier or a later one.
+func (c *Claim) of(j *Job) bool {
+	return c.Job.UID == j.UID || c.Job.Follows(j.UID) || j.Follows(c.Job.UID)
 }

@@ -325,11 +325,11 @@ func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
 	return j.remember(s) // the data belongs to that job now, and so must the claim
 }
 
-// cannotAdopt keeps this node out of the job that was made again until the disk takes its uid. It
-// reports the reason once.
-func (j *Joiner) cannotAdopt(ctx context.Context, err error) error {
-	text := fmt.Sprintf(
-		"job %s was made again, and this node cannot write that to its disk: %v; trying again", j.Job.Name, err)
+// fullDisk keeps a node that was in the job out of it until its disk takes what the node must remember.
+// It reports the reason once.
+func (j *Joiner) fullDisk(ctx context.Context, err error) error {
+	text := fmt.Sprintf("this node cannot write to its disk what it must know of job %s: %v; trying again",
+		j.Job.Name, err)
 	if text != j.state.waitingFor {
 		j.state.waitingFor = text
 		j.Send(ctx, event.Claiming{Text: text})

@@ -71,6 +71,34 @@ func TestWipedAndBegunAnew(t *testing.T) {
 	})
 }
 
+// A member of the newest World died before it heard of any World. It claims the lost job with the
+// others, although what it knows alone would not replace the job of the new machine.
+func TestBegunAnewAndAMemberKnowsNoWorld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, was := lostWithItsNodes(t)
+		s.mu.Lock()
+		for _, name := range []string{"a", "b"} {
+			h := s.hosts[name]
+			m := h.memory[name]
+			m.World, m.Generation, m.Count, m.Members = 2, 2, 3, []string{"a", "b", "c"}
+			h.memory[name], h.seen[name] = m, 2
+		}
+		h := newHost("c")
+		h.memory["c"], h.salvaged["c"] = rendezvous.Claimed("c", *was.Job, was.Wish, nil), was.Job.UID
+		s.hosts["c"] = h
+		s.mu.Unlock()
+		s.newcomer("d")
+		anew := s.snapshot()
+		s.start("a")
+		s.start("b")
+		s.until("a and b claim it", time.Minute, func(x rendezvous.Snapshot) bool { return len(x.Claims) > 1 })
+		s.start("c")
+		s.until("it runs again", time.Minute, s.running(3, 2))
+		s.wasBegunAnew(t, was, anew)
+		s.end()
+	})
+}
+
 // The agents live, but are cut from the store while it is wiped and a new machine makes the job
 // from scratch.
 func TestWipedAndBegunAnewWhileAllAreCut(t *testing.T) {

@@ -93,6 +93,7 @@ type simHost struct {
 	kept     *keptDisk             // in a simulation with the real replicator
 	jumped   *atomic.Int64         // by how much its wall clock was set ahead; nil: it is never set
 	full     bool                  // nothing more is remembered
+	fits     bool                  // but for the uid of a job that was made again
 	failing  []checkpoint.Number   // checkpoints that the disk does not read
 	refused  int                   // how often that was tried
 }

@@ -99,7 +99,7 @@ func (a *simAgent) adopt(job rendezvous.Job) {
 func (a *simAgent) AdoptJob(job rendezvous.Job) error {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
-	if a.host.full {
+	if a.host.full && !a.host.fits {
 		return errors.New("no space left on device")
 	}
 	a.s.tracef("%s goes on in the job that succeeds %s", a.label(), job.Succeeds)
@@ -561,29 +561,35 @@ func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
 // The disk of a node is full when the job is made again: the node says so once, tries again, and goes on in
 // the job as soon as there is room.
 func TestWipedWhileADiskIsFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, nodes := withCheckpoint(t, "2", "a", "b")
-		b := nodes[1]
-		full := func(on bool) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			b.host.full = on
-		}
-		full(true)
-		s.wipe()
-		s.until("the job is made again", 30*time.Second,
-			func(x rendezvous.Snapshot) bool { return x.Job != nil && x.Job.Succeeds != "" })
-		time.Sleep(time.Minute)
-		if b.isDead() {
-			t.Fatalf("b ended with %d, %v", b.result.Status, b.result.Err)
-		}
-		full(false)
-		s.until("it runs again", 30*time.Second, s.running(0, 2))
-		if n := strings.Count(s.story(), "b says: job x was made again, and this node cannot write that"); n != 1 {
-			t.Errorf("it was said %d times\n%s", n, s.story())
-		}
-		s.end()
-	})
+	for name, fits := range map[string]bool{"nothing fits": false, "the uid fits": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { wipedWhileADiskIsFull(t, fits) })
+		})
+	}
+}
+
+func wipedWhileADiskIsFull(t *testing.T, fits bool) {
+	s, nodes := withCheckpoint(t, "2", "a", "b")
+	b := nodes[1]
+	full := func(on bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		b.host.full, b.host.fits = on, fits
+	}
+	full(true)
+	s.wipe()
+	s.until("the job is made again", 30*time.Second,
+		func(x rendezvous.Snapshot) bool { return x.Job != nil && x.Job.Succeeds != "" })
+	time.Sleep(time.Minute)
+	if b.isDead() {
+		t.Fatalf("b ended with %d, %v", b.result.Status, b.result.Err)
+	}
+	full(false)
+	s.until("it runs again", 30*time.Second, s.running(0, 2))
+	if n := strings.Count(s.story(), "b says: this node cannot write to its disk what it must know"); n != 1 {
+		t.Errorf("it was said %d times\n%s", n, s.story())
+	}
+	s.end()
 }
 
 // A job that was removed is not made again by a node that was away.
