@@ -154,7 +154,7 @@ var requestPlants = []plant{
 	{"section 10: the nodes of a lost job that gave way are left alone", reclaim + "/remake.go",
 		`if !c.Ran() {`, `if false {`, runtime, "TestBegunAnewAndWipedAgain"},
 	{"section 10: nodes do not wait for a job that outranks theirs", rendezvous + "/behind.go",
-		`(c.of(j) || outranked)`, `c.of(j)`, rendezvous, "TestOutranks"},
+		`(c.of(j) || outranked)`, `(c.of(j) || outranked && false)`, rendezvous, "TestOutranks"},
 	{"section 10: a claim ends where a job that never ran is found", "internal/recovery/claimant.go",
 		` || c.Outranks(s) || s.Outranked(&c.Job):`, `:`, runtime, "TestWipedAndBegunAnew"},
 	{"section 10: a node that knows no World leaves the claims of the others alone", "internal/recovery/claimant.go",
