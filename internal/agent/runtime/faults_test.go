@@ -232,7 +232,7 @@ func (s *faulty) look() {
 	case s.known == nil:
 		s.known = snap.Job
 	case snap.Job.UID == s.known.UID:
-	case snap.Job.Follows(s.begun.before):
+	case s.begun.replacedBy(snap.Job):
 		s.tracef("job %s takes the place of %s, which never ran", snap.Job.UID, s.known.UID)
 		s.forgetWorlds(&snap)
 		s.known, s.head, s.behind, s.begun = snap.Job, s.begun.head, false, begunAnew{}
@@ -258,7 +258,7 @@ func (s *faulty) look() {
 		if s.head.Number > 0 && s.reachable() {
 			s.wrongf("the job was made from scratch while nodes were here that have checkpoints of it")
 		}
-		s.begun = begunAnew{s.known.UID, s.head}
+		s.begun = begunAnew{s.known, s.head}
 		s.known, s.head, s.behind = snap.Job, checkpoint.Head{}, false
 		clear(s.proposals)
 	}

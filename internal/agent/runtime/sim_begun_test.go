@@ -6,14 +6,19 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // begunAnew describes the known job if it was made from scratch and never ran: the job before it,
 // and the commits of that job.
 type begunAnew struct {
-	before schema.UID
+	before *rendezvous.Job // nil: the known job ran, or was not made from scratch
 	head   checkpoint.Head
+}
+
+// replacedBy reports whether j is the job before, made again: from that job, or from the one before it
+// by nodes that had not heard of that job.
+func (b begunAnew) replacedBy(j *rendezvous.Job) bool {
+	return b.before != nil && (j.Follows(b.before.UID) || j.Twin(b.before))
 }
 
 // newcomer is a machine that was never in the job.
@@ -45,7 +50,7 @@ func (s *faulty) beginsAnew(*simAgent, time.Duration) {
 
 // ranAnew records that a job that was made from scratch runs. mu is held.
 func (s *faulty) ranAnew(snap *rendezvous.Snapshot) {
-	if s.begun.before == "" || snap.Job.UID != s.known.UID || snap.Fence == 0 {
+	if s.begun.before == nil || snap.Job.UID != s.known.UID || snap.Fence == 0 {
 		return
 	}
 	if s.head = s.begun.head; s.head.Number > 0 && s.reachable() {
