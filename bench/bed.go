@@ -15,11 +15,12 @@ import (
 	"time"
 )
 
-// bed is a job of its own: directories, server, agents. It is removed when its trial ends.
+// bed is one job for one trial: its directories, server and agents. It is removed when the trial
+// ends.
 type bed struct {
 	bin, dir string
 	env      []string
-	server   string // "": the local one
+	server   string // "": the local server
 	agents   map[string]*exec.Cmd
 	frozen   []int
 	net      *network
@@ -53,7 +54,7 @@ func newBed(ctx context.Context, bin string) (*bed, error) {
 	return b, nil
 }
 
-// newNetworkBed is newBed with an elasticd, and each node in a network namespace of its own.
+// newNetworkBed is newBed with an elasticd, and with a network namespace for each node.
 func newNetworkBed(ctx context.Context, bin string) (*bed, error) {
 	b, err := newBed(ctx, bin)
 	if err != nil {
@@ -72,7 +73,7 @@ func (b *bed) remove() {
 		syscall.Kill(pid, syscall.SIGCONT)
 	}
 	for node, c := range b.agents {
-		for _, pid := range b.processes(node) { // torchrun's workers outlive it
+		for _, pid := range b.processes(node) { // torchrun's workers do not end with it
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 		c.Wait()
@@ -86,7 +87,7 @@ func (b *bed) remove() {
 	os.RemoveAll(b.dir)
 }
 
-// pause waits between two looks. It returns an error when there is to be no other look.
+// pause waits for d. It returns an error if ctx ends.
 func (b *bed) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -96,7 +97,7 @@ func (b *bed) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// localServer is the process of the local server, 0 if there is none.
+// localServer returns the process id of the local server, 0 if there is none.
 func (b *bed) localServer() int {
 	var hint struct{ PID int }
 	if raw, err := os.ReadFile(b.dir + "/run/elastic/elasticd.json"); err != nil ||
@@ -120,7 +121,7 @@ func (b *bed) agent(node, np string, flags ...string) error {
 	return b.start(node, b.net.inside(node, append(args, b.program...)), b.env)
 }
 
-// start starts the agent of a node, whichever it is.
+// start starts the agent of a node: Elastic's or torchrun.
 func (b *bed) start(node string, args, env []string) error {
 	home := filepath.Join(b.dir, node)
 	if err := os.MkdirAll(home, 0o700); err != nil {
@@ -138,7 +139,7 @@ func (b *bed) start(node string, args, env []string) error {
 	return c.Start()
 }
 
-// processes are the agent of a node, first, and all that descends from it.
+// processes returns the agent of a node, first, and all its descendants.
 func (b *bed) processes(node string) []int {
 	children := map[int][]int{}
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -161,7 +162,7 @@ func (b *bed) processes(node string) []int {
 	return all
 }
 
-// kill ends processes of a node, its agent among them, at once.
+// kill kills processes of a node, among them its agent.
 func (b *bed) kill(node string, pids []int) {
 	for _, pid := range pids {
 		syscall.Kill(pid, syscall.SIGKILL)
@@ -178,13 +179,13 @@ func (b *bed) freeze(pids []int) {
 	}
 }
 
-// note is what a worker wrote down: that it started, or made its first step.
+// note is a line that a worker wrote into its file: that it started, or made a step.
 type note struct {
-	what, worker string // worker is the name of its file
+	what, worker string // worker is the name of the file
 	at           time.Time
 }
 
-// notes are the notes of all workers.
+// notes returns the notes of all workers.
 func (b *bed) notes() []note {
 	var all []note
 	files, _ := filepath.Glob(filepath.Join(b.dir, "starts", "*"))
@@ -204,8 +205,8 @@ func (b *bed) notes() []note {
 	return all
 }
 
-// running waits until n workers of one generation after g have started: which, and when the last
-// did.
+// running waits until n workers of one generation after g have started. It returns that generation,
+// and when the last worker started.
 func (b *bed) running(ctx context.Context, g, n int) (int, time.Time, error) {
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); {
 		byGen := map[int][]note{}
@@ -229,7 +230,7 @@ func (b *bed) running(ctx context.Context, g, n int) (int, time.Time, error) {
 		g, n, events)
 }
 
-// elastic runs a command to its end.
+// elastic runs a command of elastic, and returns its output.
 func (b *bed) elastic(ctx context.Context, args ...string) (string, error) {
 	if b.server != "" {
 		args = append(args, "--server="+b.server)
@@ -241,7 +242,7 @@ func (b *bed) elastic(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// event is one of the job, as `elastic events -o json` prints it.
+// event is a history event of the job, as `elastic events -o json` prints it.
 type event struct {
 	Kind       string
 	Generation int
@@ -256,7 +257,7 @@ type event struct {
 	}
 }
 
-// event waits for the first event that is wanted.
+// event waits for the first event for which want returns true.
 func (b *bed) event(ctx context.Context, what string, want func(event) bool) (event, error) {
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); {
 		if out, err := b.elastic(ctx, "events", "b", "-o", "json"); err == nil {
@@ -274,7 +275,7 @@ func (b *bed) event(ctx context.Context, what string, want func(event) bool) (ev
 	return event{}, fmt.Errorf("no event %s within a minute", what)
 }
 
-// after waits for the first event of a kind after a moment.
+// after waits for the first event of a kind at or after a time.
 func (b *bed) after(ctx context.Context, kind string, at time.Time) (event, error) {
 	return b.event(ctx, kind,
 		func(e event) bool { return e.Kind == kind && !e.Time.Before(at.Truncate(time.Millisecond)) })

@@ -16,27 +16,27 @@ import (
 	"time"
 )
 
-// step is the worker of all systems.
+// step is the script that the workers of all systems run.
 //
 //go:embed step.py
 var step []byte
 
-// system is what starts the workers, and how: every timer is at its default.
+// system is a program that starts workers. All its timers have their defaults.
 type system struct {
 	name  string
 	agent func(b *bed, node, np string) error
-	// settles is how long a job runs before something happens to it: by then the first rendezvous
-	// is over, and warm workers wait.
+	// settles is how long a job runs before the fault. By then the first rendezvous is over, and
+	// warm workers wait.
 	settles time.Duration
 }
 
-// contest is one thing that happens to a job of either system.
+// contest is a fault or change that happens to a job of each system.
 type contest struct {
 	name   string
 	np     string
-	before []string // nodes that train, or wait, before it
-	train  bool     // they do
-	after  int      // workers that have to start after it
+	before []string // nodes that run before it
+	train  bool     // whether they train then
+	after  int      // how many workers have to start after it
 	happen func(*bed, func(node string) error) error
 }
 
@@ -53,18 +53,17 @@ var contests = []contest{
 		func(_ *bed, up func(string) error) error { return up("b") }},
 }
 
-// patience is how long the workers of a contest may take to start, and then to make a step.
-// torchrun takes 46 s.
+// patience is how long the workers may take to start, and then to make a step. torchrun takes 46 s.
 const patience = 100 * time.Second
 
-// tried is one trial; lost: the workers did not start, or made no step.
+// tried is the result of one trial.
 type tried struct {
 	started, step time.Duration
 	stood         time.Duration // the longest time without a step of any worker
-	lost          bool
+	lost          bool          // the workers did not start, or made no step
 }
 
-// compare lets both systems run the same worker through the same things.
+// compare runs all contests with Elastic and with torchrun. All workers run the same script.
 func (o options) compare(ctx context.Context) error {
 	python, err := o.torch()
 	if err != nil {
@@ -100,7 +99,7 @@ func (o options) compare(ctx context.Context) error {
 			}
 			typical = append(typical, t.started.at(0.5), t.steps.at(0.5))
 		}
-		ratio := func(i int) string { // torchrun's over that of warm workers
+		ratio := func(i int) string { // torchrun's time divided by that of warm workers
 			if typical[i] == 0 || typical[i+2] == 0 {
 				return "-"
 			}
@@ -112,10 +111,10 @@ func (o options) compare(ctx context.Context) error {
 	return nil
 }
 
-// trials is what one system made of one contest.
+// trials has the results of one system in one contest.
 type trials struct{ started, steps, stood spread }
 
-// series has one system go through one contest again and again, and prints its row.
+// series runs all trials of one contest with one system, and prints the row.
 func (o options) series(ctx context.Context, s system, c contest) (all trials, err error) {
 	lost := 0
 	for k := range o.peer {
@@ -148,7 +147,7 @@ func (s spread) text(q float64) string {
 	return fmt.Sprintf("%.3f", s.at(q).Seconds())
 }
 
-// torch is the interpreter that has torch: what was given, else the machine's own.
+// torch returns the interpreter that has torch: the one that was given, else that of the machine.
 func (o options) torch() (string, error) {
 	python := o.python
 	if venv := os.Getenv("TORCHRUN"); python == "" && venv != "" {
@@ -170,7 +169,7 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-// elasticAgent runs the worker under Elastic, with a flag of `elastic run` or an argument of the
+// elasticAgent runs the worker with Elastic. how has flags of `elastic run` and arguments of the
 // worker.
 func elasticAgent(python string, how ...string) func(*bed, string, string) error {
 	return func(b *bed, node, np string) error {
@@ -191,7 +190,7 @@ func elasticAgent(python string, how ...string) func(*bed, string, string) error
 func torchrunAgent(python, version string) func(*bed, string, string) error {
 	port := 0
 	return func(b *bed, node, np string) error {
-		if node == "a" { // the first has the store
+		if node == "a" { // the first node has the c10d store
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				return err
@@ -202,7 +201,7 @@ func torchrunAgent(python, version string) func(*bed, string, string) error {
 		args := []string{python, "-m", "torch.distributed.run", "--nnodes=" + np,
 			"--nproc_per_node=1", "--rdzv_id=b", "--rdzv_backend=c10d",
 			fmt.Sprintf("--rdzv_endpoint=127.0.0.1:%d", port), "--max_restarts=10"}
-		if strings.HasPrefix(version, "1.13") { // with Python 3.11 it starts nothing without these two
+		if strings.HasPrefix(version, "1.13") { // with Python 3.11 it needs these flags to start workers
 			args = append(args, "-r", "1", "-t", "1")
 		}
 		return b.start(node, append(args, filepath.Join(b.dir, "step.py")),
@@ -210,7 +209,7 @@ func torchrunAgent(python, version string) func(*bed, string, string) error {
 	}
 }
 
-// contend is one trial of one system.
+// contend runs one trial of one system.
 func (o options) contend(ctx context.Context, s system, c contest) (tried, error) {
 	b, err := newBed(ctx, o.bin)
 	if err != nil {
@@ -254,7 +253,7 @@ func (o options) contend(ctx context.Context, s system, c contest) (tried, error
 	return t, nil
 }
 
-// stood is the longest time without a step of any worker, from the last step before at until the
+// stood returns the longest time without a step of any worker, from the last step before at until
 // end.
 func (b *bed) stood(at, end time.Time) (longest time.Duration) {
 	all := b.notes()
@@ -272,12 +271,12 @@ func (b *bed) stood(at, end time.Time) (longest time.Duration) {
 	return longest
 }
 
-// since waits until n workers that started after a moment made a note, and returns when the last
-// did. It gives up early when no agent is left.
+// since waits until n workers that started after a time have made a note, and returns when the last
+// one did. It gives up early when no agent runs any more.
 func (b *bed) since(ctx context.Context, at time.Time, what string, n int) (time.Time, bool) {
 	for end := time.Now().Add(patience); time.Now().Before(end) && b.pause(ctx, 20*time.Millisecond) == nil; {
 		fresh := map[string]bool{}
-		first := map[string]time.Time{} // of each worker after the moment
+		first := map[string]time.Time{} // the first such note of each worker
 		all := b.notes()
 		for _, x := range all {
 			fresh[x.worker] = fresh[x.worker] || x.what == "started" && x.at.After(at)
@@ -307,7 +306,7 @@ func (b *bed) living() (pids []string) {
 	return pids
 }
 
-// alive reports whether a process runs: a zombie does not.
+// alive reports whether a process runs, and is not a zombie.
 func alive(pid string) bool {
 	raw, err := os.ReadFile("/proc/" + pid + "/stat")
 	_, rest, _ := strings.Cut(string(raw), ") ")

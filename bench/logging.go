@@ -14,15 +14,15 @@ import (
 	"github.com/elasticd/elastic/bench/worker"
 )
 
-// written holds the reports of the writers of one run, and the content of their logs.
+// written sums up the reports of the writers of one run, and the size of their logs.
 type written struct {
 	bytes, kept int64
-	longest     time.Duration // one write
+	longest     time.Duration // the longest write
 	slow        int           // writes of more than 10 ms
 }
 
-// logging prints what eight workers that write a gigabyte a minute see of their logs, beside the
-// same writers with plain files.
+// logging prints how long the log writes of eight workers take that write a gigabyte in a minute,
+// and how many bytes are lost. It does the same for writers with plain files.
 func (o options) logging(ctx context.Context) error {
 	fmt.Printf("\nLogs: %d workers write 1 GB in %.0f s\n%-34s %10s %10s %14s %14s\n",
 		worker.LogWriters, worker.LogFor.Seconds(), "", "GB written", "GB lost", "longest write", "over 10 ms")
@@ -90,7 +90,7 @@ func (b *bed) writers(ctx context.Context, logs string) (w written, err error) {
 		w.bytes, w.slow = w.bytes+bytes, w.slow+slow
 		w.longest = max(w.longest, time.Duration(longest))
 	}
-	for range 100 { // what the writers wrote last is on its way
+	for range 100 { // the agent may not have written the last bytes yet
 		if w.kept, err = lines(filepath.Join(b.dir, logs)); err != nil || w.kept >= w.bytes {
 			return w, err
 		}
@@ -101,7 +101,7 @@ func (b *bed) writers(ctx context.Context, logs string) (w written, err error) {
 	return w, nil
 }
 
-// lines counts the bytes of the writers' lines in the files of a pattern.
+// lines counts the bytes of the writers' complete lines in the files that match a pattern.
 func lines(pattern string) (n int64, err error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Command bench measures how fast a job recovers, on this machine, with the
-// real binaries: `make bench`. Times are taken at the workers, which note when
-// they start, and from the job's own events; nothing is estimated. With -size
-// it measures how fast a checkpoint is saved instead: `make bench-checkpoint`.
+// Command bench measures how fast a job recovers on this machine, with the real
+// binaries (`make bench`). The times come from the workers, which note when they
+// start, and from the events of the job. With -size it measures how fast a
+// checkpoint is saved instead (`make bench-checkpoint`).
 //
 //	bin/bench -bin bin -trials 20 -peer 3
 //	bin/bench -bin bin -trials 5 -size 2000000000
@@ -47,7 +47,7 @@ func main() {
 	size := flag.Int64("size", 0, "measure the saving of a checkpoint of so many bytes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends us at once, and leaves what it runs
+	context.AfterFunc(ctx, stop) // a second signal ends the bench at once, and leaves its processes
 	var err error
 	if *size > 0 {
 		err = saving(ctx, o.bin, o.trials, *size)
@@ -88,7 +88,7 @@ func (o options) run(ctx context.Context) error {
 	return nil
 }
 
-// recovery measures every scenario, and says where the time went.
+// recovery measures every scenario, and prints how long each stage took.
 func (o options) recovery(ctx context.Context) error {
 	fmt.Printf("\nElastic, %d trials each, three nodes. Seconds:\n", o.trials)
 	fmt.Printf("%-66s %-14s %8s %8s %8s %8s\n", "", "goal", "min", "p50", "p99", "max")
@@ -161,9 +161,10 @@ func (o options) once(ctx context.Context, s scenario) (result, error) {
 	return s.trial(ctx, b)
 }
 
-// spread sorts; at is the q-th quantile: the largest for p99 of less than 100.
+// spread is the distribution of a time over all trials.
 type spread []time.Duration
 
+// at returns the q-th quantile. With few trials, p99 is the largest value.
 func (s spread) at(q float64) time.Duration {
 	d := slices.Sorted(slices.Values(s))
 	if len(d) == 0 {
@@ -172,7 +173,7 @@ func (s spread) at(q float64) time.Duration {
 	return d[int(q*float64(len(d)-1)+0.5)]
 }
 
-// progress shows the user how far it is.
+// progress prints the progress on a terminal.
 func progress(format string, args ...any) {
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		fmt.Fprintf(os.Stderr, "\r"+format+"\x1b[K", args...)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// network is nodes of their own on one machine: a network namespace for each,
-// and one for the server, with a bridge in it. nil: everything is on loopback.
+// network has a network namespace for each node, and one with a bridge for the server. If it is
+// nil, all processes use the loopback interface.
 type network struct {
 	prefix   string
 	server   string
@@ -80,7 +80,7 @@ func ip(ctx context.Context, args string) error {
 	return nil
 }
 
-// inside is a command line in the namespace of a node, of the server for "".
+// inside returns a command line that runs in the namespace of a node. "" is that of the server.
 func (n *network) inside(node string, line []string) []string {
 	if n == nil {
 		return line
@@ -91,7 +91,7 @@ func (n *network) inside(node string, line []string) []string {
 	return append([]string{"ip", "netns", "exec", n.prefix + node}, line...)
 }
 
-// cut pulls the cable of a node.
+// cut disconnects a node from the network.
 func (n *network) cut(ctx context.Context, node string) error {
 	return ip(ctx, fmt.Sprintf("-n %ss link set to-%s down", n.prefix, node))
 }

@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// atRest is how long three nodes that train are looked at.
+// atRest is how long the three nodes are measured.
 const atRest = time.Minute
 
-// usage is what processes took: processor time, and memory that is theirs alone with their share of
-// what several map.
+// usage is the processor time of processes, and their proportional memory (PSS).
 type usage struct {
 	cpu time.Duration
 	pss int64
 }
 
-// rest prints what an agent with its guardians, and the local server cost while nothing happens.
+// rest prints the usage of an agent with its guardians, and of the local server, while nothing
+// happens.
 func (o options) rest(ctx context.Context) error {
 	b, err := newBed(ctx, o.bin)
 	if err != nil {
 		return err
 	}
 	defer b.remove()
-	b.program[1] = "waiter" // a node whose workers are busy is not at rest
+	b.program[1] = "waiter" // busy workers would disturb the measurement
 	if _, err := b.three(ctx, "3", 3); err != nil {
 		return err
 	}
-	if err := b.pause(ctx, 2*time.Second); err != nil { // the start itself is no rest
+	if err := b.pause(ctx, 2*time.Second); err != nil { // the start is not measured
 		return err
 	}
 	server := b.localServer()
@@ -64,7 +64,7 @@ func (o options) rest(ctx context.Context) error {
 	return nil
 }
 
-// ours are the processes of a node but for its workers.
+// ours returns the processes of a node without its workers.
 func (b *bed) ours(node string) (pids []int) {
 	for _, pid := range b.processes(node) {
 		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); exe == filepath.Join(b.bin, "elastic") {
@@ -74,7 +74,7 @@ func (b *bed) ours(node string) (pids []int) {
 	return pids
 }
 
-// missed says that a value is above its goal.
+// missed returns ": missed" if a value is above its goal.
 func missed(value, goal float64) string {
 	if value > goal {
 		return ": missed"
@@ -84,7 +84,7 @@ func missed(value, goal float64) string {
 
 func mb(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// cost is what processes took so far.
+// cost returns the usage of processes so far.
 func cost(pids ...int) (sum usage) {
 	for _, pid := range pids {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))

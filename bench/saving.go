@@ -18,29 +18,28 @@ import (
 	"github.com/elasticd/elastic/bench/copies"
 )
 
-// round is what one save took, and the copies of the same bytes right before and right after it:
-// the mean of both.
+// round is how long one save took, and how long copies of the same bytes took: the mean of copies
+// right before and right after the save.
 type round struct {
 	copyTimes
 	save        time.Duration
 	quiet, busy time.Duration // the longest step of the training before the save, and after its rename
 }
 
-// copyTimes are the times that copies of the bytes of a save take.
+// copyTimes is how long copies of the bytes of a save take.
 type copyTimes struct{ cp, tls time.Duration }
 
-// allowed is the speed of the save as a share of what cp and a TLS copy, one after the other,
-// allow.
+// allowed returns the speed of the save, relative to cp and a TLS copy one after the other.
 func (r round) allowed() float64 { return (r.cp + r.tls).Seconds() / r.save.Seconds() }
 
-// between is the mean of copies before and after something.
+// between returns the mean of two measurements.
 func between(before, after copyTimes) copyTimes {
 	return copyTimes{(before.cp + after.cp) / 2, (before.tls + after.tls) / 2}
 }
 
-// saving measures what it takes from a save's rename to its commit with two copies: two nodes of
-// this machine, which has to do the work of both. Right before and right after, the same file is
-// copied by `cp` and fsync, and through TLS 1.3 and fsync. The first save is not counted.
+// saving measures the time from a save's rename to its commit with two copies. Both nodes are on
+// this machine, which does the work of both. Right before and right after each save, the same file
+// is copied with cp and fsync, and through TLS 1.3 and fsync. The first save is not counted.
 func saving(ctx context.Context, bin string, trials int, size int64) error {
 	b, err := newBed(ctx, bin)
 	if err != nil {
@@ -126,7 +125,7 @@ func report(all []round, size int64) {
 		func(r round) float64 { return r.busy.Seconds() * 1e3 })
 }
 
-// save has one save made, and tells what it cost and where the file is.
+// save asks the worker for one save. It returns the times and the path of the file.
 func (b *bed) save(ctx context.Context, commits <-chan time.Time) (r round, file string, err error) {
 	if err := b.tell("save"); err != nil {
 		return r, "", err
@@ -173,15 +172,15 @@ func (b *bed) copies(ctx context.Context, file string) (c copyTimes, err error) 
 	return c, b.rest(ctx)
 }
 
-// rest gives each measurement the same start: nothing is left to write, and a virtual machine has
-// had the time to give freed memory back to its host. Giving it back slows down the next use of the
+// rest makes measurements start under equal conditions: no bytes are left to write, and a virtual
+// machine has had time to return freed memory to its host. That slows down the next use of the
 // memory.
 func (b *bed) rest(ctx context.Context) error {
 	syscall.Sync()
 	return b.pause(ctx, 4*time.Second)
 }
 
-// commits yields when each commit could be read.
+// commits returns a channel with the time at which each commit could be read.
 func (b *bed) commits(ctx context.Context) (<-chan time.Time, func(), error) {
 	ctx, stop := context.WithCancel(ctx)
 	c := exec.CommandContext(ctx, filepath.Join(b.bin, "elastic"), "events", "b", "-f", "-o", "json")
@@ -208,11 +207,11 @@ func (b *bed) commits(ctx context.Context) (<-chan time.Time, func(), error) {
 			}
 		}
 	}()
-	return commits, func() { stop(); <-done; _ = c.Wait() }, nil // it was killed
+	return commits, func() { stop(); <-done; _ = c.Wait() }, nil // Wait returns that it was killed
 }
 
-// tell and answer are how the bench and the worker of rank 0 talk: a file that one makes and the
-// other removes.
+// tell sends a request to the worker of rank 0: it makes a file, which the worker removes. answer
+// waits for a file of the worker, and removes it.
 func (b *bed) tell(what string) error { return os.WriteFile(filepath.Join(b.dir, what), nil, 0o600) }
 
 func (b *bed) answer(ctx context.Context, what string, to ...any) error {
@@ -234,7 +233,7 @@ func (b *bed) answer(ctx context.Context, what string, to ...any) error {
 	return fmt.Errorf("the worker of rank 0 did not answer (%s) within five minutes", what)
 }
 
-// memory is the most that a process ever had in memory.
+// memory returns the largest resident memory that a process has had.
 func memory(pid int) (int64, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

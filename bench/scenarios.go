@@ -20,7 +20,7 @@ type scenario struct {
 	trial func(context.Context, *bed) (result, error)
 }
 
-// row is one thing that a trial measures; goal is what p99 is to be.
+// row is one measured time. goal is the limit of its p99; 0: none.
 type row struct {
 	what string
 	goal time.Duration
@@ -33,7 +33,7 @@ func (r row) goals() string {
 	return fmt.Sprintf("p99 <= %.4gs", r.goal.Seconds())
 }
 
-// result is one trial: what its rows took, and where it went.
+// result is the result of one trial: the time of each row, and the waterfall.
 type result struct {
 	took []time.Duration
 	fall *waterfall
@@ -94,8 +94,8 @@ func (b *bed) waterfallOf(ctx context.Context, g int, at, last time.Time) (*wate
 	return e.went(at, last), err
 }
 
-// settled is how long a world trains before a node of it is lost: a second, and up to one more, so
-// that losses come at any time between two heartbeats.
+// settled waits while a world trains, before a node is lost: one to two seconds, at random, so that
+// losses happen at any time between two heartbeats.
 func settled(ctx context.Context) error {
 	select {
 	case <-time.After(time.Second + rand.N(time.Second)):
@@ -105,7 +105,7 @@ func settled(ctx context.Context) error {
 	}
 }
 
-// lose takes node c of three away.
+// lose returns a trial in which node c of three is lost.
 func lose(how func(context.Context, *bed) error) func(context.Context, *bed) (result, error) {
 	return func(ctx context.Context, b *bed) (result, error) {
 		g, err := b.three(ctx, "2:3", 3)
@@ -155,7 +155,7 @@ func crashed(ctx context.Context, b *bed) (result, error) {
 // crash tells the worker of rank 1 to crash.
 func (b *bed) crash() error { return os.WriteFile(filepath.Join(b.dir, "crash"), nil, 0o600) }
 
-// crashed is when it did.
+// crashed returns when the worker crashed.
 func (b *bed) crashed() (time.Time, error) {
 	raw, err := os.ReadFile(filepath.Join(b.dir, "crashed"))
 	ns, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// waterfall is one start of a World, in milliseconds from what happened. The
-// moments are those of the node that turned it running, the last that of the
-// last worker; all of one machine, and so of one clock.
+// waterfall has the times of one start of a world, in milliseconds since the fault or change. They
+// are those of the node that proposed phase running. The last is when the last worker started. All
+// come from one machine, and so from one clock.
 type waterfall [7]float64
 
 var stageNames = [7]string{"sign", "decided", "proposed", "stopped", "barrier", "started", "all started"}
 
-// went is the waterfall of the event e, for what happened at `at` and was over at `last`. nil: none
-// was reported.
+// went returns the waterfall of the event e, for a fault at `at`. The last worker started at
+// `last`. It returns nil if the event has none.
 func (e event) went(at, last time.Time) *waterfall {
 	f := e.Waterfall
 	if f == nil || f.Started == nil {
@@ -34,7 +34,7 @@ func (e event) went(at, last time.Time) *waterfall {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// stages is the row of one scenario.
+// stages returns the row of one scenario.
 func stages(all []waterfall) string {
 	var b strings.Builder
 	for i := range stageNames {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two nodes on this machine, one killed before your eyes, then three; once with each way to scale the
-# batch. Needs nothing but the binaries in bin/. Everything lies in a directory of its own and is
+# Runs two nodes on this machine, kills one, and scales to three; once with each way to scale the
+# batch. It needs only the binaries in bin/. All files are in one temporary directory, which is
 # removed at the end, also after Ctrl-C.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -33,7 +33,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'echo; echo "demo: interrupted, cleaning up"; exit 130' INT TERM
 
-# node NAME JOB: one node, as a terminal of its own would run it; its lines carry its name.
+# node NAME JOB: starts one node, as in a terminal of its own. Its lines begin with its name.
 node() {
   mkdir -p "$dir/$1"
   (cd "$dir/$1" && exec "$bin/elastic" run --node="$1" --np=2 --job_id="$2" --batch-size=256 --lr=0.1 --scaling="$3" \
@@ -42,7 +42,7 @@ node() {
   disown
 }
 state() { "$bin/elastic" status "$1" -o json 2>/dev/null; }
-# until JOB PATTERN: waits for the state of the job; half a minute is more than it ever needs.
+# until JOB PATTERN: waits for a state of the job, at most half a minute.
 until_() {
   for _ in $(seq 300); do state "$1" | grep -q "$2" && return; sleep 0.1; done
   echo "demo: waited 30 s for $2 in vain"; "$bin/elastic" status "$1"; exit 1

@@ -20,13 +20,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// audit follows every change of a job's keys, in the order in which the store
-// made them, and holds each to the guarantees. It misses none: what was
-// written while the store or this process stood still is read afterwards.
+// audit follows every change of a job's keys, in the order of the store, and
+// checks each against the guarantees. It misses none: changes that were made
+// while the store or this process was stopped are read afterwards.
 type audit struct {
 	job    schema.Job
 	client *clientv3.Client
-	stale  func(node string, g schema.Generation) []process // workers there of generations before g
+	stale  func(node string, g schema.Generation) []process // workers on a node of generations before g
 	end    func()
 	work   sync.WaitGroup
 
@@ -60,7 +60,7 @@ func newAudit(t testing.TB, endpoint, job string, stale func(string, schema.Gene
 }
 
 func (l *audit) follow(ctx context.Context) {
-	// From revision 1: before the job. Across restarts of the server the client goes on where it
+	// Revision 1 is before the job. After a restart of the server the client continues where it
 	// was.
 	for r := range l.client.Watch(ctx, l.job.Prefix(), clientv3.WithPrefix(), clientv3.WithRev(1)) {
 		l.mu.Lock()
@@ -86,7 +86,7 @@ func (l *audit) breach(format string, args ...any) {
 	l.wrong = append(l.wrong, fmt.Sprintf("revision %d: ", l.rev)+fmt.Sprintf(format, args...))
 }
 
-// must decodes a record of ours.
+// must decodes a record of Elastic.
 func must[T any](l *audit, e *store.Entry) T {
 	v, err := schema.Decode[T](e)
 	if err != nil {
@@ -98,7 +98,7 @@ func must[T any](l *audit, e *store.Entry) T {
 // apply takes one transaction. mu is held.
 func (l *audit) apply(events []*clientv3.Event) {
 	l.rev = events[0].Kv.ModRevision
-	at := map[string]*store.Entry{} // what it wrote
+	at := map[string]*store.Entry{} // the entries that it wrote, by key
 	for _, e := range events {
 		if e.Type == clientv3.EventTypePut {
 			at[string(e.Kv.Key)] = &store.Entry{Key: string(e.Kv.Key), Value: e.Kv.Value,
@@ -169,15 +169,15 @@ func (l *audit) commit(h checkpoint.Head, fallback bool) {
 	l.head = h
 }
 
-// ready: G4. A node that reported Ready has no worker of an older generation, now or ever again.
+// ready checks G4: a node that reported Ready never again has a worker of an older generation.
 func (l *audit) ready(node string, g schema.Generation) {
 	for _, x := range l.stale(node, g) {
 		l.breach("G4: %s is ready for generation %d, and %s runs (generation %d)", node, g, x, generation(x))
 	}
 }
 
-// turn: G1 and the resume of each generation; and of G4, that beside a world that runs older
-// workers live only where no agent is registered.
+// turn checks G1, the resume of each generation, and a part of G4: while a world runs, older
+// workers live only on nodes that are not registered.
 func (l *audit) turn(w *rendezvous.World) {
 	old := l.world
 	l.world = w
@@ -229,20 +229,20 @@ func (l *audit) proposed(w *rendezvous.World) {
 	}
 }
 
-// look is what the audit knows; f is called with mu held.
+// look calls f with mu held, so that f may read the audit's fields.
 func (l *audit) look(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f()
 }
 
-// zero is the node of rank 0.
+// zero returns the node of rank 0.
 func (l *audit) zero() (name string) {
 	l.look(func() { name = l.world.Members[0].Node })
 	return name
 }
 
-// mark is the newest revision of the store, which the audit then knows.
+// mark returns the newest revision of the store. The audit has applied it by then.
 func (l *audit) mark(t testing.TB) int64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -271,7 +271,7 @@ func (l *audit) mark(t testing.TB) int64 {
 	}
 }
 
-// since are the events after a revision, of some kinds.
+// since returns the events of some kinds after a revision.
 func (l *audit) since(rev int64, kinds ...history.Kind) (all []history.Event) {
 	l.look(func() {
 		for _, e := range l.past {
@@ -283,7 +283,7 @@ func (l *audit) since(rev int64, kinds ...history.Kind) (all []history.Event) {
 	return all
 }
 
-// reaches waits until is, which looks at what the audit knows, returns nil.
+// reaches waits until is returns nil. is may read the audit's fields.
 func (l *audit) reaches(t testing.TB, limit time.Duration, what string, is func() error) {
 	t.Helper()
 	end := time.After(limit)
@@ -302,7 +302,7 @@ func (l *audit) reaches(t testing.TB, limit time.Duration, what string, is func(
 	}
 }
 
-// trusts waits until no suspicion stands.
+// trusts waits until there is no suspicion.
 func (l *audit) trusts(t testing.TB) {
 	t.Helper()
 	l.reaches(t, limit, "the end of all suspicions", func() error {
@@ -313,7 +313,7 @@ func (l *audit) trusts(t testing.TB) {
 	})
 }
 
-// holds fails the test with every breach.
+// holds fails the test with every violation.
 func (l *audit) holds(t testing.TB) {
 	t.Helper()
 	l.look(func() {

@@ -29,8 +29,8 @@ func (p *sandbox) mount(name, options string) string {
 	return dir
 }
 
-// A checkpoint directory that cannot be written is refused before anything is made, with the reason
-// and what to do.
+// A checkpoint directory that cannot be written is refused before any file is made. The error has
+// the reason and a fix.
 func TestCheckpointDirectoryThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -60,8 +60,8 @@ func TestCheckpointDirectoryThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A disk of the state directory that fills up while a job saves costs the saves that do not fit:
-// the job goes on, what was committed stays, and it is said with the file and what to do.
+// The disk of the state directory fills up while a job saves. Saves that do not fit are not taken,
+// the job goes on, and committed checkpoints stay. A message has the file and a fix.
 func TestStateDirectoryFillsUp(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -88,8 +88,8 @@ for step in range(1, 9):
 	p.must("ckpt", "get", "x", filepath.Join(p.dir, "got"))
 }
 
-// The disks of all nodes are put back to a backup that is older than all that the server's record
-// names: that is reported as lost, and nothing begins from scratch.
+// The disks of all nodes are restored from a backup that is older than all checkpoints in the
+// record: the checkpoints are reported as lost, and the job does not begin from scratch.
 func TestRecordIsNewerThanTheDisks(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -131,8 +131,8 @@ func TestRecordIsNewerThanTheDisks(t *testing.T) {
 	}
 }
 
-// A node goes from one server to another one that knows no job of that name: to it that is a server
-// that lost the job, and the job goes on from its newest checkpoint.
+// A node goes from one server to another that has no job of that name. The node treats the server
+// as one that lost the job, and the job goes on from the node's newest checkpoint.
 func TestTwoServersOfOneJobName(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -153,8 +153,8 @@ func TestTwoServersOfOneJobName(t *testing.T) {
 	p.must("ckpt", "get", "x", filepath.Join(p.dir, "got"))
 }
 
-// A node goes to another server that knows another job of the same name, and comes back: it has the
-// checkpoints of the first job again.
+// A node goes to another server that has another job of the same name, and comes back. It then has
+// the checkpoints of the first job again.
 func TestTwoServersThatBothKnowTheJob(t *testing.T) {
 	t.Parallel()
 	p, q := newSandbox(t), newSandbox(t)
@@ -186,8 +186,8 @@ func TestTwoServersThatBothKnowTheJob(t *testing.T) {
 	stop(a)
 }
 
-// Two jobs are given one checkpoint directory: the second one is refused while the first has a node
-// on it, and has it when that has ended.
+// Two jobs have the same checkpoint directory. The second one is refused while a node of the first
+// uses it, and may use it after that node has ended.
 func TestTwoJobsWithOneDirectory(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -214,8 +214,8 @@ func TestTwoJobsWithOneDirectory(t *testing.T) {
 	p.running("y", 1, 1)
 }
 
-// A server on a disk that holds its log and little more is killed, and starts again there: it uses the part of
-// the log that it had created in advance.
+// A server on a disk that holds its log and little more is killed, and starts again there: it uses
+// the part of the log that it had created in advance.
 func TestServerStartsAgainOnASmallDisk(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

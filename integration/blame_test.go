@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// One of eight workers ends, in the ways in which workers do, and the seven others die of broken
-// connections. It is blamed each time, on every node and in status and events, with what it said
-// last. COUNT repeats it.
+// One of eight workers ends, in several ways, and the seven others fail because of broken
+// connections. Each time the first one is named as the cause on every node, in status and in
+// events, with its last output. COUNT repeats the test.
 func TestTheRightRankIsBlamed(t *testing.T) {
 	script, err := filepath.Abs(filepath.Join("testdata", "mesh.py"))
 	if err != nil {
@@ -71,8 +71,8 @@ func TestTheRightRankIsBlamed(t *testing.T) {
 	}
 }
 
-// A worker that torch itself runs: its traceback is found in the error file of @record, and in the
-// output without it.
+// A worker runs under torch's own launcher. Its traceback is found in the error file of @record, or
+// in the output if there is none.
 func TestTracebackOfTorch(t *testing.T) {
 	for name, decorator := range map[string]string{"record": "@record", "plain": ""} {
 		t.Run(name, func(t *testing.T) {

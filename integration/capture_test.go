@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// saving runs one node with a Python script of these lines; save(name, step) writes a file in
-// place.
+// saving runs one node with a Python script of these lines. In it save(name, step) overwrites a
+// file in place.
 func saving(p *sandbox, body string) *proc {
 	p.t.Helper()
 	script := `import os, sys, time
@@ -34,7 +34,7 @@ def load(name):
 		p.path("save.py"))
 }
 
-// began is what the script of a generation found when it began.
+// began returns which files the script of a generation found when it began.
 var began = regexp.MustCompile(`(?m)began (.*)$`)
 
 func begins(t *testing.T, a *proc, want ...string) {
@@ -48,7 +48,7 @@ func begins(t *testing.T, a *proc, want ...string) {
 	}
 }
 
-// A file that is written over in place, below a directory with a digit in its name: each save is
+// A script overwrites a file in place, in a directory with a digit in its name. Each save is
 // committed.
 func TestEachSaveInADirectoryWithADigit(t *testing.T) {
 	for _, name := range []string{"resnet50/last.pt", "exp1/ckpt/last.pt"} {
@@ -73,8 +73,8 @@ if step == 0:
 	}
 }
 
-// Model and optimizer are renamed to their names two seconds apart, and the worker is killed in
-// between: the next generation has both of the save before.
+// Model and optimizer are renamed to their names with two seconds in between, and the worker is
+// killed in that time. The next generation has both files of the save before.
 func TestKilledBetweenTwoRenames(t *testing.T) {
 	p := newSandbox(t)
 	a := saving(p, `
@@ -94,8 +94,8 @@ if load("model.raw") == 0:
 	begins(t, a, "0 0", "2 2")
 }
 
-// What was closed, or renamed, a moment before a planned stop is taken, though a signal ends the
-// worker.
+// Files that were closed or renamed just before a planned stop are captured, although a signal ends
+// the worker.
 func TestSavedBeforeAPlannedStop(t *testing.T) {
 	for name, save := range map[string]string{"in place": "def put(step):\n    save(\"weights.raw\", step)\n",
 		"fsync and rename": `
@@ -131,8 +131,8 @@ for step in range(1, 5):
 	}
 }
 
-// The state and the logs of the agent lie below the checkpoint directory: each save is committed,
-// and none has them in it.
+// The state and the logs of the agent are below the checkpoint directory. Each save is committed,
+// and none contains them.
 func TestCheckpointDirectoryWithTheStateInIt(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

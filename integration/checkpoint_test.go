@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// wipe deletes what a node keeps on its disk.
+// wipe deletes the state directory of a node.
 func (p *sandbox) wipe(node string) {
 	p.t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", node))
@@ -41,7 +41,7 @@ func trainNode(p *sandbox, node string, np int, more ...string) *proc {
 	return p.run(append(args, more...)...)
 }
 
-// resumed reads the step that a generation started from, as `train` prints it.
+// resumed returns the step from which a generation started, as `train` prints it.
 var resumed = regexp.MustCompile(`(?m)^generation (\d+): world \d+, batch \d+, lr [0-9.]+, from step (\d+)`)
 
 func steps(all ...*proc) map[int]int {
@@ -55,8 +55,8 @@ func steps(all ...*proc) map[int]int {
 	return from
 }
 
-// The node of rank 0 is killed and its disk is gone: the survivor becomes rank 0 and goes on from
-// the last commit, which lies on its own disk.
+// The node of rank 0 is killed, and its disk is lost. The survivor becomes rank 0, and goes on from
+// the last commit, which is on its own disk.
 func TestRankZeroAndItsDiskAreLost(t *testing.T) {
 	p := newSandbox(t)
 	a, b := trainNode(p, "a", 2), trainNode(p, "b", 2)
@@ -85,7 +85,7 @@ func TestRankZeroAndItsDiskAreLost(t *testing.T) {
 	}
 }
 
-// A planned change asks the workers to save first: no step is done twice.
+// Before a planned change the workers save, so no step is done twice.
 func TestAPlannedChangeLosesNoStep(t *testing.T) {
 	p := newSandbox(t)
 	a, b := trainNode(p, "a", 2, "--steps=100000", "--step-sleep=5ms"),
@@ -135,7 +135,7 @@ func TestAPlannedChangeLosesNoStep(t *testing.T) {
 	}
 }
 
-// logs is all that the workers of a node wrote.
+// logs returns the output of all workers of a node.
 func (p *sandbox) logs(dir string) string {
 	p.t.Helper()
 	files, err := filepath.Glob(p.path(dir, "workerlog.*"))
@@ -149,7 +149,7 @@ func (p *sandbox) logs(dir string) string {
 	return all.String()
 }
 
-// An unchanged PyTorch script that overwrites one file with torch.save goes on where it was.
+// An unchanged PyTorch script that overwrites one file with torch.save resumes from that file.
 func TestAnUnchangedTorchScript(t *testing.T) {
 	python := "/usr/bin/python3"
 	if out, err := exec.Command(python, "-c", "import torch").CombinedOutput(); err != nil {

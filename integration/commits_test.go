@@ -17,10 +17,10 @@ import (
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
-// One generation commits for months, at an elasticd and under the eyes of an agent: what the job
-// has in the store stays bounded, and so do the memory of both and the time of status. The
-// transactions, retention and the trimming of events are those of an agent; no bytes are saved.
-// COUNT sets how many commits there are.
+// One generation makes as many commits as in months, with a real elasticd and an agent that follows
+// the job. The size of the job in the store, the memory of both processes, and the time of status
+// stay bounded. Transactions, retention and the trimming of events are those of an agent. No files
+// are saved. COUNT sets the number of commits.
 func TestManyCommitsInOneGeneration(t *testing.T) {
 	commits := 600
 	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil {
@@ -65,7 +65,7 @@ func TestManyCommitsInOneGeneration(t *testing.T) {
 	p.ends(a, 93)
 }
 
-// committer commits as the agent of rank 0 does.
+// committer commits like the agent of rank 0.
 type committer struct {
 	t      *testing.T
 	store  store.Store
@@ -98,7 +98,7 @@ func (c *committer) commit(nodes []membership.Node) {
 	}
 }
 
-// sample is what a job costs after some commits.
+// sample is the size and cost of a job after some commits.
 type sample struct {
 	keys, bytes   int
 	status        time.Duration

@@ -16,9 +16,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// The network between rank 0 and the node that has its copies is cut, and nothing else: the
-// training goes on. A connection from before the cut probes again 25 s after it began. Saves after
-// the cut are committed at once all the same.
+// Only the network between rank 0 and the node with its copies is cut. The training goes on. Saves
+// after the cut are committed at once, although a connection from before the cut is probed again
+// only 25 s after it began.
 func TestCutFromTheCopies(t *testing.T) {
 	t.Parallel()
 	l := newTestbed(t, "a", "b", "c", "d")
@@ -57,9 +57,10 @@ func TestCutFromTheCopies(t *testing.T) {
 	w.holds(t)
 }
 
-// The server does not hear one of two nodes, and what the other one commits has one copy. The newest
-// checkpoint with two copies stays, and the node that answers its peer gets the newer ones as well:
-// when the machine of the only holder is lost with its disk, nothing of the job is.
+// One of two nodes is cut off from the server, so the commits of the other one have one copy. The
+// newest checkpoint with two copies is kept, and the cut off node gets the newer ones as well,
+// because it still answers its peer. Then the machine of the only holder is lost with its disk. No
+// checkpoint of the job is lost.
 func TestTheOnlyHolderIsLost(t *testing.T) {
 	t.Parallel()
 	l := newTestbed(t, "a", "b", "c", "d")
@@ -134,7 +135,7 @@ func TestTheOnlyHolderIsLost(t *testing.T) {
 		}
 	})
 	w.holds(t)
-	// A machine that has nothing of the job fetches its newest checkpoint from those that have it.
+	// A new machine fetches the newest checkpoint from the holders.
 	l.ends(l.start("nsenter", l.inside("d", filepath.Join(bin, "elastic"), "ckpt", "get", "x", "got",
 		"--server="+l.addr["server"]+":2379", "--state-dir="+filepath.Join(l.dir, "state", "d"))...), 0)
 	if files, err := filepath.Glob(l.path("got", "step-*", "state.json")); err != nil || len(files) != 1 {

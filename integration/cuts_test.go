@@ -9,9 +9,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// The network between two nodes, or between one and the server, closes one way
-// or both ways for longer than any lease, and opens again. No node is lost: one that is silent to
-// another still answers the rest, and one that only the server does not hear is alive.
+// The network between two nodes, or between a node and the server, is cut in one or both directions
+// for longer than any lease. No node is lost: a node that one other finds silent still answers the
+// rest, and a node that only the server does not hear is alive.
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	l, w := cluster(t)
@@ -38,9 +38,9 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// A node that no other reaches, and the server does, accuses the nodes that it watches as they
-// accuse it. That is one loss: silence counts at once, not after the window for many doubts at
-// once. No other node is lost.
+// A node is cut off from all other nodes, but not from the server. It suspects the nodes that it
+// watches, and its watchers suspect it. That is the loss of one node: silence counts at once, and
+// not after the window for many doubts at once. No other node is lost.
 func TestCutFromItsPeers(t *testing.T) {
 	t.Parallel()
 	l, w := cluster(t)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// damagedNodes are two nodes that have one checkpoint, and train on without another.
+// damagedNodes starts two nodes that have one checkpoint, and train without saving again.
 func damagedNodes(t *testing.T, verifyEvery string) (p *sandbox, node func(name string) *proc, a *proc) {
 	t.Helper()
 	p = newSandbox(t)
@@ -59,8 +59,8 @@ func (p *sandbox) damage(node, dir string) {
 	}
 }
 
-// What goes bad on the disk of a holder while no node needs it is found, fetched from the other
-// holder, and reported.
+// Files on the disk of a holder are damaged while no node needs them. The damage is found, repaired
+// from the other holder, and reported.
 func TestDamageIsMended(t *testing.T) {
 	t.Parallel()
 	p, _, _ := damagedNodes(t, "1s")
@@ -84,8 +84,8 @@ func TestDamageIsMended(t *testing.T) {
 	}
 }
 
-// A manifest goes bad on the disk of a holder whose agent lives: the next generation begins with
-// what the other holder has.
+// A manifest is damaged on the disk of a holder whose agent is alive. The next generation begins
+// with the copy of the other holder.
 func TestManifestDamagedOnOneHolder(t *testing.T) {
 	t.Parallel()
 	p, node, a := damagedNodes(t, "none")
@@ -102,8 +102,8 @@ func TestManifestDamagedOnOneHolder(t *testing.T) {
 	}
 }
 
-// All chunks of the only checkpoint go bad on both holders, and both agents are started again: the job
-// does not begin from scratch. It fails, and the message names the checkpoint and what to do.
+// All chunks of the only checkpoint are damaged on both holders, and both agents are started again.
+// The job does not begin from scratch: it fails, and the message has the checkpoint and a fix.
 func TestCheckpointDamagedOnAllHolders(t *testing.T) {
 	t.Parallel()
 	p, node, a := damagedNodes(t, "none")
@@ -131,8 +131,8 @@ func TestCheckpointDamagedOnAllHolders(t *testing.T) {
 	}
 }
 
-// The disk with the state of the only node is missing at one start. The attempt fails, and the newest
-// checkpoint stays the newest: with the disk back, training goes on from it.
+// The disk with the state of the only node is missing at one start. The attempt fails. The newest
+// checkpoint stays the newest, so training goes on from it when the disk is back.
 func TestTheDiskIsMissingAtOneStart(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A server on a disk without space says what, why and the fix, and not the stack of etcd.
+// A server on a full disk prints an error, its reason and a fix, and no stack trace of etcd.
 func TestServerOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// dump is a worker that leaves its environment and sits there.
+// dump is a worker that writes its environment to a file, and waits.
 const dump = `f=env.$ELASTIC_GENERATION.$ELASTIC_NODE.$ELASTIC_LOCAL_RANK
 env -0 >$f.tmp && mv $f.tmp $f
 exec sleep 1000`
 
-// environ is what a worker saw.
+// environ is the environment of a worker.
 func (p *sandbox) environ(generation int, node string, local int) map[string]string {
 	p.t.Helper()
 	path := p.path(fmt.Sprintf("env.%d.%s.%d", generation, node, local))
@@ -27,7 +27,8 @@ func (p *sandbox) environ(generation int, node string, local int) map[string]str
 	return vars
 }
 
-// holds compares the variables of a process; a wanted value that begins with ^ is a regular expression.
+// holds compares the variables of a process. An expected value that begins with ^ is a regular
+// expression.
 func (p *sandbox) holds(process string, got, want map[string]string) {
 	p.t.Helper()
 	for k, w := range want {
@@ -48,7 +49,7 @@ func (p *sandbox) holds(process string, got, want map[string]string) {
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
-	// What is left of another launcher must not reach a worker, the rest must.
+	// Variables of another launcher must not reach a worker. All others must.
 	p.set("RANK=77", "WORLD_SIZE=78", "MASTER_ADDR=elsewhere", "MASTER_PORT=1",
 		"TORCHELASTIC_RESTART_COUNT=9", "TORCHELASTIC_RUN_ID=other", "TORCHELASTIC_OF_OLD=1",
 		"PADDLE_TRAINER_ID=5", "PADDLE_TRAINER_ENDPOINTS=elsewhere:1", "CUDA_VISIBLE_DEVICES=3",

@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/internal/certs"
 )
 
-// expired makes two directories of certificates of the same authorities: one of an hour, and one
-// that ended yesterday.
+// expired makes two directories with certificates of the same authorities. One set is valid for an
+// hour, and the other expired yesterday.
 func (p *sandbox) expired() (valid, old string) {
 	p.t.Helper()
 	request := certs.Request{Dir: p.path("valid"), Hosts: []string{"127.0.0.1"}, Clients: []string{"client"},
@@ -30,8 +30,8 @@ func (p *sandbox) expired() (valid, old string) {
 	return p.path("valid"), p.path("old")
 }
 
-// A certificate that has expired is named by each side that meets it, with what to do: by a server
-// and by a member that have one, and by a client, whether it is its own or the server's.
+// Each side that finds an expired certificate reports it, with a fix: a server and a member report
+// their own, and a client reports its own or the server's.
 func TestExpiredCertificates(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -66,7 +66,7 @@ func TestExpiredCertificates(t *testing.T) {
 		!strings.Contains(r.stderr, "fix: renew it (elastic certs)") {
 		t.Errorf("with a certificate that has expired: %d %s", r.status, r.stderr)
 	}
-	// what a server has is read anew for each connection
+	// a server reads its certificate again for each connection
 	for _, file := range []string{"server.crt", "server.key"} {
 		b, err := os.ReadFile(old + "/" + file)
 		if err != nil {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// kind is one of the ways in which something goes wrong.
+// kind is a kind of fault.
 type kind struct {
 	name  string
-	nodes int  // how many it hits; 0: it hits the server
-	more  bool // or up to two more at once
-	calm  bool // it must be without consequence: no node is lost, no worker restarted
-	// strike makes it happen to nodes; undo puts it right.
+	nodes int  // how many nodes it affects; 0: it affects the server
+	more  bool // it may affect up to two more nodes at once
+	calm  bool // no node may be lost, and no worker restarted
+	// strike causes the fault on nodes. undo ends it.
 	strike func(l *testbed, nodes []string) (undo func())
 }
 
@@ -43,7 +43,7 @@ var everyKind = []kind{
 	}},
 }
 
-// kill ends all of these processes of each node; undo starts its agent again.
+// kill kills these processes of each node. undo starts the agents again.
 func kill(processes ...func(*testbed, string) []process) func(*testbed, []string) func() {
 	return func(l *testbed, nodes []string) func() {
 		l.signal(syscall.SIGKILL, nodes, processes...)
@@ -80,7 +80,7 @@ func (l *testbed) signal(
 	return all
 }
 
-// The ways that a cut can close: from a node to the others, and back.
+// The directions in which a node can be cut off: from it to the others, and back.
 type way int
 
 const (
@@ -91,7 +91,7 @@ const (
 
 func theServer(*testbed, []string) []string { return []string{"server"} }
 
-// peers are the nodes but these.
+// peers returns all nodes except these.
 func (l *testbed) peers(nodes []string) []string {
 	return slices.DeleteFunc(slices.Clone(l.names), func(n string) bool { return slices.Contains(nodes, n) })
 }
@@ -128,7 +128,7 @@ func pair(twoWay bool) func(*testbed, []string) func() {
 	}
 }
 
-// fault is what goes wrong once in a round, and is put right again.
+// fault is one fault of a round, with its begin and end.
 type fault struct {
 	kind
 	hits      []string
@@ -139,7 +139,7 @@ func (f fault) String() string {
 	return fmt.Sprintf("%s %s after %s for %s", f.name, strings.Join(f.hits, " "), f.at, f.lasts)
 }
 
-// draw is one round: one or two faults, that hit different nodes.
+// draw returns the faults of one round: one or two, on different nodes.
 func draw(r *rand.Rand, names []string) []fault {
 	names = slices.Clone(names)
 	r.Shuffle(len(names), func(i, k int) { names[i], names[k] = names[k], names[i] })
@@ -164,7 +164,7 @@ func draw(r *rand.Rand, names []string) []fault {
 	return all
 }
 
-// suffer has the faults of a round happen, each at its time, and be put right.
+// suffer begins and ends the faults of a round, each at its time.
 func (l *testbed) suffer(all []fault) {
 	l.t.Helper()
 	type moment struct {

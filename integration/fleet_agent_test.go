@@ -19,7 +19,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// fleetAgent is one agent of a fleet, and the part of its outside that is played.
+// fleetAgent is one agent of a fleet, with its simulated workers, disk and network.
 type fleetAgent struct {
 	h    *fleet
 	name string
@@ -62,14 +62,14 @@ func (b *fleetAgent) started(g schema.Generation) bool {
 	return b.newest == g
 }
 
-// times is how often it started workers.
+// times returns how often the agent started workers.
 func (b *fleetAgent) times() int {
 	b.h.mu.Lock()
 	defer b.h.mu.Unlock()
 	return b.starts
 }
 
-// severed is the store of an agent for as long as that lives.
+// severed is the store of an agent. It fails after the agent was killed.
 type severed struct {
 	store.Store
 	dead <-chan struct{}
@@ -128,7 +128,7 @@ func (s severed) Revoke(ctx context.Context, l store.Lease) error {
 	return s.Store.Revoke(ctx, l)
 }
 
-// network is the other agents: a dead one refuses, at once.
+// network is the simulated network to the other agents. A dead agent refuses connections at once.
 type network struct{ *fleetAgent }
 
 func (n network) Here() string                        { return n.name + ":1" }
@@ -149,7 +149,7 @@ func (n network) Watch(refs []membership.Ref) {
 	n.notice()
 }
 
-// notice reports the watched nodes that are dead. mu is held.
+// notice reports which watched nodes are dead. mu is held.
 func (n network) notice() {
 	if n.isDead() {
 		return
@@ -162,7 +162,7 @@ func (n network) notice() {
 	}
 }
 
-// answer is what a dial brings. mu is held.
+// answer returns the result of a dial. mu is held.
 func (n network) answer(to membership.Ref) membership.Answer {
 	if x := n.h.living(to.Node); x != nil {
 		return membership.Answer{Kind: membership.Same, Incarnation: to.Incarnation,
@@ -192,7 +192,7 @@ func (n network) Holds(_ context.Context, watcher, about membership.Ref) bool {
 	return x != nil && slices.ContainsFunc(x.hello.Suspects, about.Same)
 }
 
-// living is the agent of that name, nil if it is dead. mu is held.
+// living returns the agent of that name, nil if it is dead. mu is held.
 func (h *fleet) living(name string) *fleetAgent {
 	for _, b := range h.lives[name] {
 		if !b.isDead() {
@@ -202,7 +202,7 @@ func (h *fleet) living(name string) *fleetAgent {
 	return nil
 }
 
-// stable is the workers of an agent: they stand there until they are stopped.
+// stable simulates the workers of an agent: they run until they are stopped.
 type stable struct{ *fleetAgent }
 
 func (s stable) Open(string, rendezvous.Job) (string, error) { return "log", nil }
@@ -227,7 +227,7 @@ func (s stable) Start(_ context.Context, st action.Start) (runtime.Group, error)
 	return g, nil
 }
 
-// idle is workers that do nothing, and cannot stay.
+// idle simulates workers that do nothing, and cannot stay.
 type idle struct {
 	generation schema.Generation
 	events     chan event.Event
@@ -249,7 +249,7 @@ func (g *idle) Done() <-chan struct{}                        { return g.done }
 func (g *idle) Ask(string, time.Duration) error              { g.end(); return nil }
 func (g *idle) Stop(context.Context, time.Duration) error    { g.end(); return nil }
 
-// disk keeps nothing: no agent comes back to a machine.
+// disk stores nothing, because no agent comes back to a machine.
 type disk struct{ *fleetAgent }
 
 func (d disk) Lock(string) (func(), error)             { return func() {}, nil }

@@ -25,7 +25,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// budget is what a generation may cost of each node, whatever their number.
+// budget limits the requests of a generation per node, for any number of nodes.
 type budget struct {
 	writes  float64 // to the store
 	watches float64 // opened
@@ -33,17 +33,16 @@ type budget struct {
 }
 
 var (
-	// To form: a registration and what it reports, that it is ready, its part of
-	// the plan and of the member list. A node that enters reads the job once, and once more to see
-	// whether it is one of the few planners.
+	// To form: a registration, its first report, Ready, and a share of the plan and of the member
+	// list. A node that joins reads the job once, and a second time to find out whether it is one
+	// of the few planners.
 	toForm = budget{writes: 6, watches: 5, bytes: 800}
-	// To replace one: that it is ready, and the member list.
+	// To replace a node: Ready, and the member list.
 	toChange = budget{writes: 2, watches: 2, bytes: 150}
 )
 
-// Hundreds of agents in one process: the real agent, its real requests and a
-// real etcd. What is played is the workers, the disks and the network between
-// agents.
+// Hundreds of agents run in one process, with real requests to a real etcd. The
+// workers, the disks and the network between agents are simulated.
 func TestFleet(t *testing.T) {
 	n := 300
 	if soak(t) > 1 {
@@ -80,8 +79,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// A rack that ends is one loss, and not as many as it has pairs of neighbours: with leases of half
-// a minute nothing but the nodes themselves can say so.
+// A whole rack is lost. That causes one generation, and not one per pair of neighbours. The leases
+// last half a minute, so only the other nodes can find this out in time.
 func TestARowOfTheFleetIsLost(t *testing.T) {
 	const n, row = 60, 30
 	h := newFleet(t, n)
@@ -99,7 +98,7 @@ func TestARowOfTheFleetIsLost(t *testing.T) {
 	}
 }
 
-// fleet is the agents, and the network between them.
+// fleet has the agents, and the network between them.
 type fleet struct {
 	t      testing.TB
 	n      int
@@ -186,7 +185,7 @@ func (h *fleet) start(name string) {
 	h.run.Go(func() { runtime.Run(context.Background(), c, d, b.quit) })
 }
 
-// kill ends agents as SIGKILL does, all in one moment: no request of theirs arrives after it.
+// kill ends agents at the same time, like SIGKILL. No request of theirs arrives after it.
 func (h *fleet) kill(names ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -200,7 +199,7 @@ func (h *fleet) kill(names ...string) {
 	}
 }
 
-// logEvents logs what happened, but that every node came and went.
+// logEvents logs the events, except those of nodes that joined and left.
 func (h *fleet) logEvents() {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -241,7 +240,7 @@ func (h *fleet) running(g schema.Generation) {
 	})
 }
 
-// measure holds what f costs the store to what n nodes may.
+// measure runs f, and fails the test if its requests exceed the budget of n nodes.
 func (h *fleet) measure(what string, most budget, f func()) {
 	h.t.Helper()
 	counters := []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// cluster is a testbed whose nodes train, three of them and a spare, under the audit.
+// cluster is a testbed with three nodes that train, a spare, and an audit.
 func cluster(t *testing.T) (*testbed, *audit) {
 	t.Helper()
 	l := newTestbed(t, "a", "b", "c", "d")
@@ -20,9 +20,10 @@ func cluster(t *testing.T) (*testbed, *audit) {
 	return l, w
 }
 
-// A machine stands still for a minute: the spare has its place in seconds, and
-// when it goes on it finds that out before it does anything else. So it is when
-// the agent alone stands still; its worker, which no world has any more, ends then.
+// A machine is frozen for a minute. The spare replaces it in seconds. When the
+// machine runs again, it finds this out before it does anything else. The same
+// happens if only the agent is frozen. Its worker, which is in no world, ends
+// then.
 func TestFrozenMachineIsReplaced(t *testing.T) {
 	for name, processes := range map[string]func(*testbed, string) []process{"agent and worker": (*testbed).on,
 		"agent": (*testbed).agent} {
@@ -64,8 +65,8 @@ func TestFrozenMachineIsReplaced(t *testing.T) {
 	}
 }
 
-// A worker that stands still stops the training, and its agent answers for it: that is no loss of a
-// node. On a machine that is busy an agent may be suspected for a moment; no suspicion stands.
+// A frozen worker stops the training, but its agent answers, so no node is lost. On a busy machine
+// an agent may be suspected for a short time. No suspicion stays.
 func TestFrozenWorkerIsNoLoss(t *testing.T) {
 	t.Parallel()
 	l, w := cluster(t)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A job hangs because of one rank, in the ways in which ranks do. The right one is named, its stack
-// is in the evidence, and the job is through after one restart. COUNT repeats it.
+// A job hangs because of one rank, in several ways. The report names the right rank, the evidence
+// has its stack, and the job finishes after one restart. COUNT repeats the test.
 func TestHangsAreFound(t *testing.T) {
 	script, err := filepath.Abs(filepath.Join("testdata", "hang.py"))
 	if err != nil {
@@ -64,8 +64,8 @@ func TestHangsAreFound(t *testing.T) {
 	}
 }
 
-// slowWork has rank 0 evaluate, save and download in turn without a word, for longer each than the
-// limit, while the other rank waits for it.
+// slowWork makes rank 0 evaluate, save and download in turn, without output, each for longer than
+// the limit. The other rank waits for it.
 const slowWork = `import os, socket, time
 
 def evaluate(end):
@@ -105,8 +105,8 @@ while not os.path.exists("through"):
     time.sleep(0.2)
 `
 
-// Ranks that wait for one that evaluates, saves or downloads do not hang. COUNT is how many minutes
-// it does so.
+// Ranks that wait for one that evaluates, saves or downloads do not hang. COUNT is the number of
+// minutes.
 func TestSlowWorkIsNoHang(t *testing.T) {
 	p := newSandbox(t)
 	if err := os.WriteFile(p.path("t.py"), []byte(slowWork), 0o600); err != nil {
@@ -124,7 +124,7 @@ func TestSlowWorkIsNoHang(t *testing.T) {
 	}
 }
 
-// A worker that hardly gets a processor computes slowly; it does not hang.
+// A worker that gets little processor time does not hang.
 func TestStarvedWorkIsNoHang(t *testing.T) {
 	p := newSandbox(t)
 	script := "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('fed'):\n    for _ in " +
@@ -132,8 +132,8 @@ func TestStarvedWorkIsNoHang(t *testing.T) {
 	if err := os.WriteFile(p.path("t.py"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Everything on one processor, where the worker has the least right of all: within its session,
-	// and as a session.
+	// All processes run on one processor, where the worker has the lowest priority: in its session,
+	// and of all sessions.
 	busy := exec.CommandContext(t.Context(), "taskset", "-c", "0", "sh", "-c",
 		"for i in 1 2 3; do sh -c 'while :; do :; done' & done; wait")
 	busy.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// looksForItself is a script whose ranks do not ask what to resume from: each takes the file of the
-// highest step in its own checkpoint directory. Rank 0 of the first generation saves the steps of
-// its arguments, and is killed in the middle of step 50.
+// looksForItself is a script whose ranks find their checkpoint themselves: each takes the file of
+// the highest step in its own checkpoint directory. Rank 0 of the first generation saves the steps
+// of its arguments, and is killed in the middle of step 50.
 const looksForItself = `
 import os, re, sys, time
 d, g, rank = (os.environ[k] for k in ("ELASTIC_CHECKPOINT_DIR", "ELASTIC_GENERATION", "ELASTIC_RANK"))
@@ -32,8 +32,8 @@ time.sleep(1000)
 
 var leftBegins = regexp.MustCompile(`(?m)^generation 2 rank (\d+) begins at (\d+)$`)
 
-// A save that was never committed stays in the directory of rank 0 when its generation dies. All
-// ranks of the next one begin at one step all the same: from scratch, or that of the newest commit.
+// A save that was never committed is in the directory of rank 0 when its generation ends. All ranks
+// of the next generation still begin at the same step: from scratch, or from the newest commit.
 func TestLeftoversOfADeadGeneration(t *testing.T) {
 	for name, c := range map[string]struct {
 		saved []string
@@ -80,7 +80,7 @@ func TestLeftoversOfADeadGeneration(t *testing.T) {
 }
 
 // The store and all nodes are lost together, and the second copy is on a spare. A member without a
-// copy, and a newcomer, wait for the holders for longer than for nodes that are only slow.
+// copy, and a new node, wait longer for the holders than for other nodes.
 func TestHoldersComeBackLate(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

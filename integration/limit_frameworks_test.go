@@ -4,6 +4,6 @@ package integration
 
 import "time"
 
-// limit is what a wait may take: far beyond what it takes, on a machine that does other things too.
-// There the import of a framework alone takes half a minute.
+// limit is the limit of each wait. It is far above the usual time, for busy machines. There the
+// import of a framework alone takes half a minute.
 const limit = 4 * time.Minute

@@ -4,5 +4,5 @@ package integration
 
 import "time"
 
-// limit is what a wait may take: far beyond what it takes, on a machine that does other things too.
+// limit is the limit of each wait. It is far above the usual time, for busy machines.
 const limit = 45 * time.Second

@@ -22,11 +22,12 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// BenchmarkLoad is a fleet on the real elasticd, on one machine: what it takes to come up, to lose
-// one and many, to scale, to get over a restart of elasticd, and at rest. `make bench-load`; NODES
-// is how many, 1000 by default; LEASE_TTL is 30s (`elastic run` has 3s, which a thousand agents on
-// the CPUs of one machine do not hold while all of them start). All agents share one process and
-// its CPUs with elasticd, so the times are those of this machine and no cluster's.
+// BenchmarkLoad measures a fleet with a real elasticd on one machine: the start, the loss of one
+// and of many nodes, scaling, a restart of elasticd, and rest. Run it with `make bench-load`. NODES
+// is the number of nodes, 1000 by default. LEASE_TTL is 30s by default. `elastic run` has 3s, but a
+// thousand agents on one machine cannot renew such leases while all of them start. All agents are
+// in one process and share the CPUs with elasticd, so the times are those of this machine, not of a
+// cluster.
 func BenchmarkLoad(b *testing.B) {
 	n := 1000
 	if v, err := strconv.Atoi(os.Getenv("NODES")); err == nil {
@@ -84,8 +85,8 @@ func load(b *testing.B, n int, ttl time.Duration) {
 	}
 }
 
-// settles waits until n living agents have started the workers of one generation, the newest, which
-// is after g.
+// settles waits until n living agents have started the workers of the newest generation, which is
+// after g.
 func (h *fleet) settles(g schema.Generation, n int) {
 	h.t.Helper()
 	within(h.t, 5*time.Minute, fmt.Sprintf("%d agents train", n), func() error {
@@ -195,7 +196,7 @@ func (d *single) restart() {
 	d.start()
 }
 
-// cost is CPU time and resident memory of a process.
+// cost is the CPU time and resident memory of a process.
 func cost(pid int) (cpu time.Duration, rss int64) {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(stat), ") ")
@@ -208,7 +209,7 @@ func cost(pid int) (cpu time.Duration, rss int64) {
 	return cpu, rss
 }
 
-// pulse measures what a phase takes: time, CPU of elasticd and of the fleet, writes and renewals.
+// pulse measures a phase: its time, the CPU time of elasticd and of the fleet, writes and renewals.
 type pulse struct {
 	h      *fleet
 	server *single
@@ -298,7 +299,7 @@ func goalOf(goal string) string {
 	return " (goal: " + goal + ")"
 }
 
-// rest prints what it costs when nothing happens.
+// rest prints the cost while nothing happens.
 func (p *pulse) rest(d time.Duration) {
 	took, theirs, own, writes, _ := p.measure(func() { <-time.After(d) })
 	_, rss := cost(p.server.cmd.Process.Pid)

@@ -11,15 +11,14 @@ import (
 	"testing"
 )
 
-// madeStep is a step that a generation made. A step that was lost with its generation is made
-// again.
+// madeStep is a step that a generation made. A step that was lost with its generation is made again
+// by a later one.
 type madeStep struct {
 	Generation, World, Step int
 	Loss                    float64
 }
 
-// sameLosses holds each step that was made, also those that were lost, to the loss of the
-// undisturbed run.
+// sameLosses checks that each step, also one that was lost, has the loss of the undisturbed run.
 func sameLosses(t *testing.T, made, undisturbed []madeStep, tolerance float64) {
 	t.Helper()
 	want, seen, worlds := map[int]float64{}, map[int]bool{}, map[int]bool{}
@@ -49,8 +48,8 @@ func sameLosses(t *testing.T, made, undisturbed []madeStep, tolerance float64) {
 		len(made), last, worlds, worst)
 }
 
-// disturb runs nodes of a job in worlds of 2, 2 after a kill, 3, 1 and 2 workers, each of which
-// makes steps, and stops it.
+// disturb runs a job in worlds of 2, 2 after a kill, 3, 1 and 2 workers, and then stops it. Each
+// world makes steps.
 func disturb(p *sandbox, node func(name string) *proc, made func() []madeStep) {
 	p.t.Helper()
 	trains := func(after, world int) (generation int) {
@@ -82,7 +81,7 @@ func disturb(p *sandbox, node func(name string) *proc, made func() []madeStep) {
 	p.ends(a, 93)
 }
 
-// Under fixed-batch each step has the same loss in every world, to the order of additions.
+// With fixed-batch each step has the same loss in every world, except for the order of additions.
 func TestEachStepOfTrainHasTheSameLoss(t *testing.T) {
 	t.Parallel()
 	start := func(p *sandbox, name string, flags ...string) *proc {
@@ -105,7 +104,7 @@ func TestEachStepOfTrainHasTheSameLoss(t *testing.T) {
 	sameLosses(t, made, trainSteps(still), 1e-9)
 }
 
-// trainSteps are the steps that `train` reported.
+// trainSteps returns the steps that `train` reported.
 func trainSteps(p *sandbox) (all []madeStep) {
 	p.t.Helper()
 	b, err := os.ReadFile(p.path("losses.jsonl"))
@@ -127,7 +126,7 @@ func trainSteps(p *sandbox) (all []madeStep) {
 	return all
 }
 
-// traced runs a training script as it is and notes the loss of each rank at each commit().
+// traced runs an unchanged training script, and notes the loss of each rank at each commit().
 const traced = `
 import json, runpy
 commit = elastic.State.commit
@@ -143,8 +142,8 @@ sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 `
 
-// tracedSteps are the steps that all ranks of a generation noted, with the mean of their losses:
-// that of the global batch, as each rank weights its own.
+// tracedSteps returns the steps that all ranks of a generation noted, with the mean of their
+// losses. It is the loss of the global batch, because each rank weights its own loss.
 func tracedSteps(p *sandbox) (all []madeStep) {
 	p.t.Helper()
 	files, err := filepath.Glob(p.path("steps-*"))
@@ -179,7 +178,7 @@ func tracedSteps(p *sandbox) (all []madeStep) {
 
 const debianPython = "/usr/bin/python3"
 
-// needsTorch is the path of the example, on a machine that has torch.
+// needsTorch returns the path of the example. It skips the test on a machine without torch.
 func needsTorch(t *testing.T) (example string) {
 	t.Helper()
 	if out, err := exec.Command(debianPython, "-c", "import torch").CombinedOutput(); err != nil {
@@ -192,8 +191,9 @@ func needsTorch(t *testing.T) (example string) {
 	return example
 }
 
-// The example of torch, unchanged. In float32 rounding differs with the world and training
-// amplifies it: its tolerance is for a loss that begins at 1.4 and some hundred steps.
+// The unchanged example of torch. In float32 the rounding depends on the world, and training
+// amplifies the differences. The tolerance is for a loss that begins at 1.4, and for some hundred
+// steps.
 func TestEachStepOfTorchHasTheSameLoss(t *testing.T) {
 	t.Parallel()
 	example := needsTorch(t)
@@ -227,8 +227,8 @@ func TestEachStepOfTorchHasTheSameLoss(t *testing.T) {
 	}
 }
 
-// The same file, unchanged, by three launchers: a world of one, and of two, ends with the same loss
-// whatever started it.
+// Three launchers run the same unchanged file. In a world of one, and in a world of two, the last
+// loss is the same with each launcher.
 func TestOneScriptForEveryLauncher(t *testing.T) {
 	t.Parallel()
 	example := needsTorch(t)

@@ -17,13 +17,13 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// link is what a machine's way to the bridge does to each frame, in each direction.
+// link says how a machine's connection to the bridge delays and drops frames, in each direction.
 type link struct {
 	delay time.Duration
 	loss  float64
 }
 
-// lossy replaces the way of a machine to the bridge. Frames pass through this process.
+// lossy replaces the connection of a machine to the bridge. Frames then pass through this process.
 func (l *testbed) lossy(name string, k link) {
 	l.t.Helper()
 	i := 1 + slices.Index(l.names, name)
@@ -38,7 +38,7 @@ func (l *testbed) lossy(name string, k link) {
 	go k.carry(b, a)
 }
 
-// tap makes a device in the namespace of the bridge, whose other end this process has.
+// tap makes a device in the namespace of the bridge. This process has its other end.
 func (l *testbed) tap(name string) *os.File {
 	l.t.Helper()
 	made := make(chan *os.File)
@@ -100,9 +100,9 @@ func (k link) carry(from, to *os.File) {
 	}
 }
 
-// Both processors are taken, what one node sends another arrives 200 ms later or in one of twenty
-// cases never, and agents of a job of four nodes and of one of two stand still for up to half a
-// second. No node is lost by it. The suspicions are counted. COUNT is the minutes.
+// Both processors are busy. Frames between nodes arrive 200 ms late, and one in twenty is lost.
+// Agents of a job of four nodes, and of a job of two, are frozen for up to half a second. No node
+// is lost. The suspicions are counted. COUNT is the number of minutes.
 func TestPausesOnALossyNetworkAreNoLoss(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

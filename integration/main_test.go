@@ -1,6 +1,6 @@
 // Package integration runs the real binaries as real processes on this
-// machine, and holds them to docs/REFERENCE.md. COUNT makes what is repeated
-// or endured longer.
+// machine, and checks them against docs/REFERENCE.md. COUNT sets the number of
+// repetitions, or makes tests longer.
 package integration
 
 import (
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given { // these tests wait for processes, they do not compute
+	if !given { // these tests mostly wait for processes
 		if err := flag.Set("test.parallel", "4"); err != nil {
 			panic(err)
 		}
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// soak is COUNT, 1 without it.
+// soak returns COUNT, 1 if it is not set.
 func soak(t testing.TB) int {
 	t.Helper()
 	v := os.Getenv("COUNT")
@@ -58,7 +58,7 @@ func soak(t testing.TB) int {
 	return n
 }
 
-// endure is d in `make test`, and long where COUNT asks for more.
+// endure returns d in `make test`, and long if COUNT is larger.
 func endure(t testing.TB, d, long time.Duration) time.Duration {
 	if soak(t) > 1 {
 		return long

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Three elasticd, ten nodes. Whatever becomes of the servers, one after the
-// other and all at once, no worker restarts and no generation is made.
+// Three elasticd and ten nodes. The servers fail, one after the other and all at
+// once. No worker restarts, and there is no new generation.
 func TestThreeServersOfTenNodes(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -24,7 +24,7 @@ func TestThreeServersOfTenNodes(t *testing.T) {
 		follower.start()
 		p.says(follower.x, "elasticd: ready: ")
 
-		back := make([]int, len(agents)) // how often each has said it
+		back := make([]int, len(agents)) // how often each agent has reported it
 		for i, a := range agents {
 			back[i] = strings.Count(a.stderr(), "the server answers again")
 		}
@@ -43,11 +43,11 @@ func TestThreeServersOfTenNodes(t *testing.T) {
 				return nil
 			})
 		}
-		// The loss of their data is another story: data directories gone, the same addresses.
+		// Then the servers lose their data directories, and keep their addresses.
 	})
 }
 
-// pauseLeader stops the leader of these for d, in which another one is elected.
+// pauseLeader stops the leader for d. Meanwhile another one is elected.
 func (p *sandbox) pauseLeader(all []*daemon, d time.Duration) {
 	p.t.Helper()
 	leader := all[p.leads(all)]

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// dialFrom dials as a program on a machine of the testbed does: the socket is made in its network
+// dialFrom dials from a machine of the testbed: it makes the socket in the machine's network
 // namespace.
 func (l *testbed) dialFrom(name string) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, address string) (c net.Conn, err error) {
@@ -44,7 +44,8 @@ func (l *testbed) dialFrom(name string) func(context.Context, string) (net.Conn,
 	}
 }
 
-// listening are the TCP addresses of a machine that others could reach, as the kernel lists them.
+// listening returns the TCP addresses at which a machine listens for others, as the kernel lists
+// them.
 func (l *testbed) listening(name string) (all []string) {
 	l.t.Helper()
 	cmd := l.sandbox.start("nsenter", l.inside(name, "cat", "/proc/net/tcp", "/proc/net/tcp6")...)
@@ -67,8 +68,8 @@ func (l *testbed) listening(name string) (all []string) {
 	return slices.Compact(slices.Sorted(slices.Values(all)))
 }
 
-// said is what a server answers to bytes, over TCP or over TLS with a certificate of another
-// authority.
+// said returns the answer of a server to bytes that are sent over TCP, or over TLS with a
+// certificate of another authority.
 func said(c net.Conn, config *tls.Config, ask string) string {
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(2 * time.Second))
@@ -83,7 +84,7 @@ func said(c net.Conn, config *tls.Config, ask string) string {
 }
 
 // A machine on the same network has no certificate, or one of another authority. It can read, stop
-// and remove nothing on any port that the kernel lists for the server and for each node.
+// and remove nothing, on any port on which the server or a node listens.
 func TestStranger(t *testing.T) {
 	t.Parallel()
 	l := newTestbed(t, "a", "b", "evil")
@@ -165,7 +166,7 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// asClient holds that no request of etcd passes.
+// asClient checks that every request to etcd is refused.
 func asClient(
 	t *testing.T, address string, config *tls.Config, dial func(context.Context, string) (net.Conn, error),
 ) {

@@ -15,7 +15,7 @@ import (
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
-	// Bytes that are neither text nor end in a line.
+	// Bytes that are not text, without a newline at the end.
 	x := p.run("--job-id=x", "--node=a", "sh", "-c",
 		`printf 'a\000b\377\r\n\n'; printf 'words\n' >&2; printf 'no end'`)
 	p.ends(x, 0)
@@ -40,7 +40,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// keysOf are the fields of each object that the schema of status has.
+// keysOf returns the fields of each object in the schema of status.
 var keysOf = map[string][]string{
 	"": {"schema", "job", "state", "since", "why", "why_code", "generation", "world_size", "wish", "nodes",
 		"world", "checkpoint", "plan", "progress", "restarts", "exit", "server"},
@@ -105,7 +105,8 @@ func (p *sandbox) object(args ...string) map[string]any {
 	return o
 }
 
-// fieldsOf are what each kind of event has beyond rev, time, job, generation, kind, node and text.
+// fieldsOf has the fields of each kind of event, except rev, time, job, generation, kind, node and
+// text.
 var fieldsOf = map[string][]string{
 	"job_created":    {"np", "min", "max", "nproc_per_node"},
 	"node_joined":    {"incarnation", "address", "workers", "replaces"},
@@ -128,7 +129,7 @@ var fieldsOf = map[string][]string{
 	"workers_started": {"waterfall"},
 }
 
-// checkEvents holds every event to its fields, and returns them by kind.
+// checkEvents checks the fields of every event, and returns the events by kind.
 func checkEvents(t *testing.T, lines string) map[string][]map[string]any {
 	t.Helper()
 	all := map[string][]map[string]any{}
@@ -162,7 +163,7 @@ func checkEvents(t *testing.T, lines string) map[string][]map[string]any {
 	return all
 }
 
-// One job with everything in it: loss, failure, back-off, scale and end.
+// One job with all kinds of events: loss, failure, back-off, scale and end.
 func TestEventsAndStatus(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -262,7 +263,7 @@ func TestEventsAndStatus(t *testing.T) {
 		t.Errorf("b came, and came back: %v", lives)
 	}
 
-	// The same, afterwards, and from a place on.
+	// The same events after the end of the job, and from a given revision on.
 	everything := p.must("events", "x", "-o", "json")
 	if !strings.HasPrefix(everything, follow.stdout()) {
 		t.Errorf("what was followed is not what happened:\n%s\n%s", follow.stdout(), everything)
@@ -342,7 +343,7 @@ func TestCommands(t *testing.T) {
 	p.refused(1, "E-JOB-LIVE", "rm", "x")
 	p.must("stop", "y")
 	p.ends(y, 93)
-	p.must("stop") // the only one that goes on
+	p.must("stop") // only one job is running
 	p.ends(x, 93)
 	p.must("rm", "x")
 	p.refused(1, "E-JOB-NONE", "status", "x")

@@ -32,7 +32,7 @@ func newZeroJob(t *testing.T, load string) *zeroJob {
 
 var hasShards = regexp.MustCompile(`(?m)^generation (\d+) rank (\d+): shards (.*)$`)
 
-// shards are those that each rank of a generation finds in its directory.
+// shards returns the shards that each rank of a generation finds in its directory.
 func (j *zeroJob) shards(g int) map[string]string {
 	found := map[string]string{}
 	for _, m := range hasShards.FindAllStringSubmatch(j.logs("log-*"), -1) {
@@ -58,10 +58,10 @@ func (j *zeroJob) replace(st status, rank int) status {
 	return j.after("x", st.Generation, 3)
 }
 
-// Where each node loads its own shards, one that replaces a lost one has those of its rank and no
-// others. All parts have two copies again while workers train and save nothing, so that the next node
-// may be lost. Where a part is not to be had by itself, and at another size, each node loads all of
-// them, and says why once.
+// Each node loads only its own shards, so a node that replaces a lost one gets the shards of its
+// rank and no others. While workers train and save nothing, all parts get two copies again, so
+// another node may be lost. If a part cannot be loaded alone, or the size of the world changes,
+// each node loads all parts, and reports the reason once.
 func TestEachNodeLoadsItsOwnShards(t *testing.T) {
 	t.Parallel()
 	j := newZeroJob(t, "own")
@@ -127,7 +127,7 @@ func (j *zeroJob) finished() {
 	}
 }
 
-// The same job with the other values of --load.
+// The same job runs with the other values of --load.
 func TestLoadModesOfShards(t *testing.T) {
 	t.Parallel()
 	for load, want := range map[string]map[string]string{

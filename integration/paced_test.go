@@ -11,13 +11,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// pace is how long a server works on each request; it works on one after the other.
+// pace is how long a server takes for each request. It handles one request after the other.
 type pace struct {
 	read, write, renew time.Duration
 	change             time.Duration // sent to one watch
 	kilobyte           time.Duration // written, read or sent
-	way                time.Duration // of a request and its answer, beside the work
-	sync               time.Duration // of the disk, beside the work
+	way                time.Duration // network time of a request and its answer, added to the work
+	sync               time.Duration // of the disk, added to the work
 }
 
 // measured is an elasticd that shares two cores with its clients (docs/PERFORMANCE.md, large jobs).
@@ -25,7 +25,7 @@ var measured = pace{read: 60 * time.Microsecond, write: 100 * time.Microsecond,
 	renew: 60 * time.Microsecond, change: 25 * time.Microsecond, kilobyte: 2 * time.Microsecond,
 	way: 200 * time.Microsecond, sync: 500 * time.Microsecond}
 
-// pacedServer is how far the server has come with what it was asked for, and the largest of that.
+// pacedServer simulates the progress of a server with its requests, and notes the largest ones.
 type pacedServer struct {
 	pace
 	cluster *memory.Cluster
@@ -38,7 +38,7 @@ type pacedServer struct {
 	operations int        // most comparisons, or writes, of one
 }
 
-// takes is how long it takes until the server has done one thing more.
+// takes returns how long it takes until the server has done one more piece of work.
 func (p *pacedServer) takes(d time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,7 @@ func (p *pacedServer) largest() (bytes, operations int) {
 	return p.mostBytes, p.operations
 }
 
-// paced is a store whose answers and changes take their time.
+// paced is a store whose answers and changes are delayed like those of the server.
 type paced struct {
 	store.Store
 	server *pacedServer
@@ -114,7 +114,7 @@ const requestLimit = 2 * time.Second
 
 var errLate = errors.New("no answer in time")
 
-// sent has r arrive when the server has sent it.
+// sent delays r until the server has sent it.
 func (s paced) sent(ctx context.Context, began time.Time, r store.Read, err error) (store.Read, error) {
 	if err != nil {
 		return r, err
@@ -135,10 +135,10 @@ func (s paced) sent(ctx context.Context, began time.Time, r store.Read, err erro
 	return r, nil
 }
 
-// longestRest is how long a node that follows a whole large job gathers its changes, at most.
+// longestRest is how long at most a node that follows a whole large job collects changes.
 const longestRest = 50 * time.Millisecond
 
-// Watch reports the changes that come while it works, or rests, as one.
+// Watch reports the changes that arrive while it works, or rests, as one update.
 func (s paced) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
 	s.server.takes(s.server.read)
 	var rest time.Duration

@@ -13,9 +13,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// The first world of ten thousand nodes that come at once is proposed within ten seconds of simulated
-// time, on a server that takes the time of a measured one. NODES is the number of nodes; fewer have
-// their share of the time. No transaction is larger than etcd allows.
+// Ten thousand nodes start at the same time. Their first world is proposed within ten seconds of
+// simulated time, on a server that is as fast as a measured one. NODES sets another number of
+// nodes; the time is then proportional. No transaction is larger than etcd allows.
 func TestLargeJobIsPlannedInTime(t *testing.T) {
 	n := 1000
 	if v, err := strconv.Atoi(os.Getenv("NODES")); err == nil {

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// mostCycles is how many generations may die of a bad checkpoint before one trains on.
+// mostCycles is how many generations may fail because of a bad checkpoint before one trains on.
 const mostCycles = 3
 
-// The state is poisoned from step 30 on and saved every five steps, and generation 1 fails at step
-// 40. Each checkpoint is, bit for bit, what was saved, so nothing but the death of a generation
-// tells.
+// The state is invalid from step 30 on. It is saved every five steps, and generation 1 fails at
+// step 40. Each checkpoint has exactly the saved bytes, so only the failures of generations show
+// that it is bad.
 const poisoned = `
 def wait(name):
     while not os.path.exists(name):
@@ -89,7 +89,7 @@ func (p *sandbox) committedStep(job string, step int) {
 	})
 }
 
-// cycles holds the generations that died between the first and the last to what is promised.
+// cycles checks how many generations failed between the first and the last.
 func (p *sandbox) cycles(all []eventLine) {
 	p.t.Helper()
 	dead := len(kinds(all, "world_running")) - 2
@@ -99,8 +99,8 @@ func (p *sandbox) cycles(all []eventLine) {
 	}
 }
 
-// A checkpoint is damaged on the disk after it was hashed and committed: it is never loaded, and
-// the next generation goes on from the one before.
+// A checkpoint is damaged on the disk after it was hashed and committed. It is never loaded, and
+// the next generation goes on from the checkpoint before.
 func TestDamagedCheckpointIsLeft(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -139,8 +139,8 @@ while state.step < 60:
 }
 
 // damageChunksOf changes bytes in the middle of every chunk that only the newest checkpoint has,
-// and returns their number. The files that the worker saved are removed: a copy of them is no help
-// here.
+// and returns how many chunks there are. It also removes the files that the worker saved, so that
+// the chunks cannot be repaired from them.
 func (p *sandbox) damageChunksOf(save string) (n int) {
 	p.t.Helper()
 	jobs := filepath.Join(p.dir, "state", "elastic", "*", "nodes", "*", "jobs", "x")

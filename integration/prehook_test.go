@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A node that fails its pre-hook leaves, before it joins or before a generation starts, and the user is given
-// why. The others go on, and no restart is spent.
+// A node whose pre-hook fails leaves, before it joins or before a generation starts, and the user
+// sees the reason. The other nodes go on, and no restart is spent.
 func TestPreHookDecidesWhetherANodeRuns(t *testing.T) {
 	for name, fits := range map[string]string{
 		"before it joins":     `test $ELASTIC_NODE != b`,
@@ -42,7 +42,7 @@ func TestPreHookDecidesWhetherANodeRuns(t *testing.T) {
 			if name == "before a generation" && (len(left) == 0 || left[0].Reason != "unfit") {
 				t.Errorf("%+v", left)
 			}
-			// That of generation 1 is ended where b leaves before it is through.
+			// The pre-hook of generation 1 is killed if b leaves before it has ended.
 			if log := p.read("a", "prehook.log"); !strings.Contains(log, "hook of a for generation 0\n") ||
 				!strings.Contains(log, "hook of a for generation 1\n") &&
 					!strings.Contains(log, "hook of a for generation 2\n") {
@@ -55,8 +55,8 @@ func TestPreHookDecidesWhetherANodeRuns(t *testing.T) {
 	}
 }
 
-// elastic check as the pre-hook tries the ways between the nodes of the generation that starts, and
-// alone those of a job that runs.
+// As a pre-hook, elastic check tests the connections between the nodes of the generation that
+// starts. As a command, it tests those of a running job.
 func TestCheck(t *testing.T) {
 	p := newSandbox(t)
 	args := []string{"--np=3", "--job-id=x", "--max-restarts=0", "--pre-hook",
@@ -78,7 +78,7 @@ func TestCheck(t *testing.T) {
 		!strings.Contains(got, "4 clocks within") {
 		t.Errorf("%s", got)
 	}
-	// A node that does not answer is named.
+	// A node that does not answer is reported.
 	all[2].kill(syscall.SIGSTOP)
 	r := p.command("check", "x", "--transfer=200ms")
 	if r.status != 1 || !strings.Contains(r.stderr, "[E-CHECK]") ||

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is one of this machine, by its number and what it is.
+// process is a process of this machine.
 type process struct {
 	pid  int
 	line string // its command line
@@ -22,7 +22,7 @@ type process struct {
 
 func (x process) String() string { return fmt.Sprintf("%d %s", x.pid, x.line) }
 
-// signal sends s, if the number still is that process.
+// signal sends s, if the number still belongs to that process.
 func (x process) signal(s syscall.Signal) {
 	fd, err := unix.PidfdOpen(x.pid, 0)
 	if err != nil {
@@ -34,7 +34,7 @@ func (x process) signal(s syscall.Signal) {
 	}
 }
 
-// alive reports whether a process runs: a zombie does not.
+// alive reports whether a process runs, and is not a zombie.
 func alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -49,7 +49,7 @@ func cmdline(pid int) (string, error) {
 	return strings.TrimRight(strings.ReplaceAll(string(b), "\x00", " "), " "), err
 }
 
-// processes are those for which want says so.
+// processes returns the processes for which want returns true.
 func processes(want func(pid int, line string, environ []byte) bool) []process {
 	var all []process
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -67,8 +67,9 @@ func processes(want func(pid int, line string, environ []byte) bool) []process {
 	return all
 }
 
-// left are the processes that agents of this place started, and theirs: they
-// have its directory in their environment. The local server has not.
+// left returns the processes that agents of this sandbox started, and their
+// descendants: they have its directory in their environment. The local server
+// does not have it.
 func (p *sandbox) left() []process {
 	mark := []byte("XDG_RUNTIME_DIR=" + filepath.Join(p.dir, "run") + "\x00")
 	return processes(func(pid int, _ string, environ []byte) bool {
@@ -76,14 +77,14 @@ func (p *sandbox) left() []process {
 	})
 }
 
-// servers are the local servers of this place.
+// servers returns the local servers of this sandbox.
 func (p *sandbox) servers() []process {
 	return processes(func(_ int, line string, _ []byte) bool {
 		return strings.HasPrefix(line, filepath.Join(bin, "elasticd")) && strings.Contains(line, p.dir+"/")
 	})
 }
 
-// localServer is the one that the runtime directory names.
+// localServer returns the local server that the runtime directory names.
 func (p *sandbox) localServer() process {
 	p.t.Helper()
 	b, err := os.ReadFile(filepath.Join(p.dir, "run", "elastic", "elasticd.json"))
@@ -101,7 +102,7 @@ func (p *sandbox) localServer() process {
 	return process{hint.PID, line}
 }
 
-// pidIn waits for a file with the number of a process that runs.
+// pidIn waits for a file with the number of a running process.
 func pidIn(t testing.TB, path string) (pid int) {
 	t.Helper()
 	until(t, path+" names a process", func() error {

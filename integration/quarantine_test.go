@@ -23,9 +23,9 @@ func (p *sandbox) nodeState(node, want string) {
 	})
 }
 
-// A second node with a mistyped program is refused. Where it is said to be meant and fails, the
-// node is put into quarantine, until it is admitted; the first trains on, and no restart is spent.
-// Scaling to a size whose nodes are not here touches no worker.
+// A second node with a mistyped program is refused. If a flag says that the program is intended,
+// and it fails, the node is put into quarantine until it is admitted. The first node trains on, and
+// no restart is spent. Scaling to more nodes than there are restarts no worker.
 func TestMistypedNewcomer(t *testing.T) {
 	p := newSandbox(t)
 	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", idleWorker)
@@ -57,7 +57,8 @@ func TestMistypedNewcomer(t *testing.T) {
 	p.ends(a, 93)
 }
 
-// A node that is lost for the third time is put into quarantine; the other trains on without it.
+// A node that is lost for the third time is put into quarantine. The other one trains on without
+// it.
 func TestFlappingNode(t *testing.T) {
 	p := newSandbox(t)
 	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", idleWorker)

@@ -22,7 +22,7 @@ func TestRange(t *testing.T) {
 	})
 	p.running("x", 1, 1)
 
-	// Two that come together cause one change, planned, after the last call.
+	// Two nodes that start together cause one planned change, after the last call.
 	b := node("b")
 	c := node("c")
 	p.running("x", 2, 3)
@@ -46,7 +46,7 @@ func TestRange(t *testing.T) {
 		}
 	}
 
-	// Once MAX nodes are there, nothing is waited for.
+	// With MAX nodes the job waits for no other node.
 	node("d")
 	p.running("x", 3, 4)
 	all = p.events("x")
@@ -65,7 +65,7 @@ func TestRange(t *testing.T) {
 		return nil
 	})
 
-	// It takes over where one was lost.
+	// The spare replaces a lost node.
 	p.kill(b)
 	after := p.running("x", 4, 4)
 	for _, c := range []struct{ was, is string }{{"a", "a"}, {"b", "spare"}, {"c", "c"}, {"d", "d"}} {
@@ -100,7 +100,7 @@ func TestRange(t *testing.T) {
 		return nil
 	})
 
-	// scale stays inside.
+	// scale refuses sizes outside the range.
 	p.refused(2, "E-NP-RANGE", "scale", "x", "--np=5")
 	if got, want := p.must("scale", "x", "-1"), "job x scaled to 3: generation 5 running\n"; got != want {
 		t.Errorf("scale said %q, want %q", got, want)
@@ -135,7 +135,7 @@ func at(t *testing.T, e eventLine) time.Time {
 	return when
 }
 
-// A later agent with another size joins; with another of the rest it is refused.
+// A later agent with another size joins. With another value of any other setting it is refused.
 func TestLaterAgentDiffers(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

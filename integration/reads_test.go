@@ -19,7 +19,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// role is what a node is in a world that was just agreed on.
+// role is the role of a node in a new world.
 type role string
 
 const (
@@ -28,7 +28,7 @@ const (
 	spare   role = "spare"
 )
 
-// storeUse is what one node asked of the store in one phase, for each generation of it.
+// storeUse counts the requests of one node to the store in one phase, per generation.
 type storeUse struct {
 	requests      int64
 	sent          int64
@@ -36,20 +36,19 @@ type storeUse struct {
 	receivedWhole int64
 }
 
-// An etcd with its defaults takes requests of so many bytes.
+// The largest request that etcd accepts by default, in bytes.
 const mostBytes = 1_500_000
 
-// proposedWithin is the simulated time from the start of ten thousand nodes to the proposal of their
-// first world.
+// proposedWithin is the simulated time from the start of ten thousand nodes to the proposal of
+// their first world.
 const proposedWithin = 10 * time.Second
 
-// A job on a server that takes the time of a measured one comes up, loses a node, then a row of
-// neighbours, and is halved, in simulated time. NODES is the size of the larger of two jobs.
+// A job starts, loses a node, then several neighbours, and is scaled to half its size, in simulated
+// time, on a server that is as fast as a measured one. NODES is the size of the larger of two jobs.
 //
-// An ordinary member, or a spare, of a large job asks the store for as much as one of a small job,
-// in each phase: it does not read what there is of each node. What grows is the list of members
-// alone, with at most 64 bytes for each of them; of a world with few changes, the list of endpoints,
-// with 16.
+// In each phase an ordinary member, or a spare, reads as much from the store in a large job as in a
+// small one: it reads no key of every node. Only the list of members grows, by at most 64 bytes per
+// member. In a world with few changes only the list of endpoints grows, by 16 bytes per member.
 func TestOrdinaryNodesReadTheirOwn(t *testing.T) {
 	large := 360
 	if n, err := strconv.Atoi(os.Getenv("NODES")); err == nil {
@@ -79,14 +78,14 @@ func TestOrdinaryNodesReadTheirOwn(t *testing.T) {
 	}
 }
 
-// phase is what a change of a job took, in simulated time, and each role asked of the store.
+// phase is the simulated time of a change of a job, and the requests of each role.
 type phase struct {
 	name              string
 	proposed, started time.Duration // the world; all its workers
 	use               map[role]storeUse
 }
 
-// playJob plays the story of a job of n nodes, which loses a row of neighbours.
+// playJob runs a job of n nodes, which loses several neighbours.
 func playJob(t *testing.T, n, row int) (phases []phase) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFleetInMemory(t, n)
@@ -113,7 +112,7 @@ func playJob(t *testing.T, n, row int) (phases []phase) {
 	return phases
 }
 
-// phase is what it takes until so many nodes have settled after f.
+// phase runs f, and measures until n nodes have settled.
 func (h *fleet) phase(name string, nodes int, f func()) phase {
 	before, g, began := h.counts(), h.newest(), time.Now()
 	f()
@@ -126,7 +125,7 @@ func (h *fleet) phase(name string, nodes int, f func()) phase {
 	return p
 }
 
-// lastStart is when the last workers were started.
+// lastStart returns when the last workers were started.
 func (h *fleet) lastStart() (last time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,7 +137,7 @@ func (h *fleet) lastStart() (last time.Time) {
 	return last
 }
 
-// proposed is when generation g was proposed.
+// proposed returns when generation g was proposed.
 func (h *fleet) proposed(g schema.Generation) time.Time {
 	all, _, err := history.Read(h.t.Context(), h.look, h.job.Name, 0)
 	for _, e := range all {
@@ -150,7 +149,7 @@ func (h *fleet) proposed(g schema.Generation) time.Time {
 	return time.Time{}
 }
 
-// newFleetInMemory is a fleet on a store in memory that counts for each agent.
+// newFleetInMemory returns a fleet with a store in memory that counts the requests of each agent.
 func newFleetInMemory(t *testing.T, n int) *fleet {
 	c := memory.New()
 	h := newFleetWith(t, n, c.Client("look"))
@@ -175,7 +174,7 @@ func (h *fleet) scale(np int) {
 	}
 }
 
-// registered waits until n nodes are registered, and each of them in no older world than it left.
+// registered waits until n nodes are registered, each of them not in an older world than it left.
 func (h *fleet) registered(n int) {
 	h.t.Helper()
 	until(h.t, "those that left stand by", func() error {
@@ -195,7 +194,7 @@ func (h *fleet) registered(n int) {
 	})
 }
 
-// counts are the counters of each agent that lives.
+// counts returns the counters of each agent that is alive.
 func (h *fleet) counts() map[string]storeUse {
 	counts := map[string]storeUse{}
 	for _, b := range h.agents() {
@@ -207,7 +206,7 @@ func (h *fleet) counts() map[string]storeUse {
 	return counts
 }
 
-// lists are the bytes of the lists of w that each node reads.
+// lists returns the size of the lists of w that each node reads.
 func (h *fleet) lists(w *rendezvous.World) int64 {
 	list := 0
 	if e, err := h.look.Get(h.t.Context(), h.job.Name.Endpoints(w.Proposal), ""); err != nil {
@@ -221,7 +220,7 @@ func (h *fleet) lists(w *rendezvous.World) int64 {
 	return int64(list)
 }
 
-// medians are what the median node of each role has asked for since before, in so many generations.
+// medians returns the requests of the median node of each role since before, per generation.
 func (h *fleet) medians(before map[string]storeUse, generations int64) map[role]storeUse {
 	s, err := rendezvous.Read(h.t.Context(), h.look, h.job.Name)
 	if err != nil {

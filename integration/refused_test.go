@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A training that would take other samples than before, or other ones on each rank, ends with a
-// sentence before its first step.
+// A training that would use other samples than before, or different ones on each rank, is refused
+// with one sentence before its first step.
 func TestOtherSamplesAreRefused(t *testing.T) {
 	t.Parallel()
 	needsTorch(t)

@@ -16,7 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// grants are the calls of etcdctl in the section of docs/SECURITY.md about roles.
+// grants returns the calls of etcdctl in the section of docs/SECURITY.md about roles.
 func grants(t *testing.T) (calls [][]string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "docs", "SECURITY.md"))
@@ -39,7 +39,7 @@ func grants(t *testing.T) (calls [][]string) {
 	return calls
 }
 
-// carryOut does what etcdctl does for one of those calls.
+// carryOut executes one of those calls.
 func carryOut(t *testing.T, c *clientv3.Client, call []string) {
 	t.Helper()
 	may := map[string]clientv3.PermissionType{"read": clientv3.PermissionType(clientv3.PermRead),
@@ -105,7 +105,8 @@ func guardedEtcd(t *testing.T, p *sandbox) {
 	}
 }
 
-// as returns the place of a user: its certificate, or a certificate of no user and a password.
+// as returns the sandbox of a user, with its certificate, or with a certificate of no user and a
+// password.
 func (p *sandbox) as(user, by string) *sandbox {
 	q := *p
 	cert := user
@@ -119,7 +120,7 @@ func (p *sandbox) as(user, by string) *sandbox {
 	return &q
 }
 
-// may is which roles docs/SECURITY.md lets run which commands while the job runs.
+// may has the commands that docs/SECURITY.md allows for each role while the job runs.
 var may = []struct {
 	roles string
 	line  []string
@@ -135,8 +136,8 @@ var may = []struct {
 	{"trainer operator", []string{"scale", "x", "--np=2", "--when-ready", "--detach"}},
 }
 
-// The three roles of docs/SECURITY.md, made by its commands on a real etcd, can do what is written
-// there and nothing else: with a password, and by the name in a certificate.
+// The three roles of docs/SECURITY.md are made by its commands on a real etcd. They can do what the
+// document says and nothing else, with a password and with the name in a certificate.
 func TestRoles(t *testing.T) {
 	for _, by := range []string{"certificate", "password"} {
 		t.Run(by, func(t *testing.T) {

@@ -19,9 +19,9 @@ import (
 	"github.com/elasticd/elastic/integration/wait"
 )
 
-// sandbox is one user on one machine: a runtime, a state and a working
-// directory of its own. Whatever is started in it ends with the test, and a
-// process that an agent started and that outlives it is an error.
+// sandbox is one user on one machine, with its own runtime, state and working
+// directory. All its processes end with the test. A process that outlives the
+// agent that started it is an error.
 type sandbox struct {
 	t   testing.TB
 	dir string
@@ -49,10 +49,10 @@ func newSandbox(t testing.TB) *sandbox {
 	return p
 }
 
-// set adds to the environment of everything that is started from now on.
+// set adds to the environment of all processes that are started later.
 func (p *sandbox) set(kv ...string) { p.env = append(p.env, kv...) }
 
-// path is a file in the working directory.
+// path returns the path of a file in the working directory.
 func (p *sandbox) path(name ...string) string {
 	return filepath.Join(append([]string{p.dir, "work"}, name...)...)
 }
@@ -66,7 +66,7 @@ func (p *sandbox) read(name ...string) string {
 	return string(b)
 }
 
-// clear ends everything and, when the test failed, logs its story.
+// clear ends all processes. If the test failed, it logs what happened.
 func (p *sandbox) clear() {
 	if p.t.Failed() {
 		p.logStory()
@@ -76,7 +76,7 @@ func (p *sandbox) clear() {
 			<-x.done
 		}
 	}
-	// Whatever an agent started goes with it.
+	// The processes that an agent started must end with it.
 	limit := time.Now().Add(10 * time.Second)
 	for {
 		left := p.left()
@@ -100,7 +100,7 @@ func (p *sandbox) clear() {
 	}
 }
 
-// logStory logs what the processes said, what happened, and where it stood.
+// logStory logs the output of the processes, the events and the last status.
 func (p *sandbox) logStory() {
 	for _, x := range p.all {
 		p.t.Logf("== %s\n-- stderr\n%s-- stdout\n%s", x, tail(x.stderr()), tail(x.stdout()))
@@ -189,7 +189,7 @@ func content(file string) string {
 // kill sends a signal. An error says that the process has ended.
 func (x *proc) kill(s syscall.Signal) error { return x.cmd.Process.Signal(s) }
 
-// kill ends agents by SIGKILL; what they started goes with them.
+// kill ends agents by SIGKILL. The processes that they started end, too.
 func (p *sandbox) kill(all ...*proc) {
 	p.t.Helper()
 	for _, x := range all {
@@ -213,7 +213,7 @@ func (x *proc) ended() (int, bool) {
 	return w.ExitStatus(), true
 }
 
-// ends waits until the process ends and holds its status to want.
+// ends waits until the process ends, and checks its exit status.
 func (p *sandbox) ends(x *proc, want int) {
 	p.t.Helper()
 	until(p.t, x.String()+" ends", func() error {
@@ -243,7 +243,7 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-// result is a command that has ended.
+// result is the result of a command.
 type result struct {
 	status         int
 	stdout, stderr string
@@ -278,7 +278,7 @@ func (p *sandbox) try(args ...string) (string, error) {
 	return r.stdout, nil
 }
 
-// must runs a command that has to succeed.
+// must runs a command that must succeed.
 func (p *sandbox) must(args ...string) string {
 	p.t.Helper()
 	out, err := p.try(args...)
@@ -288,7 +288,7 @@ func (p *sandbox) must(args ...string) string {
 	return out
 }
 
-// refused runs a command that has to fail with this status and code.
+// refused runs a command that must fail with this status and code.
 func (p *sandbox) refused(status int, code string, args ...string) {
 	p.t.Helper()
 	r := p.command(args...)
@@ -304,8 +304,8 @@ func (p *sandbox) refused(status int, code string, args ...string) {
 	}
 }
 
-// until waits for a state outside this process, which can only be asked for
-// again and again, and fails with the last reason why it is not there.
+// until polls for a state outside this process. If it does not come in time, the
+// test fails with the last reason.
 func until(t testing.TB, what string, f func() error) {
 	t.Helper()
 	within(t, limit, what, f)
@@ -316,7 +316,7 @@ func within(t testing.TB, limit time.Duration, what string, f func() error) {
 	wait.For{What: what, Every: 20 * time.Millisecond, Limit: limit}.Until(t, f)
 }
 
-// endures holds a state for d: it fails as soon as f does.
+// endures checks for d that f returns no error.
 func endures(t testing.TB, d time.Duration, what string, f func() error) {
 	t.Helper()
 	wait.For{What: what, Every: 100 * time.Millisecond, Limit: d}.Holds(t, f)

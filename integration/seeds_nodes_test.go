@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Every command line of several machines that Paddle's documents show, with `elastic run` in the
-// place of `python -m paddle.distributed.launch`: each node has its cards, and ranks follow the
-// order of the addresses.
+// Every command line for several machines in Paddle's documents, with `elastic run` instead of
+// `python -m paddle.distributed.launch`. Each node has its cards, and ranks are in the order of the
+// addresses.
 func TestPaddleLinesOfSeveralMachines(t *testing.T) {
 	t.Parallel()
 	const first, second = "127.0.0.4", "127.0.0.5"
@@ -83,8 +83,8 @@ func (p *sandbox) sawCards(i int, cards []string) {
 	}
 }
 
-// The lines of Paddle's elastic training: flags or variables at the start, the size changed by its
-// own command, and new nodes started with the new size.
+// The command lines of Paddle's elastic training: flags or variables at the start, a command that
+// changes the size, and new nodes that start with the new size.
 func TestPaddleElasticLines(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

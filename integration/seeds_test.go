@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// trainer is a script that shows what it was given and ends.
+// trainer is a script that prints its environment and arguments, and ends.
 const trainer = `import os, sys
 keys = ["PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_CURRENT_ENDPOINT", "PADDLE_TRAINER_ENDPOINTS",
         "PADDLE_RANK_IN_NODE", "PADDLE_DISTRI_BACKEND", "PADDLE_TRAINERS",
@@ -19,7 +19,7 @@ for k in keys:
 print("args", sys.argv)
 `
 
-// gpus puts a machine with so many GPUs into the place.
+// gpus makes the sandbox look like a machine with n GPUs.
 func (p *sandbox) gpus(n int) {
 	p.t.Helper()
 	script := "#!/bin/sh\n"
@@ -44,7 +44,7 @@ func (p *sandbox) trainers(names ...string) {
 	}
 }
 
-// given is what the last start of a worker printed, from its log.
+// given returns the output of the last start of a worker, from its log.
 func (p *sandbox) given(log ...string) map[string]string {
 	p.t.Helper()
 	vars := map[string]string{}
@@ -59,7 +59,7 @@ func (p *sandbox) given(log ...string) map[string]string {
 	return vars
 }
 
-// Every command line of one machine that Paddle's documents show, with `elastic run` in place of
+// Every command line for one machine in Paddle's documents, with `elastic run` instead of
 // `python -m paddle.distributed.launch`.
 func TestPaddleOnOneMachine(t *testing.T) {
 	t.Parallel()
@@ -123,7 +123,8 @@ func TestPaddleOnOneMachine(t *testing.T) {
 	}
 }
 
-// shows compares what Paddle's launcher says, but for times, ports and the width of columns.
+// shows compares the output with that of Paddle's launcher, except for times, ports and the width
+// of columns.
 func (p *sandbox) shows(x *proc, gpus, script, args string, n int) {
 	p.t.Helper()
 	said := regexp.MustCompile(`[ \t]+`).ReplaceAllString(x.stderr(), " ")
@@ -148,7 +149,7 @@ func (p *sandbox) shows(x *proc, gpus, script, args string, n int) {
 	}
 }
 
-// freeAddress is HOST:PORT at which nothing listens.
+// freeAddress returns a HOST:PORT at which no process listens.
 func freeAddress(t *testing.T, host string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", host+":0")
@@ -159,8 +160,8 @@ func freeAddress(t *testing.T, host string) string {
 	return l.Addr().String()
 }
 
-// Two machines by their addresses: ranks are in the order of the list, not of arrival; the server
-// is on the first.
+// Two machines by their addresses: ranks are in the order of the list, and not in the order of
+// start. The server is on the first machine.
 func TestPaddleOnTwoMachines(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -188,7 +189,7 @@ func TestPaddleOnTwoMachines(t *testing.T) {
 	}
 }
 
-// A node that does not fit is refused with the reason, and the job waits for one that fits.
+// A node that does not fit is refused with the reason. The job waits for one that fits.
 func TestNodesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -219,7 +220,7 @@ func TestNodesThatDoNotFit(t *testing.T) {
 	p.ends(busy, 93)
 }
 
-// torchrun's way: the endpoint is on one of the nodes, and another one comes first.
+// As with torchrun, the endpoint is on one of the nodes. Another node starts first.
 func TestEndpointOfANode(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

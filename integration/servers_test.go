@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// serving is a script that is a server, a heter worker or a trainer, as its variables say. A
-// trainer ends when it has dialled every server; with a file named hold beside it, when that is
-// gone.
+// serving is a script that is a server, a heter worker or a trainer, by its variables. A trainer
+// ends when it has dialled every server. If there is a file named hold, it ends when that is
+// removed.
 const serving = `import os, socket, sys, time
 for name in sorted(os.environ):
     print(name + "=" + os.environ[name])
@@ -51,7 +51,7 @@ func signalPID(t *testing.T, pid string, sig syscall.Signal) {
 	}
 }
 
-// pidIn waits for a file with the number of a process, another one than before.
+// pidIn waits for a file with the number of a process that differs from before.
 func (p *sandbox) pidIn(name, before string) (pid string) {
 	p.t.Helper()
 	until(p.t, name, func() error {
@@ -120,7 +120,7 @@ func TestServersOfTheQuickStart(t *testing.T) {
 	}
 }
 
-// ports are free ones of host.
+// ports returns free ports of host.
 func ports(t *testing.T, host string, n int) (list []string) {
 	t.Helper()
 	for range n {
@@ -133,8 +133,8 @@ func ports(t *testing.T, host string, n int) (list []string) {
 	return list
 }
 
-// Servers, trainers and heter workers by their addresses, on two machines: each node runs its own,
-// at the ports of the lists.
+// Servers, trainers and heter workers are listed by their addresses, on two machines. Each node
+// runs those with its address, at the ports of the lists.
 func TestServersOnTwoMachines(t *testing.T) {
 	t.Parallel()
 	const first, second = "127.0.0.6", "127.0.0.7"
@@ -197,7 +197,7 @@ func TestServersOnTwoMachines(t *testing.T) {
 	}
 }
 
-// A heterogeneous job on one machine by numbers, and a coordinator.
+// A heterogeneous job on one machine, given by numbers, with a coordinator.
 func TestHeterWorkersOnOneMachine(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -214,8 +214,8 @@ func TestHeterWorkersOnOneMachine(t *testing.T) {
 	p.says(x, "all heter_worker are killed")
 }
 
-// A trainer that is killed is started again alone: the others, and the servers, go on. A server
-// that is killed has all start again.
+// If a trainer is killed, only that trainer is started again. If a server is killed, all processes
+// are started again.
 func TestTrainerAndServerKilled(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -248,8 +248,8 @@ func TestTrainerAndServerKilled(t *testing.T) {
 	}
 }
 
-// The number of trainers changes with the nodes, and a node without a server is lost: the server
-// goes on in its process, at its port.
+// The number of trainers changes with the nodes, and a node without a server is lost. The server
+// keeps its process and its port.
 func TestServersStay(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -315,8 +315,8 @@ func TestServersStay(t *testing.T) {
 	}
 }
 
-// A node with a server is killed, and comes back with its server at the address of before: every
-// server is a new process then, as all of them have to load the same tables.
+// A node with a server is killed, and comes back with its server at the same address. Then every
+// server is a new process, because all of them must load the same tables.
 func TestServerComesBackAtItsAddress(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -366,8 +366,8 @@ func TestServerComesBackAtItsAddress(t *testing.T) {
 	p.ends(second, 0)
 }
 
-// A trainer that fails for ever ends the job: each generation starts it again a few times, and the
-// failure of the last of them spends a restart of the job.
+// A trainer that always fails ends the job. Each generation starts it again a few times. The last
+// of these failures spends a restart of the job.
 func TestTrainerThatFailsForEver(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -386,7 +386,7 @@ func TestTrainerThatFailsForEver(t *testing.T) {
 	p.says(x, "restarts used (1 of 1)")
 }
 
-// What contradicts itself, or cannot be, is refused before anything starts.
+// Flags that contradict each other, or are impossible, are refused before any process starts.
 func TestServersThatAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -444,7 +444,8 @@ func TestServersThatAreRefused(t *testing.T) {
 	}
 }
 
-// The workers of a job of --run_mode=rpc know where they meet, and logs have their ranks.
+// The workers of a job with --run_mode=rpc know their rendezvous address, and logs have their
+// ranks.
 func TestRPC(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// shardedJob is a job whose nodes each save a part of the state on a disk of their own.
+// shardedJob is a job in which each node saves a part of the state on its own disk.
 type shardedJob struct {
 	*sandbox
 	program []string
@@ -25,7 +25,7 @@ type shardedJob struct {
 	made    int
 }
 
-// newShardedJob is a job of testdata/shards.py. It finishes once the file finish is there.
+// newShardedJob starts a job of testdata/shards.py. It finishes when the file finish exists.
 func newShardedJob(t *testing.T, flags []string, args ...string) (j *shardedJob, finish string) {
 	t.Helper()
 	script, err := filepath.Abs("testdata/shards.py")
@@ -51,7 +51,8 @@ func (j *shardedJob) join(n int) {
 
 var goesOn = regexp.MustCompile(`(?m)^generation (\d+) rank (\d+) of (\d+): from step (\d+)$`)
 
-// from waits until every rank of a generation says from which step it goes on: the same one.
+// from waits until every rank of a generation has printed from which step it goes on. It must be
+// the same step for all.
 func (j *shardedJob) from(g, size int) (step int) {
 	j.t.Helper()
 	until(j.t, fmt.Sprintf("all %d ranks of generation %d say what they loaded", size, g), func() error {
@@ -73,7 +74,7 @@ func (j *shardedJob) from(g, size int) (step int) {
 	return step
 }
 
-// newest is the step of the newest commit.
+// newest returns the step of the newest commit.
 func (j *shardedJob) newest() (step int) {
 	j.t.Helper()
 	for _, e := range kinds(j.events("x"), "checkpoint_committed") {
@@ -82,8 +83,8 @@ func (j *shardedJob) newest() (step int) {
 	return step
 }
 
-// lose kills a node with its disk at any moment, and has the job go on at a size. It never goes on
-// from an older step than that of the newest commit.
+// lose kills a node with its disk at a random time, and lets the job go on with a given size. The
+// job must not go on from an older step than that of the newest commit.
 func (j *shardedJob) lose(st status, size int) status {
 	j.t.Helper()
 	j.commitsOf("x", st.Generation, 2)
@@ -114,7 +115,7 @@ func (j *shardedJob) lose(st status, size int) status {
 	return st
 }
 
-// disturbed has the job lose a node with its disk for each size, and then lets it finish.
+// disturbed kills one node with its disk for each size, and then lets the job finish.
 func (j *shardedJob) disturbed(sizes []int, finish string) {
 	j.t.Helper()
 	j.join(3)
@@ -135,7 +136,7 @@ func (j *shardedJob) disturbed(sizes []int, finish string) {
 	}
 }
 
-// trainsToItsEnd waits until a node ends, however long that takes while the job commits.
+// trainsToItsEnd waits until a node ends. It waits as long as the job commits.
 func (j *shardedJob) trainsToItsEnd() {
 	j.t.Helper()
 	for step, over := -1, false; !over; {
@@ -154,7 +155,7 @@ func (j *shardedJob) trainsToItsEnd() {
 	}
 }
 
-// sizesOf are the sizes at which a job goes on, one for each lost node.
+// sizesOf returns the sizes with which a job goes on, one for each lost node.
 func sizesOf(rounds int) (sizes []int) {
 	for i := range rounds {
 		sizes = append(sizes, []int{3, 2, 4}[i%3])
@@ -162,8 +163,8 @@ func sizesOf(rounds int) (sizes []int) {
 	return sizes
 }
 
-// Each rank saves a shard on the disk of its node. Nodes are killed with their disks: the others go
-// on from a whole checkpoint, the newest that was committed, at another size too.
+// Each rank saves a shard on the disk of its node. Nodes are killed with their disks. The others go
+// on from the newest committed checkpoint, which is complete, also with another size.
 func TestShardsOnDisksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	j, finish := newShardedJob(t, nil, "0.02")
@@ -174,7 +175,7 @@ func TestShardsOnDisksOfTheirOwn(t *testing.T) {
 	j.disturbed(sizes, finish)
 }
 
-// kept is the size of the chunks on the disk of a node.
+// kept returns the size of the chunks on the disk of a node.
 func (p *sandbox) kept(node string) (n int64) {
 	p.t.Helper()
 	chunks, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", node, "jobs", "*",
@@ -190,8 +191,8 @@ func (p *sandbox) kept(node string) (n int64) {
 	return n
 }
 
-// Copies of shards go around in a ring: no node has all, all have about the same, and a node that is
-// lost with its disk costs nothing.
+// Copies of shards are placed in a ring: no node has all, and all have about the same size. If a
+// node is lost with its disk, no checkpoint is lost.
 func TestShardsGoAroundInARing(t *testing.T) {
 	t.Parallel()
 	const shard = 400_000

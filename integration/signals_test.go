@@ -17,10 +17,10 @@ func (p *sandbox) touch(name string) {
 	}
 }
 
-// stubborn is a worker that does not hear SIGTERM.
+// stubborn is a worker that ignores SIGTERM.
 const stubborn = `trap '' TERM; echo $$ >worker.$ELASTIC_NODE; while :; do sleep 0.1; done`
 
-// Below nohup the end of the terminal ends neither the agent nor its workers.
+// Under nohup the end of the terminal ends neither the agent nor its workers.
 func TestNohup(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -69,7 +69,7 @@ func TestSignals(t *testing.T) {
 			p.running("x", 1, 1)
 			worker := pidIn(t, p.path("worker.a"))
 			for i, s := range c.signals {
-				if i > 0 { // the first was taken note of, and the worker stays
+				if i > 0 { // after the first signal the worker still runs
 					p.reaches("x", "asked to save", func(st status) error {
 						if st.State == "running" {
 							return fmt.Errorf("not yet")
@@ -132,7 +132,7 @@ func TestStopEndsEveryNode(t *testing.T) {
 	}
 }
 
-// A job whose name was made up cannot be come back to.
+// A job with a generated name stops with its node, because no user could resume it by name.
 func TestMadeUpJobStopsWithItsNode(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -196,7 +196,7 @@ func TestExitStatusOfWorkers(t *testing.T) {
 	}
 }
 
-// Before any worker ran.
+// A signal comes before any worker has run.
 func TestExitStatusOfTheAgent(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

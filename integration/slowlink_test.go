@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// slow limits what goes from and to a machine.
+// slow limits the network rate of a machine, in both directions.
 func (l *testbed) slow(name, rate string) {
 	l.t.Helper()
 	port := "p" + string(rune('1'+slices.Index(l.names, name)))
@@ -21,8 +21,8 @@ func (l *testbed) slow(name, rate string) {
 	}
 }
 
-// A node whose link is far slower than those of its peers is named by `elastic check`, and no other
-// one is.
+// `elastic check` reports a node whose link is much slower than those of its peers, and no other
+// node.
 func TestSlowLinkIsNamed(t *testing.T) {
 	t.Parallel()
 	l := newTestbed(t, "a", "b", "c", "d")

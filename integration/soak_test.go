@@ -16,13 +16,14 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// perLab is for how many rounds a job lives: then it has to finish, and prove what it trained on.
+// perLab is how many rounds a job lasts. Then it must finish, and the samples of its training are
+// checked.
 const perLab = 25
 
-// Five nodes train, and whatever can be taken from them is: agents, workers and
-// machines are killed and frozen, the network is cut one way and both ways, the
-// server stands still and dies; one or two of these in a round, COUNT rounds.
-// SEED begins with that seed: the same faults at the same times.
+// Five nodes train under random faults: agents, workers and machines are killed
+// and frozen, the network is cut in one or both directions, the server is frozen
+// and killed. A round has one or two faults, and there are COUNT rounds. SEED
+// sets the first seed, which determines the faults and their times.
 func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	seed, rounds := uint64(1), 4
@@ -66,7 +67,7 @@ func (f figures) String() string {
 		f.rounds, f.generations, f.lost, f.failures, at(0.5), at(0.99), at(1))
 }
 
-// storm is one job under rounds of faults, which seed decides.
+// storm runs one job under rounds of faults. seed determines the faults.
 func storm(t *testing.T, seed uint64, rounds int, f *figures) {
 	r := rand.New(rand.NewPCG(seed, 11))
 	np, size := "4", 4 // and a spare
@@ -108,11 +109,11 @@ func storm(t *testing.T, seed uint64, rounds int, f *figures) {
 	w.holds(t)
 }
 
-// window is in which a node that only the server lost may register again (docs/PROTOCOL.md, section
-// 4).
+// window is how long a node that lost only the server may take to register again (docs/PROTOCOL.md,
+// section 4).
 const window = 10 * time.Second
 
-// judge holds what came of a round to what may come of its faults.
+// judge checks that the effects of a round can be explained by its faults.
 func (l *testbed) judge(all []fault, before []process, worlds, lost []history.Event) {
 	l.t.Helper()
 	hit, away := map[string]bool{}, map[string]time.Duration{} // away: from the server alone
@@ -127,9 +128,9 @@ func (l *testbed) judge(all []fault, before []process, worlds, lost []history.Ev
 		calm = calm && f.calm
 	}
 	for _, e := range lost {
-		// A node that could not register again for a window is dropped with the change that another
-		// node caused, and causes none. Without any generation it was a spare: the end of its lease
-		// is reported, and nothing restarts.
+		// A node that could not register again within the window is dropped when another node
+		// causes a change, and causes none itself. If there was no generation, it was a spare: the
+		// end of its lease is reported, and no worker restarts.
 		if d := away[e.Node]; !hit[e.Node] && !(d > window && !calm) && !(d > 0 && len(worlds) == 0) {
 			l.t.Errorf("G5: healthy %s was evicted: %s", e.Node, e.Text)
 		}
@@ -138,8 +139,8 @@ func (l *testbed) judge(all []fault, before []process, worlds, lost []history.Ev
 		l.t.Errorf("G5: nothing was lost, but generations %v were proposed; the workers were %v and are %v",
 			worlds, before, now)
 	}
-	// An end to it: each fault is a cause when it comes and one when it goes, and either may be
-	// followed by a plan that some node no longer fits.
+	// The limit of generations: each fault causes one when it begins and one when it ends. Either
+	// may be followed by another one, because a node no longer fits the plan.
 	if most := 4 * (len(all) + 1); len(worlds) > most {
 		l.t.Errorf("%d generations, at most %d", len(worlds), most)
 	}
@@ -185,7 +186,7 @@ func (l *testbed) trains(w *audit, n int, after int64) {
 	})
 }
 
-// crew are the workers of these machines, of all without a name.
+// crew returns the workers of these machines, of all machines if none is given.
 func (l *testbed) crew(names ...string) (all []process) {
 	if names == nil {
 		names = l.names
@@ -196,8 +197,8 @@ func (l *testbed) crew(names ...string) (all []process) {
 	return all
 }
 
-// proves stops the job, has a new attempt finish it, and reads that every sample was taken once an
-// epoch, and that each generation went on from the checkpoint that its world names.
+// proves stops the job, and lets a new attempt finish it. It checks that every sample was used once
+// per epoch, and that each generation went on from the checkpoint that its world names.
 func (l *testbed) proves(w *audit, flags []string) {
 	l.t.Helper()
 	l.must("stop", "x")

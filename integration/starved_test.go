@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// So many other processes want the processors that an agent hardly runs: no node is lost. (Not
-// parallel: it would starve the other tests.)
+// Many other processes use the processors, so agents get little processor time. No node is lost.
+// The test is not parallel, because it would slow down the others.
 func TestStarved(t *testing.T) {
 	others, nice := 20, 0
 	if soak(t) > 1 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// status is what these tests read of `elastic status -o json`.
+// status has the fields of `elastic status -o json` that these tests read.
 type status struct {
 	Job, State, Why string
 	WhyCode         string `json:"why_code"`
@@ -156,7 +156,7 @@ func (p *sandbox) events(job string) []eventLine {
 	return all
 }
 
-// kinds are the events of one kind.
+// kinds returns the events of one kind.
 func kinds(all []eventLine, kind string) []eventLine {
 	return slices.DeleteFunc(slices.Clone(all), func(e eventLine) bool { return e.Kind != kind })
 }

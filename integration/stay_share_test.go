@@ -23,10 +23,10 @@ func (s *stayers) receives(node string) {
 	})
 }
 
-// A state of 1 GiB is given to a node that joins; while it is on its way the rank that gives it is
-// killed, or the one that gets it, or all that have it, or one stands still, or the world changes
-// twice. The others train on. COUNT is how many of these happen, in turn, but five at least; TORCH is
-// the python with torch.
+// A state of 1 GiB is sent to a node that joins. During the transfer the sender is killed, or the
+// receiver, or all nodes that have the state, or a node is frozen, or the world changes twice. The
+// others train on. COUNT is the number of these faults, in turn, at least five. TORCH is the python
+// with torch.
 func TestANodeIsLostWhileItsStateIsGiven(t *testing.T) {
 	kinds := []string{"giver", "taker", "survivors", "worker stands still", "two changes"}
 	for round := range max(len(kinds), soak(t)) {

@@ -23,7 +23,7 @@ type stayers struct {
 	took           times
 }
 
-// newStayers has the interpreter of this machine, or TORCH, run testdata/stay.py.
+// newStayers returns a job of testdata/stay.py, run by the interpreter of this machine or by TORCH.
 func newStayers(t *testing.T) *stayers {
 	script, err := filepath.Abs("testdata/stay.py")
 	if err != nil {
@@ -47,8 +47,9 @@ func (s *stayers) up(node string) {
 var trainsIn = regexp.MustCompile(
 	`generation (\d+) rank (\d+) of (\d+) pid (\d+): step (\d+) at (\d+) after (\d+)(?: called (\d+))?`)
 
-// training is what a worker said last: its first step of a generation, when that ended, when the step
-// before did and when the training function was called, in nanoseconds; 0: not said.
+// training is the last report of a worker: its first step in a generation, and, in nanoseconds,
+// when that step ended, when the step before ended, and when the training function was called. 0:
+// not reported.
 type training struct{ generation, rank, size, pid, step, at, after, called int }
 
 func (s *stayers) training(node string) (at training) {
@@ -98,7 +99,7 @@ func (s *stayers) step() (step float64) {
 	return step
 }
 
-// goesOn waits until training has come so many steps further.
+// goesOn waits until n more steps have been made.
 func (s *stayers) goesOn(steps int) {
 	s.t.Helper()
 	from := s.step()
@@ -110,7 +111,7 @@ func (s *stayers) goesOn(steps int) {
 	})
 }
 
-// finish has the job end some steps from now, and holds every worker to the result of an
+// finish lets the job end some steps later, and checks that every worker has the result of an
 // undisturbed run.
 func (s *stayers) finish() {
 	s.t.Helper()
@@ -141,8 +142,8 @@ func (s *stayers) finish() {
 	}
 }
 
-// fault kills a node, or has it and its workers stand still and kills it when the others go on. It
-// returns their generation.
+// fault kills a node, or freezes it with its workers and kills it when the others go on. It returns
+// the generation of the others.
 func (s *stayers) fault(g int, node string, still bool, others ...string) int {
 	s.t.Helper()
 	began := time.Now()
@@ -165,10 +166,10 @@ func (s *stayers) fault(g int, node string, still bool, others ...string) int {
 	return g
 }
 
-// The node of rank 0 is killed, and another comes: the processes of the others live on, no step is
-// lost or taken twice, though nothing is ever saved. COUNT is how often a node is killed or stands
-// still, in turn; SEED chooses which node and when. With EVERY, nodes are killed alone, one in each
-// such time.
+// The node of rank 0 is killed, and another one joins. The processes of the other nodes stay, and
+// no step is lost or made twice, although no checkpoint is saved. COUNT is how often a node is
+// killed or frozen, in turn. SEED determines the nodes and times. With EVERY, nodes are only
+// killed, one in each such period.
 func TestWorkersStayInTheirProcesses(t *testing.T) {
 	t.Parallel()
 	s := newStayers(t)

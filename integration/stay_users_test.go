@@ -10,10 +10,11 @@ import (
 	"testing"
 )
 
-// Scripts as users write them, of which nodes are killed while others come: they end as undisturbed
-// ones do. Two optimizers, schedules, an average of the model, accumulated and clipped gradients, and
-// each in its way: a loader with processes, evaluation with barriers, handlers of signals. WAYS names
-// others of testdata/stay_users.py; TORCH is the python with torch.
+// Scripts like those of users end with the result of an undisturbed run, although nodes are killed
+// and others join. They have two optimizers, schedules, an average of the model, and accumulated
+// and clipped gradients. Each also has one of these: a loader with processes, evaluation with
+// barriers, handlers of signals. WAYS names other variants of testdata/stay_users.py. TORCH is the
+// python with torch.
 func TestScriptsOfUsersStay(t *testing.T) {
 	ways := []string{"plain", "loader", "evaluates", "signals"}
 	if some := os.Getenv("WAYS"); some != "" {

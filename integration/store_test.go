@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// address is a free one, below the range that the kernel gives out by itself.
+// address returns a free address, with a port below the range from which the kernel assigns ports.
 func address(t testing.TB) string {
 	t.Helper()
 	for range 100 {
@@ -93,8 +93,8 @@ func (p *sandbox) daemons(n int) []*daemon {
 	return all
 }
 
-// undisturbed runs n nodes at a server of that kind, has fault happen, and holds that neither a
-// worker nor the generation noticed.
+// undisturbed runs n nodes with a server of that kind, causes a fault, and checks that no worker
+// restarted and the generation is the same.
 func (p *sandbox) undisturbed(kind string, n int, fault func(agents []*proc)) {
 	p.t.Helper()
 	var agents []*proc
@@ -129,7 +129,8 @@ func (p *sandbox) undisturbed(kind string, n int, fault func(agents []*proc)) {
 		}
 		return same()
 	})
-	// What comes late must not come at all: longer than a lease and the time to register again.
+	// A late effect would be an error, too. Wait longer than a lease and the time to register
+	// again.
 	endures(p.t, endure(p.t, 5*time.Second, 20*time.Second), "the workers go on", same)
 	p.oneStart(n, 1)
 	if lost := kinds(p.events("x"), "node_lost"); len(lost) > 0 {
@@ -203,7 +204,7 @@ func TestLeaderOfThreePaused(t *testing.T) {
 	})
 }
 
-// leads is the place among all of the member that leads them.
+// leads returns the index of the member that is the leader.
 func (p *sandbox) leads(all []*daemon) (at int) {
 	p.t.Helper()
 	until(p.t, "a member leads", func() error {
@@ -226,7 +227,7 @@ func (p *sandbox) leads(all []*daemon) (at int) {
 	return at
 }
 
-// The agents keep the local server running: an agent that finds it gone starts it again.
+// The agents keep the local server running: an agent starts it again if it has ended.
 func TestLocalServerKilled(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

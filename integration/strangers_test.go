@@ -11,8 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// hide makes a machine unreachable from the others while it reaches them, as behind a router that
-// translates addresses: a node that dials it gets no answer, or a refusal.
+// hide makes a machine unreachable from the others, while it can reach them, as behind a router
+// that translates addresses. A node that dials it gets no answer, or is refused.
 func (l *testbed) hide(name string, how ...string) (show func()) {
 	l.t.Helper()
 	rule := func(do string) {
@@ -37,9 +37,8 @@ var hidden = map[string]struct {
 	"refusal": {[]string{"REJECT", "--reject-with", "tcp-reset"}, "agent gone"},
 }
 
-// A node that announces an address which leads nowhere is reported by name, with what to do about
-// it. It costs the others one generation, not one after the other, and comes in when its address is
-// right.
+// A node that announces an unreachable address is reported by name, with a fix. It costs the other
+// nodes only one generation. When its address is right, it joins.
 func TestUnreachableMachine(t *testing.T) {
 	for name, x := range hidden {
 		t.Run(name, func(t *testing.T) {
@@ -71,8 +70,8 @@ func TestUnreachableMachine(t *testing.T) {
 	}
 }
 
-// Of two nodes there is no second witness of silence: the job runs, and its status says it. A
-// refusal needs none: then the job waits.
+// Of two nodes there is no second one that can confirm the silence. So the job runs, and its status
+// reports the problem. A refused connection needs no confirmation: then the job waits.
 func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {
 	for name, x := range hidden {
 		t.Run(name, func(t *testing.T) {
@@ -104,8 +103,8 @@ func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {
 	}
 }
 
-// Two clusters have a job of the same name, and a node of the one is started with the address of
-// the other: it is refused, or stands by there, and neither job notices.
+// Two clusters have a job of the same name, and a node of one is started with the address of the
+// other. It is refused, or is a spare there. Neither job is disturbed.
 func TestTheOtherCluster(t *testing.T) {
 	t.Parallel()
 	p, q := newSandbox(t), newSandbox(t)

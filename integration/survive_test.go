@@ -26,7 +26,7 @@ func wholeNode(p *sandbox, node, size, how, pause string, more ...string) *proc 
 	return p.run(append(flags, "/usr/bin/python3", script, size, how, pause)...)
 }
 
-// sizeOr is SIZE, in bytes, or what is enough for `make test`.
+// sizeOr returns SIZE, in bytes, or the size for `make test`.
 func sizeOr(t testing.TB, small int) string {
 	v := os.Getenv("SIZE")
 	if v == "" {
@@ -77,11 +77,11 @@ func (p *sandbox) after(job string, g, n int) status {
 		})
 }
 
-// anyTime lets up to d pass: the fault is to come at any time, not at a certain one.
+// anyTime waits for a random time up to d, so that the fault comes at a random time.
 func anyTime(d time.Duration) { time.Sleep(rand.N(d)) }
 
-// A file that is overwritten in place is killed at any moment of its writing: what is loaded is
-// whole, the same on both nodes, and never older than what was loaded before.
+// A worker is killed at random times while it overwrites a file in place. The next generation loads
+// a complete file, the same on both nodes, and never an older one than before.
 func TestOverwrittenInPlaceAndKilled(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -115,8 +115,7 @@ func TestOverwrittenInPlaceAndKilled(t *testing.T) {
 
 var loaded = regexp.MustCompile(`(?m)^generation (\d+) rank \d+: from step (\d+)$`)
 
-// loaded is what each generation up to g that loaded anything began with, in their order, which
-// must rise.
+// loaded returns the steps from which the generations up to g began, in order. They must rise.
 func (p *sandbox) loaded(g int) (from []int) {
 	p.t.Helper()
 	until(p.t, fmt.Sprintf("both ranks of generation %d say what they loaded", g), func() error {
@@ -152,9 +151,9 @@ func (p *sandbox) loaded(g int) (from []int) {
 	return from
 }
 
-// The node of rank 0 freezes in the middle of its saves, for longer than it takes to evict it, and
-// thaws when the next generation has committed: nothing of the old one is committed then, on no
-// disk does anything move backwards, and the node is of use again.
+// The node of rank 0 is frozen during its saves until it is evicted. It runs again when the next
+// generation has committed. Then no save of the old generation is committed, no disk goes back to
+// an older generation, and the node can join again.
 func TestFrozenRankZeroCommitsNothingLate(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -242,8 +241,8 @@ func TestFrozenRankZeroCommitsNothingLate(t *testing.T) {
 	p.must("ckpt", "verify", "--job-id=x")
 }
 
-// seen is the highest generation that each node and each store of this place noted on its disk, by
-// file.
+// seen returns the highest generation that each node and each chunk store of this sandbox has on
+// its disk, by file.
 func (p *sandbox) seen() map[string]int {
 	p.t.Helper()
 	all := map[string]int{}
@@ -267,7 +266,8 @@ func (p *sandbox) seen() map[string]int {
 	return all
 }
 
-// What three saved is loaded by two and then by five, each from its own disk, bit for bit.
+// Two nodes, and then five, load a checkpoint of three nodes, each from its own disk. All bytes are
+// equal.
 func TestSavedByThreeLoadedByTwoAndFive(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -337,7 +337,7 @@ func (p *sandbox) sum(dir string) string {
 	return x.stdout()
 }
 
-// Nodes leave politely and come back, the one of rank 0 too: no step is done twice.
+// Nodes leave on request and come back, also that of rank 0. No step is made twice.
 func TestPoliteLeavesLoseNoStep(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -402,8 +402,8 @@ func (p *sandbox) noStepTwice() {
 	}
 }
 
-// Nodes that have one checkpoint directory get a notice, and rank 0's node alone captures from it
-// and puts back into it: one that comes anew fetches nothing, and finds what to resume from.
+// Nodes that share one checkpoint directory get a notice. Only rank 0's node captures from it and
+// restores into it. A new node fetches nothing, and finds the checkpoint there.
 func TestSharedCheckpointDirectory(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

@@ -15,9 +15,9 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// testbed is machines with a network of their own: each has a network namespace,
-// and a bridge in one more joins them. Nothing of it touches this machine's
-// own network, and it ends with the test, or with this process if that is killed.
+// testbed has machines with a network of their own: each has a network namespace,
+// and a bridge in another namespace connects them. It does not use this machine's
+// network. It ends with the test, or with this process if that is killed.
 type testbed struct {
 	*sandbox
 	id     string            // what the names of its namespaces begin with
@@ -29,10 +29,10 @@ type testbed struct {
 	server *daemon
 }
 
-// cut is a way on which nothing arrives.
+// cut is a direction between two machines in which no packet arrives.
 type cut struct{ from, to string }
 
-// newTestbed has a machine for each name, and one for elasticd, which runs.
+// newTestbed returns a testbed with a machine for each name, and one for elasticd, which it starts.
 func newTestbed(t testing.TB, names ...string) *testbed {
 	t.Helper()
 	l := &testbed{names: names, id: "el" + strings.ToLower(rand.Text()[:8]), addr: map[string]string{},
@@ -101,7 +101,7 @@ func (l *testbed) ip(args ...string) {
 	}
 }
 
-// mark is in the environment of whatever was started on a machine.
+// mark is in the environment of each process that was started on a machine.
 func mark(name string) string { return "LAB_MACHINE=" + name }
 
 // inside are the arguments of nsenter for a program on a machine. Its process becomes the program.
@@ -126,7 +126,7 @@ func (l *testbed) again(name string) {
 	l.agents[name] = l.start("nsenter", l.inside(name, filepath.Join(bin, "elastic"), args...)...)
 }
 
-// on are the processes on a machine: its agent, the guardian, workers, and what these started.
+// on returns the processes on a machine: its agent, the guardian, workers, and their descendants.
 func (l *testbed) on(name string) []process {
 	m := []byte("\x00" + mark(name) + "\x00")
 	return slices.DeleteFunc(l.left(), func(x process) bool {
@@ -135,18 +135,18 @@ func (l *testbed) on(name string) []process {
 	})
 }
 
-// agent is that of a machine, if it runs.
+// agent returns the agent of a machine, if it runs.
 func (l *testbed) agent(name string) []process {
 	return slices.DeleteFunc(l.on(name),
 		func(x process) bool { return x.pid != l.agents[name].cmd.Process.Pid })
 }
 
-// workers are those that train on a machine.
+// workers returns the workers on a machine.
 func (l *testbed) workers(name string) []process {
 	return slices.DeleteFunc(l.on(name), func(x process) bool { return generation(x) == 0 })
 }
 
-// generation is that of which a process is a worker, 0 if it is none.
+// generation returns the generation of a worker process, 0 if the process is no worker.
 func generation(x process) schema.Generation {
 	g, _ := schema.ParseGeneration(variable(x.pid, "ELASTIC_GENERATION"))
 	return g
@@ -160,7 +160,7 @@ func (l *testbed) audit(job string) *audit {
 	})
 }
 
-// variable is the value of one in the environment of a process, "" if it has none.
+// variable returns a variable in the environment of a process, "" if it is not set.
 func variable(pid int, name string) string {
 	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	for kv := range bytes.SplitSeq(environ, []byte{0}) {
@@ -171,7 +171,7 @@ func variable(pid int, name string) string {
 	return ""
 }
 
-// cut lets nothing of from arrive at to, until heal has been called as often.
+// cut drops all packets from one machine to another, until heal has been called as often.
 func (l *testbed) cut(from, to string) {
 	l.t.Helper()
 	if l.cuts[cut{from, to}]++; l.cuts[cut{from, to}] == 1 {

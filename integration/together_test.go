@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// counting is a trainer that saves only when it is signalled: rank 0 writes a step that is one
-// higher than the one with which it began.
+// counting is a trainer that saves only when it gets a signal: rank 0 writes a step that is one
+// higher than the one from which it began.
 const counting = `
 import os, signal, sys, time
 d, rank = os.environ["ELASTIC_CHECKPOINT_DIR"], int(os.environ["RANK"])
@@ -33,8 +33,8 @@ open(f"up.{os.environ['ELASTIC_NODE']}.{os.environ['ELASTIC_GENERATION']}", "w")
 time.sleep(1000)
 `
 
-// A scheduler signals agents and workers of all nodes in one moment. What the workers save then is
-// committed: the next generation goes on from it. COUNT sets how often.
+// A scheduler sends a signal to agents and workers of all nodes at the same time. The saves that
+// the workers then make are committed, and the next generation goes on from them. COUNT repeats it.
 func TestSignalledTogether(t *testing.T) {
 	for name, np := range map[string]string{"exactly": "2", "range": "1:2"} {
 		t.Run(name, func(t *testing.T) {
@@ -152,8 +152,8 @@ func numbers(words *regexp.Regexp, nodes []*proc) []int {
 }
 
 // While the server stands still nothing can be committed. What the workers save when their node is
-// asked to go is committed all the same: by the node, when it comes back, or by the one that has the
-// copy, before it goes on.
+// asked to go is committed all the same: by the node, when it comes back, or by the one that has
+// the copy, before it goes on.
 func TestLeaveWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

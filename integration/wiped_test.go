@@ -27,13 +27,13 @@ func (p *sandbox) loses(all []*daemon, between func()) {
 	}
 }
 
-// trains is trainNode for as long as the test wants.
+// trains is trainNode without an end.
 func trains(p *sandbox, node string, np int, more ...string) *proc {
 	return trainNode(p, node, np, append([]string{"--steps=100000"}, more...)...)
 }
 
-// madeAgain waits until the job runs again as generation g on n nodes, and holds it to what it was:
-// it goes on from a checkpoint, with an event, and above every generation.
+// madeAgain waits until the job runs again as generation g on n nodes. It checks that the job goes
+// on from a checkpoint, with an event, and with a generation above all earlier ones.
 func (p *sandbox) madeAgain(g, n int, all ...*proc) {
 	p.t.Helper()
 	p.running("x", g, n)
@@ -64,8 +64,8 @@ func (p *sandbox) madeAgain(g, n int, all ...*proc) {
 	}
 }
 
-// A server that comes back without its data: workers go on until the job is made again, out of what
-// the nodes have.
+// A server comes back without its data. Workers go on until the job is made again from the disks of
+// the nodes.
 func TestServerLosesEverything(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		t.Run(fmt.Sprintf("members=%d", members), func(t *testing.T) {
@@ -107,7 +107,8 @@ func TestLocalServerLosesEverything(t *testing.T) {
 	p.madeAgain(2, 2, a, b)
 }
 
-// trainedPair is a job of the nodes a and b on an elasticd of its own, whose checkpoint n is committed.
+// trainedPair is a job of the nodes a and b on an elasticd of its own, whose checkpoint n is
+// committed.
 func trainedPair(p *sandbox, n int) (servers []*daemon, a, b *proc) {
 	p.t.Helper()
 	servers = p.daemons(1)
@@ -172,8 +173,8 @@ func TestLostForGood(t *testing.T) {
 	p.madeAgain(2, 2, a, c)
 }
 
-// A newcomer finds that a node of its machine, which does not run, has checkpoints of the job: it
-// does not make the job, until the operator gives them up.
+// A new node finds that another node of its machine, which does not run, has checkpoints of the
+// job. It does not create the job until the operator gives them up.
 func TestBeginAnewAfterALoss(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

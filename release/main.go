@@ -1,7 +1,8 @@
-// Command release makes what a version is published as: for each architecture a tar, a deb and an
-// rpm with the static programs, the list of what is linked into them (SBOM), and the checksums of
-// all. The same commit gives the same bytes, on any machine: -check builds a copy of the sources
-// once more, elsewhere and without a cache, and compares the checksums.
+// Command release makes the files of a release: for each architecture a tar, a deb and an rpm with
+// the static programs, the list of the modules that are linked into them (SBOM), and the checksums
+// of all files. The same commit gives the same bytes on any machine. With -check it builds a second
+// time, from a copy of the sources in another directory and without a cache, and compares the
+// checksums.
 package main
 
 import (
@@ -16,7 +17,8 @@ import (
 	"time"
 )
 
-// nfpm packs debs and rpms. A later one needs modules that the public module proxy does not serve.
+// nfpm packs debs and rpms. Later versions need modules that the public module proxy does not
+// serve.
 const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4"
 
 var (
@@ -39,14 +41,14 @@ func main() {
 	}
 }
 
-// build is one making of all files, from the sources in root to the directory out.
+// build makes all files from the sources in root, in the directory out.
 type build struct {
 	version string // without v
 	root    string
 	out     string
-	at      time.Time // of the commit: the time of every file
+	at      time.Time // time of the commit, and so of every file
 	env     []string  // of the tools
-	cache   string    // of what was compiled, "" for that of the user
+	cache   string    // build cache, "" for that of the user
 }
 
 // run makes all files of a version.
@@ -67,7 +69,7 @@ func run(version, out string) (build, error) {
 	return b, b.make()
 }
 
-// committed is when the commit that is built was made.
+// committed returns the time of the commit that is built.
 func committed() (time.Time, error) {
 	b, err := exec.Command("git", "log", "-1", "--format=%ct").Output()
 	if err != nil {
@@ -104,7 +106,7 @@ func (b build) make() error {
 	return sums(b.out)
 }
 
-// compile links the programs so that nothing of this machine is in them.
+// compile builds the programs so that they do not depend on this machine.
 func (b build) compile(arch, bin string) error {
 	flags := "-s -w -buildid= -X github.com/elasticd/elastic/internal/version.release=v" + b.version
 	env := append(b.env, "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0",
@@ -130,7 +132,8 @@ func (b build) tool(env []string, name string, args ...string) error {
 	return nil
 }
 
-// again builds from a copy of the commit, in another directory and without a cache, and compares.
+// again builds from a copy of the commit, in another directory and without a cache, and compares
+// the checksums.
 func (b build) again() error {
 	dir, err := os.MkdirTemp("", "release")
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// sumsFile names the checksums, as sha256sum -c reads them.
+// sumsFile is the file with the checksums, for sha256sum -c.
 const sumsFile = "SHA256SUMS"
 
 //go:embed nfpm.yaml
 var description string
 
-// file is one of an archive.
+// file is one file of an archive.
 type file struct {
 	name string // in the archive
 	from string
@@ -71,7 +71,7 @@ func (b build) pack(arch, bin string) error {
 	return nil
 }
 
-// archive writes a tar in which nothing but names, modes and contents differs from another one.
+// archive writes a tar that depends only on the files' names, modes and contents, and on at.
 func archive(to string, files []file, at time.Time) error {
 	f, err := os.Create(to)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The same files make the same archive, whatever their times and permissions.
+// The archive does not depend on the times and permissions of the files on disk.
 func TestArchiveDependsOnContentsAlone(t *testing.T) {
 	var made [2]string
 	for i := range made {
@@ -34,7 +34,7 @@ func TestArchiveDependsOnContentsAlone(t *testing.T) {
 	}
 }
 
-// A version that is none is refused before anything is built.
+// An invalid version is refused before anything is built.
 func TestVersionsThatAreNone(t *testing.T) {
 	for _, v := range []string{"", "1.2.3", "v", "v1/2", "v1 2"} {
 		if _, err := run(v, filepath.Join(t.TempDir(), "dist")); err == nil {

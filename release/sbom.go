@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// component is one of CycloneDX 1.5.
+// component is a component of CycloneDX 1.5.
 type component struct {
 	Type    string `json:"type"`
 	Ref     string `json:"bom-ref"`
@@ -20,7 +20,7 @@ type component struct {
 	PURL    string `json:"purl,omitempty"`
 }
 
-// bill writes the modules that are linked into any of these programs, and the Go that linked them.
+// bill lists the modules that are linked into any of these programs, and the version of Go.
 func (b build) bill(linked []string) error {
 	seen := map[string]component{}
 	for _, path := range linked {

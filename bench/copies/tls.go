@@ -1,4 +1,4 @@
-// Package copies copies files, as a measure for the saving of checkpoints.
+// Package copies copies files. The bench compares the saving of checkpoints with such copies.
 package copies
 
 import (
@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// Noise is bytes that no chunk has twice, and nothing compresses.
+// Noise returns random bytes: no chunk occurs twice, and none can be compressed.
 func Noise() io.Reader {
 	var seed [32]byte
 	crand.Read(seed[:]) // never fails
 	return rand.NewChaCha8(seed)
 }
 
-// TLS sends a file through TLS 1.3 over the loopback interface into another, and syncs that.
+// TLS copies a file through TLS 1.3 over the loopback interface, and syncs the copy.
 func TLS(from, to string) error {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {

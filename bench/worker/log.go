@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// What the workers of the measurement write: a gigabyte a minute together.
+// The rate at which the workers write: together a gigabyte in LogFor.
 const (
 	LogWriters = 8
 	LogFor     = time.Minute
-	logRate    = 1e9 / LogWriters / 60 // bytes a second of each
+	logRate    = 1e9 / LogWriters / 60 // bytes per second of each worker
 	logSlot    = 2 * time.Millisecond
 )
 
-// LogLine is what the writers write, again and again.
+// LogLine is the line that the workers write.
 var LogLine = append(bytes.Repeat([]byte("step 1234567 loss 0.123456 "), 4), '\n')
 
 // Log is a worker that writes lines at an even rate. It returns only with an error.
@@ -49,6 +49,6 @@ func Log() error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(time.Hour) // the job goes on until its logs are counted
+	time.Sleep(time.Hour) // the job must run until its logs are counted
 	return nil
 }

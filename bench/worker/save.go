@@ -12,7 +12,8 @@ import (
 	"github.com/elasticd/elastic/bench/copies"
 )
 
-// Save is a worker that makes steps, and whose rank 0 saves when asked to.
+// Save is a worker that makes steps. Rank 0 saves when it is asked to. Save returns only with an
+// error.
 func Save() error {
 	dir := os.Getenv("BENCH_DIR")
 	size, err := strconv.ParseInt(os.Getenv("BENCH_SIZE"), 10, 64)
@@ -38,7 +39,7 @@ func Save() error {
 			if err != nil {
 				return err
 			}
-			last = time.Now() // the save itself is the script's own time
+			last = time.Now() // the time of the save itself does not count
 			if err := say("saved", file, last.UnixNano(), int64(longest)); err != nil {
 				return err
 			}
@@ -52,7 +53,7 @@ func Save() error {
 	}
 }
 
-// save writes a file like no other and renames it, as careful scripts do.
+// save writes a file of new random bytes under a temporary name, and renames it.
 func save(size int64) (string, error) {
 	dir := os.Getenv("ELASTIC_CHECKPOINT_DIR")
 	temp, name := filepath.Join(dir, "model.tmp"), filepath.Join(dir, "model.bin")

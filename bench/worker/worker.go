@@ -1,4 +1,4 @@
-// Package worker has the programs that the agents of a bench run as workers.
+// Package worker has the programs that the agents of the bench run as workers.
 package worker
 
 import (
@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// ErrCrash is the end of a worker that was asked to crash: exit code 3.
+// ErrCrash is returned by a worker that was asked to crash. It exits with status 3.
 var ErrCrash = errors.New("crashed, as it was asked to")
 
-// begun writes down that this worker started.
+// begun notes that this worker has started.
 func begun() error {
 	f, err := os.OpenFile(filepath.Join(os.Getenv("BENCH_DIR"), "starts", os.Getenv("ELASTIC_NODE")),
 		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -24,7 +24,7 @@ func begun() error {
 	return errors.Join(err, f.Close())
 }
 
-// Work is what the workers do: note their start, wait, and crash once when asked to. It returns only
+// Work is a worker that notes its start, waits, and crashes when it is asked to. It returns only
 // with an error.
 func Work() error {
 	dir := os.Getenv("BENCH_DIR")

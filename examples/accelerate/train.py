@@ -50,7 +50,7 @@ def main():
     sampler = elastic.Sampler(len(data), seed=0)  # elastic
     state = elastic.State(model=net, optimizer=optimizer, sampler=sampler, save_every="2s")  # elastic
     state.load()  # elastic
-    # Not through prepare(): it would split once more what the sampler has split.
+    # prepare() must not get the loader: it would split the samples of each rank again.
     loader = DataLoader(data, batch_sampler=sampler.batch_sampler())  # elastic
     model, prepared = accelerator.prepare(net, optimizer)
 

@@ -21,7 +21,7 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-BATCH = 24  # of all ranks together: the same steps at 1, 2, 3 and 4 ranks
+BATCH = 24  # samples of all ranks together: 1, 2, 3 and 4 ranks make the same steps
 
 
 def network():
@@ -30,7 +30,7 @@ def network():
 
 
 def batch(step, rank, size):
-    """This rank's samples of a step, the same whatever the number of ranks."""
+    """This rank's samples of a step. All ranks together have the same samples in every world."""
     random = torch.Generator().manual_seed(step)
     x = torch.randn(BATCH, 16, generator=random)
     y = torch.sin(x.sum(1, keepdim=True))
@@ -61,7 +61,7 @@ def main():
     if resume:
         weights, moments = get_state_dict(model, optimizer)
         state = {"model": weights, "optimizer": moments, "step": torch.tensor(0)}
-        dcp.load(state, checkpoint_id=resume)  # each rank reads what it needs, of whichever shard
+        dcp.load(state, checkpoint_id=resume)  # each rank reads its part from any shard
         set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
         step = int(state["step"])
     print(f"generation {world.generation} rank {world.rank} of {world.size}: from step {step}", flush=True)

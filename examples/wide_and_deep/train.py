@@ -47,7 +47,7 @@ def strategy():
 
 
 def samples(path, seed):
-    """Writes the samples of one pass: of each slot how many numbers follow, and the numbers."""
+    """Writes the samples of one pass: for each slot the count of its numbers, and the numbers."""
     taste = np.random.RandomState(7).randn(IDS * FIELDS)
     random = np.random.RandomState(seed)
     with open(path, "w") as f:
@@ -60,7 +60,7 @@ def samples(path, seed):
 
 
 def tidy(keep):
-    """Removes old saves of this server, for ever."""
+    """Removes old saves of this server, in an endless loop."""
     while True:
         saves = sorted(glob.glob("step-*"), key=lambda name: int(name[5:]))
         for old in saves[:-keep]:
@@ -70,7 +70,7 @@ def tidy(keep):
 
 def serve(resume, directory):
     os.makedirs(directory, exist_ok=True)
-    os.chdir(directory)  # a path that a trainer names is below it
+    os.chdir(directory)  # paths that trainers send are relative to it
     threading.Thread(target=tidy, args=[3], daemon=True).start()
     fleet.init_server()
     if resume:
@@ -116,7 +116,7 @@ def main():
     first = int(os.environ.get("ELASTIC_RESUME_STEP") or 0)  # elastic
     directory = os.environ.get("ELASTIC_CHECKPOINT_DIR", "checkpoints")  # elastic
     if resume or os.environ.get("ELASTIC_RESTARTED"):  # elastic
-        os.environ["TEST_MODE"] = "1"  # the servers have weights: trainer 0 does not send its first ones
+        os.environ["TEST_MODE"] = "1"  # the servers have weights: trainer 0 must not send initial ones
     paddle.enable_static()
     fleet.init(is_collective=False)
     inputs, loss, total = network()

@@ -1,5 +1,5 @@
-// Package compose brings the project's docker-compose.yml up, hurts it, and
-// holds what becomes of the job to docs/REFERENCE.md. COUNT repeats each test.
+// Package compose starts the project's docker-compose.yml, causes faults, and
+// checks the job against docs/REFERENCE.md. COUNT repeats each test.
 package compose
 
 import (

@@ -9,9 +9,9 @@ import (
 
 const steps = 800 // about twenty seconds
 
-// A machine is lost, first that of rank 0, then another one, and all of its
-// disk with it. Each time the survivor waits, a new machine comes, and the
-// result is as if nothing had been; no committed step was done again.
+// A machine is lost with its disk, first that of rank 0, then another one. Each
+// time the survivor waits until a new machine joins. The result is that of an
+// undisturbed run, and no committed step is made again.
 func TestNodeKilled(t *testing.T) {
 	repeat(t, func(t *testing.T) {
 		c := up(t, settings{"STEPS": fmt.Sprint(steps)})
@@ -39,8 +39,7 @@ func TestNodeKilled(t *testing.T) {
 	})
 }
 
-// Asked for more, then for fewer. No step is lost: generation by generation all of them are in the
-// result.
+// The job is scaled up, then down. No step is lost: the steps of all generations are in the result.
 func TestScale(t *testing.T) {
 	repeat(t, func(t *testing.T) {
 		c := up(t, settings{"STEPS": fmt.Sprint(steps)})
@@ -90,7 +89,7 @@ func TestScale(t *testing.T) {
 	})
 }
 
-// A machine stands still past its lease and goes on.
+// A machine is frozen for longer than its lease, and then goes on.
 func TestNodePaused(t *testing.T) {
 	repeat(t, func(t *testing.T) {
 		away(t, 1, func(c *cluster, id string) (back func()) {
@@ -111,9 +110,9 @@ func TestNodeCutOff(t *testing.T) {
 	})
 }
 
-// away has the node of this rank vanish without a word and come back when
-// another one has taken its place: its worker ends, it stands by, and the new
-// generation does not notice.
+// away makes the node of a rank vanish, and come back when another one has taken
+// its place. Its worker ends, it becomes a spare, and the new generation is not
+// disturbed.
 func away(t *testing.T, rank int, leave func(c *cluster, id string) (back func())) {
 	t.Helper()
 	c := up(t, nil)

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// calm is for how long workers are watched after a fault: what comes late must
-// not come at all. Longer than a lease and the time to register again.
+// calm is how long workers are watched after a fault, because a late effect is an
+// error, too. It is longer than a lease and the time to register again.
 const calm = 6 * time.Second
 
-// unharmed has fault happen to the servers of a running job, and holds that
-// neither a worker nor the generation noticed. fault is given the two nodes,
-// and whether the workers are the same as before.
+// unharmed causes a fault of the servers of a running job, and checks that no
+// worker restarts and the generation stays the same. fault gets the two nodes,
+// and a function that reports whether the workers are the same as before.
 func unharmed(t *testing.T, c *cluster, fault func(nodes []string, same func() error)) {
 	t.Helper()
 	st := c.trains(1, 0)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// tolerance is how far the loss of a run that was hurt may be from that of one
-// that was not: with fixed-batch only the order of additions differs (1e-9),
+// tolerance is how far the loss of a run with faults may be from that of an
+// undisturbed run. With fixed-batch only the order of additions differs (1e-9),
 // and train prints six digits.
 const tolerance = 1.5e-6
 
@@ -24,7 +24,7 @@ var (
 	stretch = regexp.MustCompile(`generation (\d+): (\d+) steps at world (\d+)`)
 )
 
-// contribution is what a generation did of the result.
+// contribution is the part of the steps that one generation made.
 type contribution struct{ world, steps int }
 
 // outcome is the last line of train.

@@ -1,5 +1,4 @@
-// Package wait has the waits of tests for states outside of their process, which can only be asked for
-// again and again.
+// Package wait polls for states outside of a test's process.
 package wait
 
 import (
@@ -10,7 +9,7 @@ import (
 // For is a state that a test waits for, or that must hold.
 type For struct {
 	What  string
-	Every time.Duration // how often it is asked for
+	Every time.Duration // the interval between two calls of f
 	Limit time.Duration
 }
 
@@ -30,7 +29,7 @@ func (w For) Until(t testing.TB, f func() error) {
 	}
 }
 
-// Holds asks until the limit has passed, and fails t with the first error of f.
+// Holds calls f until the limit has passed, and fails t with the first error of f.
 func (w For) Holds(t testing.TB, f func() error) {
 	t.Helper()
 	again := time.NewTicker(w.Every)

@@ -1,8 +1,8 @@
-// Package certs makes the certificates of a lab: an authority for the server and its clients, one
-// for the members of a cluster, and what they sign.
+// Package certs makes certificates for a test setup: an authority for the server and its clients,
+// an authority for the members of a cluster, and the certificates that they sign.
 //
 // There are two authorities because etcd accepts every certificate of its members' authority as
-// that of a member: with one authority for both, a client could pose as a member.
+// that of a member. With one authority for both, a client could pose as a member.
 package certs
 
 import (
@@ -22,10 +22,10 @@ import (
 
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
-	clockSkew     = time.Hour // a machine whose clock is behind takes a new certificate all the same
+	clockSkew     = time.Hour // how far the clock of a machine may be behind
 )
 
-// Pair is a certificate and its key, both PEM.
+// Pair is a certificate and its key, both in PEM.
 type Pair struct{ Cert, Key []byte }
 
 // Authority signs certificates.
@@ -35,7 +35,7 @@ type Authority struct {
 	key  crypto.Signer
 }
 
-// NewAuthority makes an authority that signs itself.
+// NewAuthority makes an authority with a self-signed certificate.
 func NewAuthority(name string, now time.Time) (*Authority, error) {
 	form, err := template(name, now, authorityLife)
 	if err != nil {
@@ -54,7 +54,7 @@ func NewAuthority(name string, now time.Time) (*Authority, error) {
 	return ReadAuthority(pair)
 }
 
-// ReadAuthority reads what NewAuthority made.
+// ReadAuthority reads the certificate and key of an authority.
 func ReadAuthority(p Pair) (*Authority, error) {
 	block, _ := pem.Decode(p.Cert)
 	if block == nil || block.Type != "CERTIFICATE" {
@@ -82,20 +82,20 @@ func ReadAuthority(p Pair) (*Authority, error) {
 	return &Authority{Pair: p, cert: cert, key: key}, nil
 }
 
-// Use says what a certificate is for.
+// Use says for whom a certificate is.
 type Use int
 
 const (
-	Server Use = iota // of elasticd, which is a client of the other members as well
-	Peer              // of a member towards the others
-	Client            // of a user of the server; its name is the user of etcd
+	Server Use = iota // elasticd; it is also a client of the other members
+	Peer              // a member, for connections to the others
+	Client            // a user of the server; the name of the certificate is the user of etcd
 )
 
-// Spec says what to sign.
+// Spec describes a certificate to sign.
 type Spec struct {
 	Use   Use
 	Name  string
-	Hosts []string // names and addresses that are dialled; none for a client
+	Hosts []string // names and addresses that clients dial; none for a client
 	Life  time.Duration
 }
 
@@ -106,7 +106,7 @@ func (a *Authority) Sign(s Spec, now time.Time) (Pair, error) {
 		return Pair{}, err
 	}
 	if form.NotAfter.After(a.cert.NotAfter) {
-		form.NotAfter = a.cert.NotAfter // after that it would not be accepted
+		form.NotAfter = a.cert.NotAfter // a certificate is not valid after its authority's end
 	}
 	form.KeyUsage = x509.KeyUsageDigitalSignature
 	form.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}

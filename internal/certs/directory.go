@@ -15,11 +15,12 @@ const (
 	PeerCA = "peer-ca" // of the members
 )
 
-// Request says what a directory is to have. Its authorities stay, everything else is made anew.
+// Request says which certificates a directory must have. Existing authorities stay. All other
+// certificates are made again.
 type Request struct {
 	Dir     string
 	Hosts   []string // of the server
-	Clients []string // names of clients: files and users of etcd
+	Clients []string // names of clients: used for the files and as users of etcd
 	Life    time.Duration
 	Now     time.Time
 }
@@ -33,8 +34,8 @@ type Made struct {
 	Pair
 }
 
-// Make makes the certificates of a directory, which is made if it is not there. Both authorities
-// come first. Errors are those of the file system, and ErrAuthority.
+// Make makes the certificates of a directory, and the directory if there is none. Both authorities
+// are first in the result. Errors are those of the file system, and ErrAuthority.
 func Make(r Request) ([]Made, error) {
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
 		return nil, err
@@ -80,10 +81,10 @@ func Make(r Request) ([]Made, error) {
 	return made, nil
 }
 
-// ErrAuthority says that the files of an authority are there and cannot be used.
+// ErrAuthority means that the files of an authority exist, but cannot be used.
 var ErrAuthority = errors.New("the authority cannot be used")
 
-// authority reads the authority of the directory, or makes it if neither of its files is there.
+// authority reads the authority of the directory. It makes the authority if neither file exists.
 func (r Request) authority(file, name string) (*Authority, error) {
 	cert, err := os.ReadFile(r.path(file + ".crt"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -114,7 +115,7 @@ func (r Request) authority(file, name string) (*Authority, error) {
 	return a, nil
 }
 
-// write puts the key there first: where the certificate is, the pair is whole.
+// write writes the key first, so that the pair is complete if the certificate exists.
 func (r Request) write(file string, p Pair) error {
 	if err := replace(r.path(file+".key"), p.Key); err != nil {
 		return err
@@ -124,7 +125,7 @@ func (r Request) write(file string, p Pair) error {
 
 func (r Request) path(file string) string { return filepath.Join(r.Dir, file) }
 
-// replace writes a file that its user alone can read, whole or not at all.
+// replace writes a file whole or not at all. Only its user can read it.
 func replace(path string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-") // mode 0600
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package configfile reads elastic.yaml: one mapping from names of settings to their values.
-// It knows YAML and no setting.
+// Package configfile reads elastic.yaml: a mapping from names of settings to their values. It does
+// not know which settings exist.
 package configfile
 
 import (
@@ -15,19 +15,19 @@ import (
 // Name is the name of the file, in the working directory.
 const Name = "elastic.yaml"
 
-// MaxSize is the size of the largest file that is read, in bytes.
+// MaxSize is the largest size of a file, in bytes.
 const MaxSize = 1 << 20
 
-// Entry is one setting as it is written in the file.
+// Entry is one setting in the file.
 type Entry struct {
 	Key   string
-	Value string // a list is joined by commas
+	Value string // the elements of a list are joined by commas
 	Line  int    // of the key, from 1
 }
 
-// Error is a file that is no mapping from names to values.
+// Error means that a file is not a mapping from names to values.
 type Error struct {
-	Line int // 0: not known
+	Line int // 0: unknown
 	Text string
 }
 
@@ -38,10 +38,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", Name, e.Line, e.Text)
 }
 
-// Parse returns the settings of a file in its order. An empty file has none. The error is an
-// *Error.
+// Parse returns the settings of a file, in the order of the file. An empty file has none. The error
+// is an *Error.
 //
-// Values are taken as they are written: 2:4 is text and no number of YAML 1.1.
+// Values are the text in the file: 2:4 is text, and not a number as in YAML 1.1.
 func Parse(text []byte) ([]Entry, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
@@ -64,7 +64,7 @@ func Parse(text []byte) ([]Entry, error) {
 	return entries(root)
 }
 
-// syntax is an error of the parser, which names the line in its text.
+// syntax converts an error of the parser, whose text contains the line.
 func syntax(err error) *Error {
 	e := &Error{Text: strings.TrimPrefix(err.Error(), "yaml: ")}
 	if n, _ := fmt.Sscanf(e.Text, "line %d:", &e.Line); n == 1 {
@@ -89,7 +89,7 @@ func entries(root *yaml.Node) ([]Entry, error) {
 	return all, nil
 }
 
-// text is the value of a setting: a scalar as it is written, or the elements of a list.
+// text returns the value of a setting: the text of a scalar, or the elements of a list.
 func text(key, node *yaml.Node) (string, error) {
 	if node.Kind != yaml.SequenceNode {
 		return scalar(key, node)

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Binding says how a worker is kept to its devices.
+// Binding says how a worker is restricted to its devices.
 type Binding string
 
 const (
-	// Auto has every worker see the devices of this node; its local rank is the index of its own.
+	// Auto shows every worker all devices of this node. Its local rank is the index of its device.
 	Auto Binding = "auto"
-	// Env has a worker see its own devices only, from index 0.
+	// Env shows a worker only its own devices, from index 0.
 	Env Binding = "env"
-	// None leaves the variables of visible devices alone.
+	// None does not set the variables of visible devices.
 	None Binding = "none"
 )
 
@@ -24,13 +24,13 @@ func ParseBinding(s string) (Binding, bool) {
 	return b, slices.Contains([]Binding{Auto, Env, None}, b)
 }
 
-// Choice is the devices of this node's workers, in the order of local ranks.
+// Choice has the devices of this node's workers, in the order of local ranks.
 type Choice struct {
 	Vendor  Vendor
 	Devices []Device
-	index   []int // of each device among those visible to this process
-	narrow  bool  // they are not all that is visible, in that order
-	Found   bool  // they were seen on this machine, and not only named
+	index   []int // of each device, among those visible to this process
+	narrow  bool  // Devices differ from the visible devices, or have another order
+	Found   bool  // the devices were found on this machine, and not only named by the user
 }
 
 // All takes every visible device.
@@ -42,8 +42,8 @@ func (s Set) All() Choice {
 	return c
 }
 
-// Choose takes devices by a comma list of their ids, as the vendor's tool numbers them. Where no
-// device was found the ids are taken as they are. ErrDevice.
+// Choose takes devices by a comma-separated list of their ids, which are those of the vendor's
+// tool. If no device was found, it takes any ids. Errors wrap ErrDevice.
 func (s Set) Choose(list string) (Choice, error) {
 	c := Choice{Vendor: s.Vendor, Found: len(s.Visible)+len(s.Hidden) > 0}
 	for id := range strings.SplitSeq(list, ",") {
@@ -87,8 +87,8 @@ func (s Set) choose(id string) (Device, int, error) {
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// share picks the devices of one of so many workers, as positions in Devices; nil: there are fewer
-// devices than workers, or none, and no worker has a device of its own.
+// share returns the devices of one worker, as indexes in Devices. It is nil if there are fewer
+// devices than workers: then no worker has a device of its own.
 func (c Choice) share(local, workers int) []int {
 	each := len(c.Devices) / max(1, workers)
 	var own []int
@@ -98,12 +98,12 @@ func (c Choice) share(local, workers int) []int {
 	return own
 }
 
-// Fits reports whether every one of so many workers gets as many devices as the others.
+// Fits reports whether every worker gets at least one device, and all get the same number.
 func (c Choice) Fits(workers int) bool {
 	return len(c.Devices) >= workers && len(c.Devices)%workers == 0
 }
 
-// Environ is what each of this node's workers is given about its devices, NAME=VALUE, by local rank.
+// Environ returns the variables of each worker about its devices, NAME=VALUE, by local rank.
 func (c Choice) Environ(b Binding, workers int) [][]string {
 	envs := make([][]string, workers)
 	for local := range envs {
@@ -142,10 +142,10 @@ func (c Choice) Environ(b Binding, workers int) [][]string {
 	return envs
 }
 
-// String is the devices as a list of their ids.
+// String returns a list of the devices' ids.
 func (c Choice) String() string { return labels(c.Devices) }
 
-// Used are the devices that so many workers have.
+// Used returns the devices that the workers use, without those that remain.
 func (c Choice) Used(workers int) Choice {
 	n := len(c.Devices) / max(1, workers) * workers
 	c.Devices, c.index = c.Devices[:n], c.index[:n]

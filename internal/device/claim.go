@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Claims are the marks of one agent on the devices that it uses. They end with the process.
+// Claims are the marks of one agent on the devices that it uses. They are locks on files, so they
+// end with the process.
 type Claims struct{ files []*os.File }
 
-// Claim marks the devices of c as used by a job, in a directory that the agents of this
-// machine share. Others are the jobs that use one of them already. A directory that cannot be used
-// marks nothing: the mark is a help, and no reason not to train.
+// Claim marks the devices of c as used by a job, in a directory that the agents of this machine
+// share. others has a sentence for each device that another job uses. If the directory cannot be
+// used, nothing is marked: the marks only serve a warning, and do not keep the job from training.
 func (c Choice) Claim(dir, job string) (held *Claims, others []string) {
 	held = &Claims{}
 	if !c.Found || os.MkdirAll(dir, 0o700) != nil {
@@ -44,7 +45,7 @@ func (c Choice) Claim(dir, job string) (held *Claims, others []string) {
 	return held, others
 }
 
-// Close gives the devices back.
+// Close removes the marks.
 func (c *Claims) Close() {
 	for _, f := range c.files {
 		f.Close()

@@ -1,9 +1,9 @@
-// Package device finds the accelerators of this machine and gives each worker its own.
+// Package device finds the accelerators of this machine and assigns them to workers.
 //
-// It reads what the kernel and the vendors' tools show and decides nothing else: Find lists the
-// devices that this process may use, Set.Choose takes some of them, Choice.Environ has the variables
-// of each worker, Choice.CPUs binds workers to the processors near their devices, and Claim tells
-// two agents of one machine that they would use the same ones.
+// Find lists the devices that this process may use, from the kernel and the vendors' tools.
+// Set.Choose takes some of them. Choice.Environ returns the variables of each worker. Choice.CPUs
+// binds workers to the processors near their devices. Choice.Claim detects that two agents of one
+// machine would use the same device.
 package device
 
 import (
@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// ErrDevice: a device that does not exist, is not visible, or is named twice. [E-DEVICES]
+// ErrDevice means that a device does not exist, is not visible, or is named twice. [E-DEVICES]
 var ErrDevice = errors.New("device")
 
-// Kind is what users call a family of devices.
+// Kind is a family of devices, by the name that users know.
 type Kind string
 
 // The kinds that --nproc-per-node understands.
@@ -33,20 +33,22 @@ const (
 
 // Device is one accelerator.
 type Device struct {
-	Index int    // as the vendor's tool numbers it; -1 where only Label is known
-	Label string // as the variable of visible devices names it: an index, or a UUID
-	UUID  string // "" where unknown
-	PCI   string // address on the bus, as 0000:3b:00.0; "" where unknown
+	Index int    // the number in the vendor's tool; -1 if only Label is known
+	Label string // the name in the variable of visible devices: an index, or a UUID
+	UUID  string // "" if unknown
+	PCI   string // address on the bus, like 0000:3b:00.0; "" if unknown
 }
 
-// Set is the devices that a process of this machine may use, in the order in which it numbers them.
+// Set has the devices that a process of this machine may use, in the order in which the process
+// numbers them.
 type Set struct {
 	Vendor  Vendor
 	Visible []Device
-	Hidden  []Device // here, and hidden by the variable of visible devices
+	Hidden  []Device // devices of this machine that the variable of visible devices hides
 }
 
-// Host is where devices are looked for. The zero value is this machine without an environment.
+// Host is the machine to search for devices. The zero value is this machine, without an
+// environment.
 type Host struct {
 	Root   string // holds proc, sys and dev; "": /
 	Getenv func(string) string
@@ -66,8 +68,8 @@ func (h Host) env(name string) string {
 	return h.Getenv(name)
 }
 
-// Find lists the devices of a kind; with Any those of the first vendor that has some. No device is
-// no error: the set is empty.
+// Find lists the devices of a kind. With Any it lists those of the first vendor that has some. If
+// there is no device, the set is empty.
 func Find(ctx context.Context, h Host, kind Kind) Set {
 	for _, v := range vendors() {
 		if kind != Any && v.Kind != kind {
@@ -82,8 +84,8 @@ func Find(ctx context.Context, h Host, kind Kind) Set {
 	return Set{Vendor: generic(kind)}
 }
 
-// visible is what the variables of visible devices leave. A name that is no device ends the list,
-// as the vendors' libraries do it.
+// visible returns the devices that the variables of visible devices leave. As in the vendors'
+// libraries, the list ends at the first name that is not a device.
 func (v Vendor) visible(h Host, all []Device) Set {
 	s := Set{Vendor: v, Visible: all}
 	for _, name := range v.Variables {
@@ -109,8 +111,8 @@ func (v Vendor) visible(h Host, all []Device) Set {
 	return s
 }
 
-// named finds a device by index or by the beginning of its UUID. A part of a device (MIG) has a
-// UUID that no list shows: it is taken as it is.
+// named finds a device by its index or by the beginning of its UUID. The UUID of a part of a device
+// (MIG) is in no list, so named accepts any.
 func named(all []Device, label string) (Device, bool) {
 	if i, err := strconv.Atoi(label); err == nil {
 		for _, d := range all {
@@ -133,7 +135,7 @@ func named(all []Device, label string) (Device, bool) {
 	return Device{}, false
 }
 
-// String names the devices for people: gpu 0, 1.
+// String returns the devices for messages: gpu 0,1.
 func (s Set) String() string {
 	if len(s.Visible) == 0 {
 		return "no " + s.Vendor.name()

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Affinity says which processors a worker is bound to.
+// Affinity says to which processors a worker is bound.
 type Affinity string
 
-// As torchrun's --numa-binding.
+// The values of torchrun's --numa-binding.
 const (
 	Unbound     Affinity = ""
-	Node        Affinity = "node"         // all of the NUMA node of its device
-	Socket      Affinity = "socket"       // all of that node's socket
-	Exclusive   Affinity = "exclusive"    // its share of the node's cores
+	Node        Affinity = "node"         // all processors of the NUMA node of its device
+	Socket      Affinity = "socket"       // all processors of that node's socket
+	Exclusive   Affinity = "exclusive"    // an equal share of the node's cores
 	CoreComplex Affinity = "core-complex" // cores of the node that share a cache
 )
 
@@ -28,15 +28,15 @@ func ParseAffinity(s string) (Affinity, bool) {
 	return a, slices.Contains([]Affinity{Node, Socket, Exclusive, CoreComplex}, a)
 }
 
-// topology is the processors and devices of one machine.
+// topology has the processors and devices of one machine.
 type topology struct {
 	h       Host
 	allowed []int // processors that this process may run on
 	choice  Choice
 }
 
-// CPUs are the processors for each of so many workers, by local rank: those near its first device.
-// allowed are the ones that this process may run on. ErrDevice.
+// CPUs returns the processors of each worker, by local rank: those near its first device. allowed
+// has the processors on which this process may run. Errors wrap ErrDevice.
 func (c Choice) CPUs(h Host, a Affinity, workers int, allowed []int) ([][]int, error) {
 	if a == Unbound {
 		return make([][]int, workers), nil
@@ -73,7 +73,7 @@ func (t topology) bind(a Affinity, i int) []int {
 	return cpus
 }
 
-// nodeOf is the NUMA node of a device: 0 where the machine says none.
+// nodeOf returns the NUMA node of a device, 0 if the machine does not show it.
 func (t topology) nodeOf(d Device) int {
 	text, err := os.ReadFile(t.h.path("sys/bus/pci/devices", d.PCI, "numa_node"))
 	if err != nil || d.PCI == "" {
@@ -90,7 +90,7 @@ func (t topology) only(cpus []int) []int {
 	return slices.DeleteFunc(cpus, func(c int) bool { return !slices.Contains(t.allowed, c) })
 }
 
-// socket are the processors of all nodes on the socket of these.
+// socket returns the processors of all nodes on the socket of cpus.
 func (t topology) socket(cpus []int) (out []int) {
 	if len(cpus) == 0 {
 		return nil
@@ -109,7 +109,7 @@ func (t topology) socket(cpus []int) (out []int) {
 	return out
 }
 
-// beside are the positions of the chosen devices on one node, and that of i among them.
+// beside returns how many chosen devices are on a node, and the position of device i among them.
 func (t topology) beside(node, i int) (count, at int) {
 	for k, d := range t.choice.Devices {
 		if t.nodeOf(d) != node {
@@ -123,8 +123,8 @@ func (t topology) beside(node, i int) (count, at int) {
 	return count, at
 }
 
-// exclusive divides the physical cores of a node among its devices; the first ones get one more
-// where they do not come out even.
+// exclusive divides the physical cores of a node among its devices. If they do not divide evenly,
+// the first devices get one more.
 func (t topology) exclusive(cpus []int, node, i int) (out []int) {
 	cores := t.group(cpus, func(cpu int) []int {
 		return t.list("sys/devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/topology/thread_siblings_list")
@@ -143,7 +143,7 @@ func (t topology) exclusive(cpus []int, node, i int) (out []int) {
 	return out
 }
 
-// complex takes the groups that share a cache in turn, the largest first.
+// complex assigns the groups of cores that share a cache to the devices in turn, the largest first.
 func (t topology) complex(cpus []int, node, i int) []int {
 	groups := t.group(cpus, t.sharing)
 	if len(groups) == 0 {
@@ -154,7 +154,7 @@ func (t topology) complex(cpus []int, node, i int) []int {
 	return groups[at%len(groups)]
 }
 
-// sharing are the processors that share the largest cache with cpu.
+// sharing returns the processors that share the cache of the highest level with cpu.
 func (t topology) sharing(cpu int) (out []int) {
 	dirs, _ := filepath.Glob(t.h.path("sys/devices/system/cpu/cpu"+strconv.Itoa(cpu), "cache/index[0-9]*"))
 	highest := -1
@@ -171,7 +171,7 @@ func (t topology) sharing(cpu int) (out []int) {
 	return out
 }
 
-// group puts processors that have the same siblings together, in the order of the first of each.
+// group groups processors with the same siblings. The groups are ordered by their first processor.
 func (t topology) group(cpus []int, siblings func(int) []int) (out [][]int) {
 	at := map[int]int{}
 	for _, cpu := range cpus {
@@ -198,7 +198,7 @@ func (t topology) list(path string) []int {
 	return ParseCPUs(string(text))
 }
 
-// ParseCPUs reads a list as 0-3,8 into its numbers.
+// ParseCPUs returns the numbers of a list like 0-3,8.
 func ParseCPUs(text string) (out []int) {
 	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
 		from, to, ranged := strings.Cut(part, "-")
@@ -213,7 +213,7 @@ func ParseCPUs(text string) (out []int) {
 	return out
 }
 
-// Allowed are the processors that this process may run on.
+// Allowed returns the processors on which this process may run.
 func Allowed() (out []int) {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {

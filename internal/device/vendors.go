@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Vendor is one maker of devices, as frameworks tell them apart.
+// Vendor is a vendor of devices that frameworks distinguish.
 type Vendor struct {
 	Kind      Kind
-	Variables []string // of visible devices; the first is the one that is set
-	Order     string   // set with it: NAME=VALUE that makes its indexes those of the vendor's tool
+	Variables []string // of visible devices; the first one is set for workers
+	Order     string   // NAME=VALUE that is set with it, so that indexes are those of the vendor's tool
 	Paddle    string   // the plural in FLAGS_selected_…
 	find      func(context.Context, Host) []Device
 }
@@ -28,7 +28,7 @@ func (v Vendor) name() string {
 	return string(v.Kind)
 }
 
-// vendors are those that are known, in the order in which they are looked for.
+// vendors returns the known vendors, in the order in which Find tries them.
 func vendors() []Vendor {
 	return []Vendor{
 		{Kind: GPU, Variables: []string{"CUDA_VISIBLE_DEVICES"},
@@ -44,7 +44,7 @@ func vendors() []Vendor {
 	}
 }
 
-// generic is the vendor of devices that were named and not found.
+// generic returns the vendor of devices that were named, but not found.
 func generic(kind Kind) Vendor {
 	for _, v := range vendors() {
 		if v.Kind == kind || kind == Any {
@@ -54,8 +54,8 @@ func generic(kind Kind) Vendor {
 	return Vendor{Kind: kind}
 }
 
-// nvidia asks nvidia-smi, which in a container knows what the container may use; without an answer
-// in time the driver's files in /proc.
+// nvidia asks nvidia-smi, which in a container lists the devices that the container may use. If it
+// does not answer in time, nvidia reads the driver's files in /proc.
 func nvidia(ctx context.Context, h Host) []Device {
 	if out, err := h.tool(ctx, "nvidia-smi", "--query-gpu=index,uuid,pci.bus_id",
 		"--format=csv,noheader"); err == nil {
@@ -76,7 +76,7 @@ func nvidia(ctx context.Context, h Host) []Device {
 	return all
 }
 
-// parseSMI reads lines as "0, GPU-5d…, 00000000:3B:00.0".
+// parseSMI reads lines like "0, GPU-5d…, 00000000:3B:00.0".
 func parseSMI(out string) (all []Device) {
 	for line := range strings.Lines(out) {
 		f := strings.Split(strings.TrimSpace(line), ", ")
@@ -88,7 +88,7 @@ func parseSMI(out string) (all []Device) {
 		if len(f) > 1 {
 			d.UUID = f[1]
 		}
-		if len(f) > 2 { // eight digits of domain there, four in /sys
+		if len(f) > 2 { // the domain has eight digits here, and four in /sys
 			d.PCI = strings.ToLower(f[2])
 			if domain, rest, ok := strings.Cut(d.PCI, ":"); ok && len(domain) == 8 {
 				d.PCI = domain[4:] + ":" + rest
@@ -99,8 +99,8 @@ func parseSMI(out string) (all []Device) {
 	return all
 }
 
-// tool runs a program of a vendor, and gives up after the limit: a driver that hangs must not hang
-// a start.
+// tool runs a program of a vendor, and gives up after the limit. A driver that hangs must not block
+// the start of workers.
 func (h Host) tool(ctx context.Context, name string, args ...string) (string, error) {
 	path, err := lookPath(h.env("PATH"), name)
 	if err != nil {
@@ -113,7 +113,7 @@ func (h Host) tool(ctx context.Context, name string, args ...string) (string, er
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.WaitDelay = 100 * time.Millisecond // what it started may hold the pipe
+	cmd.WaitDelay = 100 * time.Millisecond // its children may hold the pipe open
 	out, err := cmd.Output()
 	return string(out), err
 }
@@ -130,7 +130,7 @@ func lookPath(path, name string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// amd reads the topology of the compute driver: a node with SIMD units is a GPU.
+// amd reads the topology of the compute driver. A node with SIMD units is a GPU.
 func amd(_ context.Context, h Host) (all []Device) {
 	nodes, _ := filepath.Glob(h.path("sys/class/kfd/kfd/topology/nodes/*/properties"))
 	slices.SortFunc(nodes, func(a, b string) int {

@@ -1,9 +1,9 @@
-// Package etcdtest runs real etcd servers inside a test: one member, or a
-// cluster. A single one starts in about a tenth of a second; leases are granted
-// from 1 s on; everything ends with the test.
+// Package etcdtest runs real etcd servers in a test: a single member or a
+// cluster. A single member starts in about a tenth of a second. The shortest
+// lease is 1 s. All servers end with the test.
 //
-// Everything is real but the disk's flush: data survives Stop and Restart, not
-// a power cut.
+// Only the sync of the disk is left out: data survives Stop and Restart, but not
+// a loss of power.
 package etcdtest
 
 import (
@@ -35,12 +35,12 @@ type options struct {
 	change  func(*embed.Config)
 }
 
-// TCP makes the server listen on 127.0.0.1, for tests that put something in
-// between; the default is a unix socket.
+// TCP makes the server listen on 127.0.0.1, for tests with a proxy in between.
+// The default is a unix socket.
 func TCP() Option { return func(o *options) { o.tcp = true } }
 
-// Timings sets heartbeat and election timeout; the least lease is
-// ceil(1.5 × election) seconds.
+// Timings sets the heartbeat interval and the election timeout. The shortest
+// lease is ceil(1.5 × election) seconds.
 func Timings(heartbeat, election time.Duration) Option {
 	return func(o *options) { o.timings = [2]time.Duration{heartbeat, election} }
 }
@@ -48,7 +48,7 @@ func Timings(heartbeat, election time.Duration) Option {
 // Config changes any other setting, before every start.
 func Config(change func(*embed.Config)) Option { return func(o *options) { o.change = change } }
 
-// Server is one member. Its methods are for the test's goroutine.
+// Server is one member. Only the test's goroutine may call its methods.
 type Server struct {
 	cfg    func() *embed.Config
 	client url.URL
@@ -71,7 +71,7 @@ func StartCluster(t testing.TB, n int, opts ...Option) Cluster {
 	return start(t, n, append(opts, TCP()))
 }
 
-// Cluster is the members of one cluster, stopped ones too.
+// Cluster has the members of one cluster, running or stopped.
 type Cluster []*Server
 
 // Endpoints returns the addresses of all members.
@@ -89,7 +89,7 @@ func (c Cluster) Client(t testing.TB) *clientv3.Client {
 	return client(t, c.Endpoints())
 }
 
-// Leader returns the running member that leads, waiting until there is one.
+// Leader waits until there is a leader, and returns it.
 func (c Cluster) Leader(t testing.TB) *Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -118,10 +118,10 @@ func (c Cluster) stop() {
 	wg.Wait()
 }
 
-// Endpoint is the address for clients; it stays over restarts.
+// Endpoint returns the address for clients. Restart does not change it.
 func (s *Server) Endpoint() string { return s.client.String() }
 
-// Endpoints is the one address, in a list.
+// Endpoints returns the address in a list.
 func (s *Server) Endpoints() []string { return []string{s.Endpoint()} }
 
 // Client returns a client of this server, closed with the test.
@@ -130,11 +130,11 @@ func (s *Server) Client(t testing.TB) *clientv3.Client {
 	return client(t, s.Endpoints())
 }
 
-// Etcd is the running server itself, nil while it is stopped.
+// Etcd returns the running server, nil while it is stopped.
 func (s *Server) Etcd() *embed.Etcd { return s.etcd }
 
-// Stop ends the server and keeps its data. Open streams end at once, and
-// leadership is not handed over.
+// Stop ends the server and keeps its data. Open streams end at once. A leader
+// does not hand over its leadership.
 func (s *Server) Stop() {
 	if s.etcd == nil {
 		return
@@ -154,8 +154,8 @@ func (s *Server) Restart(t testing.TB) {
 	s.wait(t)
 }
 
-// Wipe removes the data of a stopped server: the next Restart makes another
-// cluster. Only for a single server.
+// Wipe removes the data of a stopped server. The next Restart makes a new
+// cluster. It works only for a single server.
 func (s *Server) Wipe(t testing.TB) {
 	t.Helper()
 	if s.etcd != nil {
@@ -176,13 +176,13 @@ func (s *Server) Wipe(t testing.TB) {
 func start(t testing.TB, n int, opts []Option) Cluster {
 	t.Helper()
 	o := options{timings: [2]time.Duration{10 * time.Millisecond, 100 * time.Millisecond}}
-	if n > 1 { // a busy machine must not cost the leader its place
+	if n > 1 { // on a busy machine the leader must stay the leader
 		o.timings = [2]time.Duration{20 * time.Millisecond, 200 * time.Millisecond}
 	}
 	for _, opt := range opts {
 		opt(&o)
 	}
-	dir, err := os.MkdirTemp("", "etcd") // short: the path of a socket has a limit
+	dir, err := os.MkdirTemp("", "etcd") // a short path: the path of a socket has a limit
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,8 +206,8 @@ func start(t testing.TB, n int, opts []Option) Cluster {
 	return members
 }
 
-// plan gives every member its ports. Another process may take one before the
-// member does; then all are planned again.
+// plan assigns ports to every member. If another process takes one before the
+// member does, start plans all again.
 func plan(n int, dir string, o options) Cluster {
 	token := strconv.FormatUint(rand.Uint64(), 36)
 	peers, all := make([]url.URL, n), ""
@@ -247,11 +247,11 @@ func plan(n int, dir string, o options) Cluster {
 	return members
 }
 
-// port picks one below the range that the kernel gives out by itself.
+// port picks a port below the range from which the kernel assigns ports.
 func port() string { return fmt.Sprintf("127.0.0.1:%d", 15000+rand.N(17000)) }
 
-// launch starts one after the other: a member asks its peers whether the
-// cluster exists, and those that do not listen yet refuse at once.
+// launch starts the members one after the other. Each asks its peers whether the
+// cluster exists. Peers that do not listen yet refuse the connection at once.
 func launch(members Cluster) error {
 	for _, s := range members {
 		if err := s.launch(); err != nil {

@@ -1,4 +1,4 @@
-// Package hook runs a command of the user's before workers start, and tells what it ended with.
+// Package hook runs a command of the user before workers start, and reports how it ended.
 package hook
 
 import (
@@ -22,13 +22,13 @@ type Hook struct {
 	Limit   time.Duration // how long it may take
 	Dir     string
 	Env     []string
-	Log     string // file that its output is added to
+	Log     string // file to which its output is appended
 }
 
-// Failed is a hook that did not end with status 0 in time.
+// Failed means that a hook did not end with status 0 in time.
 type Failed struct {
 	How  string // "exit status 3", "no end within 1m0s"
-	Said string // the last line of its output, "" if there is none
+	Said string // the last line of its output, "" if there was none
 	Log  string
 }
 
@@ -39,9 +39,9 @@ func (f *Failed) Error() string {
 	return "the pre-hook failed: " + f.How + ": " + f.Said
 }
 
-// Run runs a hook for a start that why names, and waits until it and all of its process group have
-// ended. A hook that fails is a *Failed; another error says what kept the hook from running. When
-// ctx ends so does the hook.
+// Run runs a hook, and waits until it and its whole process group have ended. why says which start
+// the hook is for. If the hook fails, the error is a *Failed. Another error says why the hook did
+// not run. When ctx ends, the hook is killed.
 func Run(ctx context.Context, h Hook, why string) error {
 	log, err := os.OpenFile(h.Log, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -65,9 +65,10 @@ func Run(ctx context.Context, h Hook, why string) error {
 	return &Failed{How: how, Said: lastLine(log, begin), Log: h.Log}
 }
 
-// run returns how the command failed, "" if it did not.
+// run runs the command, and returns how it failed, "" if it did not fail.
 func (h Hook) run(ctx context.Context, log *os.File) (how string, err error) {
-	// The command dies with the thread that started it, so that thread stays.
+	// The kernel kills the command when the thread that started it ends, so the goroutine keeps the
+	// thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command("/bin/sh", "-c", h.Command)
@@ -76,7 +77,7 @@ func (h Hook) run(ctx context.Context, log *os.File) (how string, err error) {
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
-	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // nothing of it may be left
+	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // the process group
 	limit := time.NewTimer(h.Limit)
 	defer limit.Stop()
 	ended := make(chan struct{})
@@ -92,8 +93,8 @@ func (h Hook) run(ctx context.Context, log *os.File) (how string, err error) {
 		}
 		kill()
 	}()
-	// The group is killed before its first process is waited for: until then the number of the
-	// group is its own.
+	// The group is killed before its first process is reaped: until then no other group can have
+	// its number.
 	err = waitUnreaped(cmd.Process.Pid)
 	close(ended)
 	timedOut := <-late
@@ -110,7 +111,7 @@ func (h Hook) run(ctx context.Context, log *os.File) (how string, err error) {
 	return "", err
 }
 
-// waitUnreaped waits for the end of a child and leaves it to be waited for.
+// waitUnreaped waits until a child has ended, and does not reap it.
 func waitUnreaped(pid int) error {
 	for {
 		var info unix.Siginfo
@@ -121,7 +122,7 @@ func waitUnreaped(pid int) error {
 	}
 }
 
-// lastLine is the last line of a file behind an offset, at most so long that people read it.
+// lastLine returns the last line of a file after an offset, shortened for a message.
 func lastLine(f *os.File, begin int64) string {
 	const most = 4 << 10
 	end, err := f.Seek(0, io.SeekEnd)
@@ -129,7 +130,7 @@ func lastLine(f *os.File, begin int64) string {
 		return ""
 	}
 	from := max(begin, end-most)
-	text, _ := io.ReadAll(io.NewSectionReader(f, from, end-from)) // as much of it as there is
+	text, _ := io.ReadAll(io.NewSectionReader(f, from, end-from)) // as much as can be read
 	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(text), "?")), "\n")
 	last := []rune(strings.TrimSpace(lines[len(lines)-1]))
 	return string(last[:min(len(last), 400)])

@@ -1,6 +1,6 @@
 package phrase
 
-// Nearest is the name that word was most likely meant to be, "" if none is close.
+// Nearest returns the name that is most similar to word, "" if none is similar.
 func Nearest(word string, names []string) string {
 	best, most := "", 1+len(word)/3
 	for _, n := range names {
@@ -11,7 +11,8 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
-// distance is how many letters have to be put in, left out, changed or swapped with the next.
+// distance returns how many letters must be inserted, deleted, changed or swapped with the next one
+// to turn a into b.
 func distance(a, b string) int {
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
 	for k := range rows[1] {

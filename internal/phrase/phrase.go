@@ -1,5 +1,5 @@
-// Package phrase makes the parts of messages that depend on a number: "1 node", "2 nodes", and
-// lists of names that stay short.
+// Package phrase makes parts of messages: numbers with nouns ("1 node", "2 nodes"), short lists of
+// names, and text that is safe for terminals.
 package phrase
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Count is a number with its noun, in the plural where it belongs: "1 node", "2 copies".
+// Count returns a number with its noun, in the plural if necessary: "1 node", "2 copies".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -26,7 +26,7 @@ func plural(noun string) string {
 // most is how many names a list shows.
 const most = 8
 
-// List joins names with commas: the first eight, and how many more there are.
+// List joins names with commas. It shows the first eight, and how many more there are.
 func List(names []string) string {
 	if len(names) > most {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Plain makes text that came from elsewhere safe to show on a terminal: what a terminal would obey,
-// or show as something else than it is, is written as an escape. The result is one line.
+// Plain makes text of unknown origin safe for a terminal. It escapes characters that a terminal
+// would execute, or would show misleadingly. The result is one line.
 func Plain(s string) string { return escape(s, "") }
 
 // PlainLines is Plain for text of several lines.
@@ -40,8 +40,9 @@ func escape(s, keep string) string {
 	return b.String()
 }
 
-// hidden is every control character, C1 too, what changes the direction or order of the text around
-// it, and bytes that are no UTF-8, which some terminals take for control characters.
+// hidden reports whether a rune must be escaped: a control character (also of C1), a character that
+// changes the direction or order of text, or a byte that is not UTF-8, which some terminals treat
+// as a control character.
 func hidden(r rune) bool {
 	return unicode.IsControl(r) || r == utf8.RuneError || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }

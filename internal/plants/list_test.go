@@ -30,6 +30,6 @@ const (
 	registry = membership + "/registry.go"
 )
 
-// plants are all but the guards, in the order in which they are planted. A new one goes into the list
-// of the part that it breaks.
+// plants has all bugs except the guards, in the order in which they are planted. A new bug goes
+// into the list of the part that it breaks.
 var plants = slices.Concat(protocolPlants, requestPlants, agentPlants, processPlants)

@@ -1,7 +1,7 @@
-// Package plants_test plants bugs, one line each, and expects a test to notice. A bug that survives is a
-// missing test.
+// Package plants_test plants bugs, one line each, and expects a test to fail. A bug that no test
+// notices is a missing test.
 //
-// Nothing is edited: the go command sees the changed file through -overlay.
+// No file is edited: the go command reads the changed file through -overlay.
 package plants_test
 
 import (
@@ -20,18 +20,18 @@ import (
 type plant struct {
 	bug       string
 	file      string // from the root of the module
-	old, new  string // old is there exactly once
+	old, new  string // old occurs exactly once in file
 	pkg, test string // test as for -run
 }
 
-// testRun is a test that is run in the changed module.
+// testRun is a test to run in the changed module.
 type testRun struct {
 	pkg, test string
 	seed      int // the first that it plays, where seeds is not 0
 	seeds     int // that it plays; 0: as many as it does by itself
 }
 
-// few is how many are planted without COUNT: the whole list takes minutes.
+// few is how many bugs are planted without COUNT. The whole list takes minutes.
 const few = 4
 
 // TestPlants plants the first COUNT bugs of the list.
@@ -64,7 +64,7 @@ func TestPlants(t *testing.T) {
 	}
 }
 
-// TestPlantsFit keeps the whole list true: each bug has its place in the code, and a test that is there.
+// TestPlantsFit checks the whole list: the code of each bug is in its file, and its test exists.
 func TestPlantsFit(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range slices.Concat(plants, guards) {
@@ -84,7 +84,7 @@ func TestPlantsFit(t *testing.T) {
 	}
 }
 
-// plant is the file with the bug in it.
+// plant returns the file with the bug in it.
 func (p plant) plant(root string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, p.file))
 	if err != nil {
@@ -115,7 +115,7 @@ func defined(t *testing.T, dir, test string) bool {
 	return false
 }
 
-// goTest runs the test that must fail, with files in place of those of the module.
+// goTest runs the test that must fail, with changed files of the module.
 func goTest(t *testing.T, root string, files map[string][]byte, p testRun) (string, error) {
 	t.Helper()
 	dir := t.TempDir()

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// simulated are bugs that lost saves once, and that the simulation finds without their own tests.
+// simulated are bugs that once lost saves. The simulation finds them without their own tests.
 var simulated = []struct {
 	bug, test string
-	seed      int    // the first story that is played; it finds the bug, or one of the next does
-	says      string // of what is wrong in the story that fails
+	seed      int    // the first story to play; this one or a later one finds the bug
+	says      string // a part of the error of the story that fails
 }{
-	{"a directory with a digit in its name is a save as a whole", saved, 15,
+	{"a directory with a digit in its name counts as one save", saved, 15,
 		"two machines have the newest checkpoint"},
-	{"a save is taken without what the last one wrote", saved, 6,
+	{"a save is taken without a file that the last save wrote", saved, 6,
 		"has files of the steps"},
 	{"the last checkpoint with two copies is dropped", saved, 270,
 		"no checkpoint of the record is readable"},
@@ -27,17 +27,17 @@ var simulated = []struct {
 		"a world runs again (G6)"},
 	{"a node that is not registered gets no copy", saved, 11,
 		"has no copy of"},
-	{"events without bound within one generation", saved, 135,
+	{"events are not trimmed within one generation", saved, 135,
 		"events are in the store"},
-	{"section 10: the number of a generation is noted after it was asked for", saved, 10,
+	{"section 10: a generation is proposed before its number is on disk", saved, 10,
 		"was proposed twice"},
-	{"what a dead generation left stays", saved, 2,
+	{"files that an ended generation left stay in the directory", saved, 2,
 		"and its directory has step"},
-	{"the agent's own state is a save", saved, 2,
+	{"the agent's own state is captured", saved, 2,
 		"a file of the agent is in the checkpoint"},
-	{"section 10: an agent that was started again knows how the job went on", saved, 8504189,
+	{"section 10: an agent that restarted counts as one that lived in the newest World", saved, 8504189,
 		"and the job goes on from"},
-	{"section 10: a late request makes the job again whatever was claimed since", "TestWipes", 7061415,
+	{"section 10: a late request makes the job again without comparing the claims", "TestWipes", 7061415,
 		"the fence was"},
 	{"a save that waits is not reported", saved, 21,
 		"a newer save is committed"},
@@ -45,11 +45,11 @@ var simulated = []struct {
 
 const (
 	saved = "TestSavesOutliveEveryFault"
-	// simulatedSeeds is within how many stories each of them is found.
+	// simulatedSeeds is within how many stories each bug must be found.
 	simulatedSeeds = 200
 )
 
-// TestPlantsInTheSimulation plants the first COUNT of them, one without COUNT, and plays stories
+// TestPlantsInTheSimulation plants the first COUNT bugs, one if COUNT is not set, and plays stories
 // until one fails.
 func TestPlantsInTheSimulation(t *testing.T) {
 	count := 1

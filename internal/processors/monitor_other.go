@@ -2,7 +2,7 @@
 
 package processors
 
-// monitor is known on Linux alone.
+// monitor does nothing except on Linux.
 type monitor struct{}
 
 func (*monitor) look()    {}

@@ -1,6 +1,7 @@
-// Package processors gives the Go runtime as many processors as the program uses: all while it works,
-// one at rest. With more than one, each wake-up also wakes a thread that looks for work and finds none,
-// which is half of what an agent costs at rest. The thread that watches the others is slowed then.
+// Package processors gives the Go runtime all processors while the program works, and one at rest.
+// With more than one, each wake-up also wakes a thread that looks for work and finds none, which
+// takes half of the processor time of an agent at rest. At rest it also slows the runtime's monitor
+// thread.
 package processors
 
 import (
@@ -13,13 +14,14 @@ import (
 )
 
 const (
-	period = 250 * time.Millisecond // the agent's tick: it wakes for that anyway
-	busy   = period / 4             // processor time of a period with which all processors are given
-	quiet  = period / 20            // and below which the period counts as quiet
-	rested = 20                     // quiet periods in a row, after which one processor does
+	period = 250 * time.Millisecond // the agent's tick: it wakes then anyway
+	busy   = period / 4             // a period with more processor time gives the runtime all processors
+	quiet  = period / 20            // a period with less processor time is quiet
+	rested = 20                     // after so many quiet periods in a row one processor is enough
 )
 
-// Follow sets the processors of the Go runtime until ctx ends. It returns at once if there is but one.
+// Follow sets the processors of the Go runtime until ctx ends. It returns at once if there is only
+// one.
 func Follow(ctx context.Context) {
 	all := runtime.GOMAXPROCS(0)
 	if all == 1 {
@@ -55,13 +57,13 @@ func Follow(ctx context.Context) {
 	}
 }
 
-// use is how much the program did lately.
+// use is how busy the program was in the last periods.
 type use struct {
-	quiet int  // periods in a row in which it did next to nothing
+	quiet int  // how many periods in a row were quiet
 	one   bool // one processor is enough
 }
 
-// add counts a period in which the program took so much processor time.
+// add counts a period. took is the processor time of the program in it.
 func (u *use) add(took time.Duration) {
 	if took < quiet {
 		u.quiet++
@@ -83,11 +85,11 @@ func (u *use) processors(all int) int {
 	return all
 }
 
-// used is the processor time of this process so far.
+// used returns the processor time of this process so far.
 func used() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		return 0 // it fails for bad arguments only
+		return 0 // getrusage fails only for bad arguments
 	}
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }

@@ -1,5 +1,5 @@
-// Package regular opens files that workers write. Where a pipe or a device lies instead, an
-// ordinary open would wait for ever, and with it the agent.
+// Package regular opens files that workers write. If such a file is a pipe or a device instead, an
+// ordinary open could block the agent forever.
 package regular
 
 import (
@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Open opens a regular file for reading. It never waits.
+// Open opens a regular file for reading. It never blocks.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package scope ends work together: a Scope hands out contexts, owns goroutines, and cancels all of
-// them at once. A struct that owns work has a Scope in place of a context.
+// Package scope provides Scope, which hands out contexts, owns goroutines, and cancels all of them
+// at once. A struct that owns work has a Scope instead of a context.
 package scope
 
 import (
@@ -7,25 +7,25 @@ import (
 	"sync"
 )
 
-// Scope is a span of time in which work may run. The zero Scope has begun.
+// Scope owns work, which may run until it ends. The zero Scope is ready for use.
 type Scope struct {
 	group sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	ended   bool
 	next    int64
-	cancels map[int64]context.CancelFunc // of the contexts that were handed out and not cancelled
+	cancels map[int64]context.CancelFunc // of the contexts that are not cancelled yet
 }
 
-// New returns a Scope that ends with ctx, if it is not ended before.
+// New returns a Scope that ends when ctx ends, if End is not called earlier.
 func New(ctx context.Context) *Scope {
 	s := new(Scope)
 	context.AfterFunc(ctx, s.End)
 	return s
 }
 
-// Context returns a child of parent that is cancelled by End too. The caller calls the function
-// when the work is done.
+// Context returns a child of parent that End cancels, too. The caller must call the function when
+// the work is done.
 func (s *Scope) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	s.mu.Lock()
@@ -57,7 +57,7 @@ func (s *Scope) Go(f func(ctx context.Context)) {
 	})
 }
 
-// End cancels all contexts, those of later calls of Context as well.
+// End cancels all contexts, also those of later calls of Context.
 func (s *Scope) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,5 +75,5 @@ func (s *Scope) Ended() bool {
 	return s.ended
 }
 
-// Wait returns when every goroutine of Go has ended.
+// Wait waits until every goroutine that Go started has ended.
 func (s *Scope) Wait() { s.group.Wait() }

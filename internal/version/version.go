@@ -1,12 +1,12 @@
-// Package version tells which build this is.
+// Package version has the version of this build.
 package version
 
 import "runtime/debug"
 
-// release is set by the linker: make build and make release.
+// release is set by the linker in make build and make release.
 var release string
 
-// String is the version of a release, else that of the module or of the commit, else "dev".
+// String returns the version of the release, else that of the module or the commit, else "dev".
 func String() string {
 	if release != "" {
 		return release

@@ -7,17 +7,17 @@ import (
 	"strconv"
 )
 
-// Size is a world: its nodes, and what a node has where no list says more.
+// Size is the size of a world.
 type Size struct {
 	Nodes int
-	Slots int      // trainers of a node, where the Spec does not list them
-	Hosts []string // addresses of the nodes by rank, where the lists name them
+	Slots int      // trainers per node, if the Spec does not list them
+	Hosts []string // addresses of the nodes by rank, if the Spec names them
 }
 
-// Place is the processes of each node, by node rank: trainers first, then heter workers, servers
-// and coordinators. An entry with a host is on the node of that address. The others are spread
-// evenly in their order, so that the trainers of a node have ranks in a row, and so that a node
-// that is added moves no server.
+// Place returns the processes of each node, by node rank: trainers first, then heter workers,
+// servers and coordinators. An entry with a host is on the node of that address. The others are
+// spread evenly in their order, so the trainers of a node have consecutive ranks, and an added node
+// moves no server.
 func (s *Spec) Place(z Size) [][]Task {
 	nodes := make([][]Task, z.Nodes)
 	trainers := s.Trainers
@@ -42,19 +42,20 @@ func (s *Spec) Place(z Size) [][]Task {
 	return nodes
 }
 
-// put adds a task like first for each entry; the index goes on from that of first.
+// put adds a task like first for each entry. Their indexes count up from that of first.
 func (z Size) put(nodes [][]Task, first Task, list []string) {
 	for i, at := range list {
 		t, node := first, even(i, len(list), z.Nodes)
 		t.Index, t.At = first.Index+i, at
 		if host, _ := split(at); host != "" {
-			node = max(0, slices.Index(z.Hosts, host)) // a list of this machine alone names no nodes
+			node = max(0, slices.Index(z.Hosts, host)) // Hosts is empty if all are on this machine
 		}
 		nodes[node] = append(nodes[node], t)
 	}
 }
 
-// even is the node of entry i of n: each node has as many as the others, the first ones one more.
+// even returns the node of entry i of n. The entries are spread evenly, in order. The first nodes
+// have one more if they do not divide evenly.
 func even(i, n, nodes int) int {
 	each, more := n/nodes, n%nodes
 	if i < more*(each+1) {
@@ -63,8 +64,8 @@ func even(i, n, nodes int) int {
 	return more + (i-more*(each+1))/each
 }
 
-// Ranks are the trainers of each node, by node rank; nil where each has as many as the job has
-// slots, in a row.
+// Ranks returns the ranks of the trainers of each node, by node rank. It is nil if the Spec does
+// not list the trainers: then each node has consecutive ranks, as many as the job has slots.
 func (s *Spec) Ranks(z Size) [][]int {
 	if s == nil || s.Trainers == nil {
 		return nil
@@ -81,7 +82,7 @@ func (s *Spec) Ranks(z Size) [][]int {
 	return ranks
 }
 
-// Serves says of each node, by rank, whether it has a server.
+// Serves reports for each node, by rank, whether it has a server.
 func (s *Spec) Serves(z Size) []bool {
 	nodes := make([]bool, z.Nodes)
 	for i, tasks := range s.Place(z) {
@@ -90,7 +91,7 @@ func (s *Spec) Serves(z Size) []bool {
 	return nodes
 }
 
-// Most is the largest number of trainers that one node of z has, at least 1.
+// Most returns the largest number of trainers on one node, at least 1.
 func (s *Spec) Most(z Size) int {
 	if s.Trainers == nil {
 		return max(1, z.Slots)
@@ -102,11 +103,11 @@ func (s *Spec) Most(z Size) int {
 	return most
 }
 
-// Ports is how many ports the node of that rank needs: one for each of its processes, and one for
+// Ports returns how many ports the node of a rank needs: one for each of its processes, and one for
 // gloo's rendezvous.
 func (s *Spec) Ports(z Size, rank int) int { return len(s.Place(z)[rank]) + 1 }
 
-// Team is the processes of all nodes, and where each listens.
+// Team has the processes of all nodes, and the address at which each listens.
 type Team struct {
 	Spec  *Spec
 	Nodes [][]Task
@@ -116,8 +117,8 @@ type Team struct {
 	found map[Role][]string // by index
 }
 
-// NewTeam places the processes. ports are, node after node, HOST:PORT of each port that the node
-// was asked for by Ports.
+// NewTeam places the processes. ports has HOST:PORT for each port of each node, in the order of the
+// nodes, as many per node as Ports returns.
 func NewTeam(s *Spec, z Size, ports []string) (*Team, error) {
 	t := &Team{Spec: s, Nodes: s.Place(z), at: map[Role][]string{}, found: map[Role][]string{}}
 	need := 0
@@ -150,7 +151,8 @@ func NewTeam(s *Spec, z Size, ports []string) (*Team, error) {
 	return t, nil
 }
 
-// listensAt is where a task listens: where its entry says, else at the port that its node found.
+// listensAt returns the address at which a task listens. If its entry has no port, it is the port
+// that the node found.
 func listensAt(task Task, found string) string {
 	host, port := split(task.At)
 	if port > 0 {
@@ -163,7 +165,7 @@ func listensAt(task Task, found string) string {
 	return net.JoinHostPort(host, foundPort)
 }
 
-// set puts an entry into a list that grows for it.
+// set sets an entry of a list, which grows if it is too short.
 func set(list []string, index int, at string) []string {
 	for len(list) <= index {
 		list = append(list, "")
@@ -172,19 +174,19 @@ func set(list []string, index int, at string) []string {
 	return list
 }
 
-// Endpoint is where a process listens, HOST:PORT.
+// Endpoint returns the address at which a process listens, HOST:PORT.
 func (t *Team) Endpoint(task Task) string { return t.at[task.Role][task.Index] }
 
-// All are the endpoints of a role, by index.
+// All returns the endpoints of a role, by index.
 func (t *Team) All(r Role) []string { return t.at[r] }
 
-// Found are the ports that the nodes found for the processes of a role, by index, where the entry
-// of a process names another one too. A process that stays keeps its port, one that is started
-// anew gets another.
+// Found returns the ports that the nodes found for the processes of a role, by index, also for a
+// process whose entry names a port. A process that stays keeps its port. A process that starts
+// again gets another one.
 func (t *Team) Found(r Role) []string { return t.found[r] }
 
-// Stage are the endpoints of one stage: of the trainers for 1, of heter workers from 2 on; none for
-// others.
+// Stage returns the endpoints of one stage: 1 has the trainers, and 2 and later have heter workers.
+// Other stages have none.
 func (t *Team) Stage(n int) []string {
 	if n == 1 {
 		return t.at[Trainer]
@@ -199,5 +201,5 @@ func (t *Team) Stage(n int) []string {
 	return nil
 }
 
-// Stages is how many stages there are, that of the trainers included.
+// Stages returns how many stages there are, including that of the trainers.
 func (t *Team) Stages() int { return 1 + len(t.Spec.Heter) }

@@ -1,5 +1,5 @@
-// Package roles says which processes a job has beside its trainers, and on which node each runs.
-// It is pure: the same Spec gives every node the same answer.
+// Package roles says which processes a job has in addition to its trainers, and on which node each
+// runs. It is pure: every node computes the same answer from the same Spec.
 package roles
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Mode is how the processes of a job work together, by Paddle's names of --run_mode.
+// Mode says how the processes of a job work together. The names are those of Paddle's --run_mode.
 type Mode string
 
 const (
 	PS      Mode = "ps"       // parameter servers and trainers
-	PSHeter Mode = "ps-heter" // and heter workers, in stages
+	PSHeter Mode = "ps-heter" // the same, and heter workers in stages
 )
 
-// Role is what one process does in its job.
+// Role is the role of one process in its job.
 type Role string
 
 const (
@@ -30,43 +30,43 @@ const (
 	Coordinator Role = "coordinator"
 )
 
-// Spec is the processes of a job. A list has one entry for each process: HOST:PORT, HOST, or ""
-// where the node and the port are chosen by elastic.
+// Spec lists the processes of a job. A list has one entry for each process: HOST:PORT, HOST, or ""
+// if Elastic chooses the node and the port.
 type Spec struct {
 	Mode         Mode       `json:"mode"`
-	Trainers     []string   `json:"trainers,omitempty"` // nil: as many on each node as the job has slots
+	Trainers     []string   `json:"trainers,omitempty"` // nil: each node has as many as the job has slots
 	Servers      []string   `json:"servers,omitempty"`
 	Heter        [][]string `json:"heter,omitempty"`         // by stage; the first is Paddle's stage 2
-	HeterDevices []string   `json:"heter_devices,omitempty"` // cpu, gpu or xpu, by stage, the trainers' first
+	HeterDevices []string   `json:"heter_devices,omitempty"` // cpu, gpu or xpu, by stage, from stage 1 on
 	Coordinators []string   `json:"coordinators,omitempty"`
-	// of gloo's rendezvous, on the first server's node; 0: any
+	// HTTPPort is the port of gloo's rendezvous, on the first server's node; 0: any.
 	HTTPPort int `json:"http_port,omitempty"`
 }
 
 // Task is one process.
 type Task struct {
 	Role  Role
-	Index int // among all of its role
-	Local int // among those of its role on its node: N of its log
-	Stage int // of a heter worker: 2, 3, …; of a trainer 1
+	Index int // among all processes of its role
+	Local int // among those on its node; also the number of its log
+	Stage int // 1 for a trainer, 2 or more for a heter worker
 	At    string
 }
 
-// Log is the name of the file that its output goes to.
+// Log returns the name of the file to which the process's output goes.
 func (t Task) Log() string {
 	stem := map[Role]string{Trainer: "workerlog", Heter: "heterlog", Server: "serverlog",
 		Coordinator: "coordinatorlog"}[t.Role]
 	return stem + "." + strconv.Itoa(t.Local)
 }
 
-// Same reports whether both are one process of the job, wherever it runs.
+// Same reports whether both are the same process of the job, on any node.
 func (t Task) Same(u Task) bool { return t.Role == u.Role && t.Index == u.Index }
 
-// String names the process.
+// String returns the role and the index of the process.
 func (t Task) String() string { return fmt.Sprintf("%s %d", t.Role, t.Index) }
 
-// Hosts are the addresses that the lists name, the trainers' first, each once: they are the nodes
-// of the job by rank. None: the lists name no address.
+// Hosts returns the addresses that the lists name, each once, those of the trainers first. They are
+// the nodes of the job, by rank.
 func (s *Spec) Hosts() []string {
 	var hosts []string
 	for _, at := range slices.Concat(s.Trainers, s.Servers, slices.Concat(s.Heter...), s.Coordinators) {
@@ -77,20 +77,20 @@ func (s *Spec) Hosts() []string {
 	return hosts
 }
 
-// split is the host and the port of an entry; 0: any port.
+// split returns the host and the port of an entry. Port 0 means any port.
 func split(at string) (string, int) {
 	host, port, err := net.SplitHostPort(at)
 	if err != nil {
 		return at, 0
 	}
-	n, _ := strconv.Atoi(port) // Validate has seen it
+	n, _ := strconv.Atoi(port) // Validate has checked it
 	return host, n
 }
 
-// maxTasks bounds the processes of one role.
+// maxTasks is the largest number of processes in one list.
 const maxTasks = 1 << 16
 
-// Validate checks s, which may come from a record.
+// Validate checks a Spec, which may come from a record.
 func (s *Spec) Validate() error {
 	var p schema.Problems
 	p.Check(slices.Contains([]Mode{PS, PSHeter}, s.Mode), "run mode is %.80q", s.Mode)
@@ -123,7 +123,7 @@ func (s *Spec) Validate() error {
 	return p.Err()
 }
 
-// ParseList reads a comma list of addresses; nil for none.
+// ParseList reads a comma-separated list of addresses. It returns nil for "".
 func ParseList(text string) []string {
 	if text == "" {
 		return nil
@@ -147,7 +147,7 @@ func ParseStages(text string) [][]string {
 	return stages
 }
 
-// String is the processes in short: how many there are of each role, or their list.
+// String describes the processes briefly: for each role, how many there are, or their addresses.
 func (s *Spec) String() string {
 	if s == nil {
 		return "collective"

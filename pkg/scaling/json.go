@@ -2,7 +2,8 @@ package scaling
 
 import "encoding/json"
 
-// planJSON is the public form: what was not given is null, an empty list [].
+// planJSON is the public form of a plan. Values that were not given are null, and an empty list is
+// [].
 type planJSON struct {
 	Policy        Policy   `json:"scaling"`
 	GlobalBatch   *int     `json:"global_batch_size"`
@@ -15,8 +16,8 @@ type planJSON struct {
 	WarmupLRScale *float64 `json:"warmup_lr_scale,omitempty"`
 }
 
-// MarshalJSON writes the plan as people and records see it. Loss weights follow
-// from batch_sizes and are not written.
+// MarshalJSON writes the plan for people and records. It does not write loss weights, because they
+// follow from batch_sizes.
 func (p Plan) MarshalJSON() ([]byte, error) {
 	j := planJSON{Policy: p.Policy, GlobalBatch: &p.GlobalBatch, BatchSizes: p.BatchSizes,
 		GradAccum: &p.GradAccum, LR: &p.LR, LRScale: p.LRScale}
@@ -32,7 +33,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (p *Plan) UnmarshalJSON(data []byte) error {
 	*p = Plan{}
 	j := planJSON{GlobalBatch: &p.GlobalBatch, GradAccum: &p.GradAccum, LR: &p.LR}

@@ -8,18 +8,17 @@ import (
 	"strconv"
 )
 
-// ErrPlan is wrapped by all errors of this package: there is no plan for this
-// base, or none for this world.
+// ErrPlan is wrapped by all errors of this package. It means that there is no plan for the base, or
+// none for the world.
 var ErrPlan = errors.New("no batch plan")
 
-// MaxWorld and MaxBatch bound what is accepted, far beyond any real job, so that
-// no product of the two overflows.
+// MaxWorld and MaxBatch are limits far above any real job. Their product does not overflow.
 const (
 	MaxWorld = 1 << 20
 	MaxBatch = math.MaxInt32
 )
 
-// Policy says what changes with the world.
+// Policy says how batch and rate change with the world size.
 type Policy string
 
 const (
@@ -32,36 +31,35 @@ const (
 // Policies lists every policy, for messages.
 const Policies = "linear, sqrt, fixed-batch or table"
 
-// Base is what the job was given, at the base world of Nodes * Slots workers.
+// Base has the settings of the job for the base world of Nodes * Slots workers.
 type Base struct {
 	Batch  int     `json:"batch"` // global; 0 = not given
 	LR     float64 `json:"lr"`    // 0 = not given
 	Nodes  int     `json:"nodes"` // --base-np
-	Slots  int     `json:"slots"` // workers a node
+	Slots  int     `json:"slots"` // workers per node
 	Policy Policy  `json:"policy"`
 	Table  []Row   `json:"table,omitempty"` // of policy table, in rising order of nodes
-	// Caps refuse a world; 0 = no cap. MaxScale bounds the world over the base world
-	// where the rate follows it.
+	// The caps refuse a world; 0 = no cap. MaxScale limits the ratio of the world to the base
+	// world, for policies whose rate depends on it.
 	MaxBatch int     `json:"max_batch,omitempty"`
 	MaxLR    float64 `json:"max_lr,omitempty"`
 	MaxScale float64 `json:"max_scale,omitempty"`
-	// WarmupSamples is how long the rate climbs after a change that raises it.
+	// WarmupSamples is how many samples a rise of the rate takes.
 	WarmupSamples int64 `json:"warmup_samples,omitempty"`
 }
 
-// Plan is what one world takes in one optimizer step.
+// Plan is the batch and rate of one optimizer step in one world.
 type Plan struct {
 	Policy      Policy
-	GlobalBatch int   // samples a step; 0 = no batch was given
-	BatchSizes  []int // of one micro-batch, by rank
-	GradAccum   int   // micro-batches a step
+	GlobalBatch int   // samples per step; 0 = no batch was given
+	BatchSizes  []int // samples of one micro-batch, by rank
+	GradAccum   int   // micro-batches per step
 	LR          float64
-	LRScale     float64 // LR over that of the base
+	LRScale     float64 // LR divided by the rate of the base
 	Warmup      *Warmup // nil: the rate is LR from the first step on
 }
 
-// Validate says whether there is a plan for the base world itself. Errors wrap
-// ErrPlan.
+// Validate returns an error if there is no plan for the base world itself. Errors wrap ErrPlan.
 func (b Base) Validate() error {
 	switch {
 	case b.Nodes < 1 || b.Slots < 1 || b.Nodes > MaxWorld || b.Slots > MaxWorld/b.Nodes:
@@ -88,8 +86,8 @@ func (b Base) Validate() error {
 	return planError("unknown scaling %q: %s", b.Policy, Policies)
 }
 
-// LRScale is the factor on the rate at a world: what a job is given that has
-// neither batch nor rate, and so no Plan. The base must be valid.
+// LRScale returns the factor on the rate in a world. A job without batch and rate has no Plan, and
+// gets only this factor. The base must be valid.
 func (b Base) LRScale(world int) float64 {
 	ratio := float64(world) / float64(b.world())
 	switch b.Policy {
@@ -104,8 +102,8 @@ func (b Base) LRScale(world int) float64 {
 	}
 }
 
-// For plans a world. The Plan is nil when the base has neither batch nor rate.
-// Errors wrap ErrPlan.
+// For returns the plan of a world. It is nil if the base has neither batch nor rate. Errors wrap
+// ErrPlan.
 func For(b Base, world int) (*Plan, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
@@ -133,7 +131,7 @@ func For(b Base, world int) (*Plan, error) {
 	return p, nil
 }
 
-// given reports whether there is anything to plan.
+// given reports whether the base has a batch or a rate.
 func (b Base) given() bool { return b.Batch > 0 || b.LR > 0 || len(b.Table) > 0 }
 
 func (p *Plan) fromBase(b Base, world int) (err error) {
@@ -155,7 +153,7 @@ func (p *Plan) fromBase(b Base, world int) (err error) {
 	return nil
 }
 
-// capped refuses a plan beyond what the user allowed.
+// capped returns an error if a plan exceeds a cap.
 func (b Base) capped(p *Plan, world int) error {
 	ratio := float64(world) / float64(b.world())
 	follows := p.Policy == Linear || p.Policy == Sqrt
@@ -172,9 +170,9 @@ func (b Base) capped(p *Plan, world int) error {
 	return nil
 }
 
-// rate is lr times scale, to twelve digits: what a binary fraction adds behind them (0.1 * 1.5 is
-// 0.15000000000000002) means nothing and is shown to people. The rate of the base is as it was
-// given.
+// rate returns lr times scale, rounded to twelve digits, so that people do not see the rounding
+// errors of binary fractions (0.1 * 1.5 is 0.15000000000000002). The rate of the base is not
+// rounded.
 func rate(lr, scale float64) float64 {
 	if scale == 1 {
 		return lr
@@ -185,21 +183,21 @@ func rate(lr, scale float64) float64 {
 func twelveDigits(v float64) float64 {
 	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 12, 64), 64)
 	if err != nil {
-		return math.Inf(1) // rounded beyond the largest there is
+		return math.Inf(1) // rounded above the largest float64
 	}
 	return rounded
 }
 
-// LossWeight is the factor on the mean loss of a rank that makes the plain
-// average over ranks the mean over the global batch. See the package comment.
+// LossWeight returns the factor on the mean loss of a rank with which the average over ranks is the
+// mean over the global batch. See the package comment.
 func (p *Plan) LossWeight(rank int) float64 {
 	return float64(p.BatchSizes[rank]*len(p.BatchSizes)) / float64(p.GlobalBatch/p.GradAccum)
 }
 
 func (b Base) world() int { return b.Nodes * b.Slots }
 
-// accumulation is the smallest divisor of the batch that keeps every micro-batch
-// within what a worker took in the base world and gives every rank a sample.
+// accumulation returns the smallest divisor of the batch with which no micro-batch of a worker is
+// larger than in the base world, and every rank gets a sample.
 func accumulation(b Base, world int) (int, error) {
 	if b.Batch < world {
 		return 0, planError("batch %d is smaller than the world of %d workers", b.Batch, world)
@@ -225,7 +223,7 @@ func accumulation(b Base, world int) (int, error) {
 	return best, nil
 }
 
-// split shares n samples among ranks; the first n%ranks take one more.
+// split shares n samples among ranks. The first n%ranks ranks take one more.
 func split(n, ranks int) []int {
 	sizes := make([]int, ranks)
 	for r := range sizes {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Row is the batch and rate of one size under policy table.
+// Row is the batch and rate of one world size with policy table.
 type Row struct {
 	Nodes int     `json:"nodes"`
 	Batch int     `json:"batch"` // global
@@ -83,7 +83,7 @@ func (b Base) validateTable() error {
 	return nil
 }
 
-// row is the entry for a world, or nil.
+// row returns the entry for a world, nil if there is none.
 func (b Base) row(world int) *Row {
 	for i, r := range b.Table {
 		if r.Nodes*b.Slots == world {
@@ -101,7 +101,7 @@ func (b Base) tableSizes() string {
 	return strings.Join(sizes, ", ")
 }
 
-// tableScale is the rate of a world over that of the base world; 1 without rates.
+// tableScale returns the rate of a world divided by that of the base world. It is 1 without rates.
 func (b Base) tableScale(world int) float64 {
 	at, base := b.row(world), b.row(b.world())
 	if at == nil || base == nil || base.LR == 0 {

@@ -1,16 +1,15 @@
 package scaling
 
-// Warmup is a climb of the rate after a change that raised it: at Begin the rate
-// is that of FromScale, Samples later it is that of the plan. Both positions count
-// samples of the whole training, so a generation that starts in the middle of the
-// climb goes on with it.
+// Warmup is a gradual rise of the rate. At Begin the rate has the factor FromScale. Samples later
+// it is the rate of the plan. Begin counts the samples of the whole training, so a generation that
+// starts in the middle of the rise continues it.
 type Warmup struct {
 	Begin     int64
 	Samples   int64
-	FromScale float64 // on the rate of the base, as Plan.LRScale is
+	FromScale float64 // factor on the rate of the base, like Plan.LRScale
 }
 
-// Scale is the factor on the rate of the base at a position in samples.
+// Scale returns the factor on the rate of the base at a position in samples.
 func (p *Plan) Scale(at int64) float64 {
 	w := p.Warmup
 	if w == nil || at >= w.Begin+w.Samples {
@@ -20,10 +19,9 @@ func (p *Plan) Scale(at int64) float64 {
 	return w.FromScale + (p.LRScale-w.FromScale)*done
 }
 
-// WarmFrom gives p the climb that it needs when it follows the plan before at a
-// position in samples. A rate that stays or falls needs none. A plan that leads to
-// the same rate as the one before goes on with the climb of that one, so a restart
-// in the middle neither skips nor repeats any of it.
+// WarmFrom sets the warm-up of p, which follows the plan before at a position in samples. A rate
+// that stays or falls needs none. If both plans have the same rate, p continues the warm-up of
+// before, so a restart in the middle neither skips nor repeats a part of it.
 func (p *Plan) WarmFrom(before *Plan, at, samples int64) {
 	if p == nil || before == nil || samples <= 0 {
 		return

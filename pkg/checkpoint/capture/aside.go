@@ -14,9 +14,9 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-const asideDir = ".elastic-uncommitted" // what the generation before left, until the next time
+const asideDir = ".elastic-uncommitted" // holds the entries of the newest SetAside
 
-// print is what tells one state of an entry from another, across restarts.
+// print is a fingerprint of the entry's state. It stays valid when the agent restarts.
 func (e *entry) print() string {
 	sum := sha256.New()
 	for _, f := range e.files {
@@ -25,8 +25,8 @@ func (e *entry) print() string {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16])
 }
 
-// takeInventory remembers what is in the directory when the workers of a generation start, and of
-// which one that is.
+// takeInventory stores the fingerprints of the entries that were found, and the generation whose
+// workers start now.
 func takeInventory(s *chunkstore.Store, found map[string]*entry, of manifest.Stamp) error {
 	i, err := s.Inventory()
 	if err != nil {
@@ -47,8 +47,8 @@ func prints(found map[string]*entry) map[string]string {
 	return all
 }
 
-// TakeInventory remembers what is in dir before the workers of a generation start,
-// on a node that captures nothing.
+// TakeInventory stores what is in dir before the workers of a generation start. It is for a node
+// that captures nothing.
 func TakeInventory(s *chunkstore.Store, dir Dir) error {
 	t, err := dir.Open()
 	if err != nil {
@@ -62,21 +62,21 @@ func TakeInventory(s *chunkstore.Store, dir Dir) error {
 	return takeInventory(s, found.entries, manifest.Stamp{})
 }
 
-// TakeInventory remembers what was in the directory when the watch began, or at the last save.
+// TakeInventory stores what was in the directory when the watch began, or at the last save.
 func (c *Watcher) TakeInventory(s *chunkstore.Store) error {
 	return takeInventory(s, c.base, c.stamp)
 }
 
-// TakeInventory remembers what was in the directory when the save was found.
+// TakeInventory stores what was in the directory when the save was found.
 func (p *Picture) TakeInventory(s *chunkstore.Store) error {
 	return takeInventory(s, p.seen, p.Save.Stamp)
 }
 
-// SetAside moves what a dead generation left in the directory out of the way of one that starts
-// from m, or from scratch if m is nil. An entry that is not as it was at the last commit, and is
-// not in m, may be of any step; one that was committed after m is of a later step. A script that
-// looks for its files by itself would begin there, on this node only. What was there before the
-// first worker stays.
+// SetAside moves entries that an ended generation left in the directory to asideDir, before a
+// generation starts from m, or from scratch if m is nil. It moves an entry that is not in m if it
+// changed since the last commit (its step is unknown), or if it was committed after m (its step is
+// later). Otherwise a script that looks for its files itself would resume from that entry, and on
+// this node only. Entries that were there before the first worker of the job stay.
 func SetAside(s *chunkstore.Store, t dirfs.FS, dir Dir, m *manifest.Manifest) error {
 	was, err := s.Inventory()
 	if err != nil {
@@ -121,10 +121,11 @@ func SetAside(s *chunkstore.Store, t dirfs.FS, dir Dir, m *manifest.Manifest) er
 	return nil
 }
 
-// laterThan returns a function that reports whether an entry is of a later step than m: it has a
-// larger number than the entry of m that is named alike, or is in a checkpoint on this disk that
-// comes after m. Checkpoints are in the order of their steps where both have one: a store that was
-// set back gives numbers of generations again. From scratch, every entry is later.
+// laterThan returns a function that reports whether an entry is of a later step than m. It is if
+// its number is larger than that of the entry of the same family in m, or if a checkpoint on this
+// disk that comes after m contains it. Two checkpoints that both have a step are ordered by step,
+// because a store that was set back assigns the same generation numbers again. If m is nil, every
+// entry is later.
 func laterThan(s *chunkstore.Store, m *manifest.Manifest) (func(*entry) bool, error) {
 	if m == nil {
 		return func(*entry) bool { return true }, nil
@@ -157,7 +158,7 @@ func laterThan(s *chunkstore.Store, m *manifest.Manifest) (func(*entry) bool, er
 	}, nil
 }
 
-// Scratch readies dir for a generation that starts without a checkpoint.
+// Scratch prepares dir for a generation that starts without a checkpoint.
 func Scratch(s *chunkstore.Store, dir Dir) error {
 	t, err := dir.Open()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// What a dead generation left beyond the commit is not found by the next one;
-// what was there before its workers is left alone.
+// The next generation does not find files that an ended generation left after its
+// last commit. Files that were there before its workers stay.
 func TestSetAside(t *testing.T) {
 	z := archive(t, "x")
 	b := newBench(t)

@@ -16,11 +16,11 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// grain is how far the clock of a file system moves at once.
+// grain is the resolution of the file system's clock.
 const grain = 4 * time.Millisecond
 
-// playedDisk is a checkpoint directory in memory, with the notices that the kernel would give of it,
-// and the one process that writes there. TestPlayedDiskIsLikeARealOne holds it to the real ones.
+// playedDisk simulates a checkpoint directory, the kernel's notices about it, and the one process
+// that writes into it. TestPlayedDiskIsLikeARealOne compares it with real directories.
 type playedDisk struct {
 	now   *time.Time
 	inode uint64
@@ -42,7 +42,7 @@ type inode struct {
 	watched      string           // of a directory: the name under which it was read last; "" is never
 }
 
-// name leads to an inode. It stays the same when it is renamed.
+// name is a name of an inode. A rename does not make a new one.
 type name struct {
 	in   *inode
 	base string
@@ -75,7 +75,7 @@ func (d *playedDisk) make(dir bool) *inode {
 	return n
 }
 
-// copy is the disk with the notes that were read, of which the process may be killed.
+// copy returns a copy of the disk, with the notes that were read, whose process may be killed.
 func (d *playedDisk) copy() *playedDisk {
 	c := *d
 	c.notes, c.still = slices.Clip(d.notes[:d.read]), true
@@ -184,7 +184,7 @@ func (d *playedDisk) store(o *opening, c call) error {
 	return nil
 }
 
-// release drops a descriptor or a map. The kernel says that a file was closed when both are gone.
+// release drops a descriptor or a map. The kernel gives the notice of a close when both are gone.
 func (d *playedDisk) release(from map[string]*opening, key string) {
 	o := from[key]
 	delete(from, key)

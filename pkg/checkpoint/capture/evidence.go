@@ -16,25 +16,25 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// evidence is what is known of the files: which processes have them open for writing, and which
-// closed them.
+// evidence is what the watcher knows about each file: whether a process has it open for writing,
+// how often it was closed, and how.
 type evidence struct {
 	tree    dirfs.Reader
 	share   Share
-	closed  map[string]dirfs.FileState // as each file was when it was seen closed, its writers alive
+	closed  map[string]dirfs.FileState // the state of each file that was closed while workers ran
 	renamed map[string]bool            // names whose last notice is a rename to them
 	written map[string]bool            // names that were written since they were closed last
-	passes  map[string]notices.Passes  // by name, since the last save, by the notices
+	passes  map[string]notices.Passes  // by name, since the last save
 	newest  uint64                     // the newest pass
-	settled uint64                     // the newest pass before the last look
+	settled uint64                     // newest, as it was before the last look
 	numbers map[string]numbers         // by family, of this look
-	void    map[string]int             // those of passes after which the entry was not whole
+	void    map[string]int             // by name: how many passes left the entry incomplete
 	writers map[dirfs.FileID]string    // files that are open for writing, with the reason to wait for them
-	mapped  map[string]bool            // files that were mapped for writing when they were last looked at
-	// entries that were written since the last save, and look as they did in it
+	mapped  map[string]bool            // files that were mapped for writing at the last look
+	// unsure has entries that were written since the last save, although sizes and times are equal.
 	unsure map[string]bool
-	blind  string // why open files cannot be seen
-	// forWriting is openfiles.ForWriting, but for workers that a test plays.
+	blind  string // why open files cannot be seen; "" if they can
+	// forWriting is openfiles.ForWriting. Tests replace it.
 	forWriting func(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]string, blind string)
 	sound      map[dirfs.Found]format.Completeness
 }
@@ -61,7 +61,7 @@ func (v *evidence) note(c *notices.Changes) {
 	}
 }
 
-// taken forgets what belongs to a save that was taken. Passes of since then stay.
+// taken forgets the passes that belong to a save that was taken. Later passes stay.
 func (v *evidence) taken(taken map[string]notices.Passes) {
 	for name, was := range taken {
 		if is := v.passes[name]; is.Times > was.Times {
@@ -75,8 +75,8 @@ func (v *evidence) taken(taken map[string]notices.Passes) {
 	}
 }
 
-// passesOf are the passes of a name since the last save. The end of a worker that fails or dies
-// closes its files: that is a pass only where something was written before.
+// passesOf returns the passes of a name since the last save. The kernel closes the files of a
+// worker that fails or is killed. Such a close counts as a pass only if a write came before it.
 func (v *evidence) passesOf(name string, state WorkerState) notices.Passes {
 	if state == Failed || state == Killed || v.blind != "" {
 		return v.passes[name].WithoutBare()
@@ -109,8 +109,8 @@ func (v *evidence) scan(fresh []*entry, w Workers, state WorkerState) {
 	}
 }
 
-// noteMapped remembers files that are written through a memory map: their times may stay as they
-// were.
+// noteMapped notes files that are written through a memory map. Such writes may not change the
+// file's times.
 func (v *evidence) noteMapped(e *entry, f dirfs.Found) {
 	if v.blind != "" {
 		return
@@ -125,8 +125,8 @@ func (v *evidence) noteMapped(e *entry, f dirfs.Found) {
 	}
 }
 
-// noteTimes remembers a file that was closed after writing and has the size and the time of the
-// last save all the same: its writer set the time, as a copy does that keeps it.
+// noteTimes notes a file that was closed after writing, but has the same size and time as in the
+// last save. Its writer set the time, like cp --preserve does.
 func (v *evidence) noteTimes(e, was *entry) {
 	if was != nil && !e.dir && v.passes[e.name].Times > 0 && e.same(was) && e.top.Ctime != was.top.Ctime {
 		v.unsure[e.name] = true
@@ -139,8 +139,7 @@ func (v *evidence) isRenamed(e *entry, name string, s dirfs.FileState) bool {
 	return v.renamed[name] || s.Published() && e.newest() <= s.Ctime
 }
 
-// pending says why a file is not known to be complete; "" if it is. final reports whether that will
-// not change any more.
+// pending says why a file is not known to be complete. It returns "" if the file is complete.
 func (v *evidence) pending(e *entry, f dirfs.Found, state WorkerState) (why string) {
 	renamed := v.isRenamed(e, e.name, e.top) || v.isRenamed(e, f.Path, f.State)
 	switch by, open := v.writers[f.State.ID()]; {
@@ -158,18 +157,18 @@ func (v *evidence) pending(e *entry, f dirfs.Found, state WorkerState) (why stri
 	return v.blind
 }
 
-// young reports whether the newest write is so new that another one right after it may not show in
-// the times.
+// young reports whether the newest write is so recent that another write right after it might not
+// change the file's time.
 func (e *entry) young(now, since time.Time) bool {
 	age := time.Duration(now.UnixNano() - e.newest())
 	if age < 0 {
-		age = now.Sub(since) // another machine's clock
+		age = now.Sub(since) // the time is from another machine's clock
 	}
 	return age < settled
 }
 
-// wholeness is the worst of the entry's files. What was found is remembered while a file stays as
-// it is.
+// wholeness returns the worst completeness of the entry's files. The result of each file is kept
+// until the file changes.
 func (v *evidence) wholeness(e *entry) (format.Completeness, error) {
 	result := format.Whole
 	for _, f := range e.files {
@@ -187,7 +186,7 @@ func (v *evidence) wholeness(e *entry) (format.Completeness, error) {
 			v.sound[f] = w
 		}
 		if f.State.Size == 0 && !e.dir {
-			w = format.Torn // truncated, to be written
+			w = format.Torn // the writer truncated the file, and has not written it yet
 		}
 		if w == format.Torn {
 			return format.Torn, nil
@@ -199,13 +198,13 @@ func (v *evidence) wholeness(e *entry) (format.Completeness, error) {
 	return result, nil
 }
 
-// opaque reports whether the format of one of the entry's files does not tell whether it is whole.
+// opaque reports whether one of the entry's files has a format that cannot be checked.
 func (v *evidence) opaque(e *entry) bool {
 	return slices.ContainsFunc(e.files, func(f dirfs.Found) bool { return v.sound[f] == format.Opaque })
 }
 
-// opens is how often the entry was closed since the last save; of a directory, the file of it that was
-// closed most often.
+// opens returns how often the entry was closed since the last save. For a directory it is the
+// count of the file that was closed most often.
 func (v *evidence) opens(e *entry, state WorkerState) (n int) {
 	if !e.dir {
 		return max(0, v.passesOf(e.name, state).Times-v.void[e.name])
@@ -216,7 +215,8 @@ func (v *evidence) opens(e *entry, state WorkerState) (n int) {
 	return n
 }
 
-// unfinished says why an entry is not complete, and names the file; "" if it is.
+// unfinished says why an entry is not complete, and which file shows it. Both are "" if the entry
+// is complete.
 func (v *evidence) unfinished(e *entry, since, now time.Time, state WorkerState) (at, why string, err error) {
 	renamed := v.isRenamed(e, e.name, e.top)
 	switch {

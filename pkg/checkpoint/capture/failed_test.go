@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A file that is closed when its worker fails may be half of a save: a write failed, and the exception
-// closed the file. It is taken when it was seen closed before, or was renamed.
+// A file that is closed when its worker fails may be incomplete: a write failed, and the exception
+// closed the file. It is taken if it was closed at an earlier look, or was renamed.
 func TestWorkerThatFails(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -50,8 +50,8 @@ func TestWorkerThatFails(t *testing.T) {
 	}
 }
 
-// The first save has no predecessor: one file is all of it when its worker renamed it, and not when that
-// failed a moment after the file was closed.
+// There is no save before the first one. If its worker fails, a single file is a complete save if
+// it was renamed, but not if it was only closed just before the failure.
 func TestWorkerThatFailsInItsFirstSave(t *testing.T) {
 	for _, renamed := range []bool{false, true} {
 		b := &bench{t: t, dir: t.TempDir(), now: time.Now(), own: true}

@@ -10,10 +10,10 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// WatchLeft is Watch for a generation whose workers, and the agent that watched them, are gone:
-// what changed since the inventory is theirs. last is the newest checkpoint of the job, nil if
-// there is none. The result is nil where nothing is known of the directory, and where it is as another
-// generation left it: a node that is away when a world is proposed may be its rank 0.
+// WatchLeft is Watch for a generation whose workers have ended together with the agent that watched
+// them. Entries that changed since the inventory are theirs. last is the newest checkpoint of the
+// job, nil if there is none. The result is nil if there is no inventory, or if the inventory is of
+// another generation: a node may be rank 0 of a world that was proposed while the node was away.
 func WatchLeft(
 	dir Dir, stamp manifest.Stamp, s *chunkstore.Store, last *manifest.Manifest,
 ) (*Watcher, error) {
@@ -40,9 +40,10 @@ func WatchLeft(
 	return c, nil
 }
 
-// Left returns the save that was left, if it is complete beyond doubt: no agent counted the writes
-// of its files. So it is a save with a mark, or one directory that a rename or its framework's mark
-// proves, or one renamed file if a save of this job has no other.
+// Left returns the save that the workers left, if it is proven to be complete. No agent counted the
+// writes of its files, so the proof must be one of these: the save has a mark; it is one directory
+// that was renamed or has its framework's mark; it is one file, and the saves of this job have no
+// other file.
 func (c *Watcher) Left(now time.Time) (*Picture, error) {
 	p, _, err := c.look(now, Killed)
 	if p == nil || err != nil {

@@ -115,8 +115,8 @@ func (l *life) play() {
 	}
 }
 
-// learned is the last save that may be taken late: what belongs to the first one is not known, nor
-// whether the numbers of two names are those of saves.
+// learned is the last save that may be taken late. Until then it is not known which files belong to
+// a save, or whether the numbers of two names count saves.
 func (l *life) learned() int {
 	if layouts[l.s.layout].name == numbered {
 		return 2
@@ -138,8 +138,8 @@ func (l *life) resume() {
 	l.c = l.watch(from)
 }
 
-// die kills the worker, or has it fail: what it has open is closed all the same. Every other time, the
-// agent looks before it knows.
+// die kills the worker, or makes it fail. Its open files are closed in both cases. Every second
+// time the agent looks before it knows of the end.
 func (l *life) die() {
 	l.w.kill()
 	if l.s.killed.At%4 >= 2 {
@@ -151,7 +151,7 @@ func (l *life) die() {
 	l.looks(0, true)
 }
 
-// dieHere has a copy of a played worker killed, and looks with a copy of the capture.
+// dieHere kills a copy of a simulated worker, and looks with a copy of the capture.
 func (l *life) dieHere(at point) {
 	was := *l
 	l.taken = slices.Clip(l.taken)
@@ -229,7 +229,8 @@ func (l *life) looks(after time.Duration, last bool) {
 	}
 }
 
-// check reads the files of a save: all of one step, all that the step has, and each whole.
+// check checks the files of a save: all are of one step, none of the step is missing, and each is
+// complete.
 func (l *life) check(p *Picture) {
 	steps, files := map[int]bool{}, 0
 	for _, f := range p.Save.Files {

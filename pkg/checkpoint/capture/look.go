@@ -16,20 +16,21 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// entry is what is written as one, as it was seen: a file, or the directory of a step.
+// entry is a file or the directory of a step, in the state in which a look found it. Its writer
+// writes it as a whole.
 type entry struct {
 	name     string // its path in the checkpoint directory
 	dir      bool
 	top      dirfs.FileState  // of the name itself
-	files    []dirfs.Found    // by path: what would be captured
-	scratch  string           // a temporary name in it
-	mark     *dirfs.FileState // of the file that says that the entry is complete
-	progress progress         // what that file says
-	named    bool             // a tracker file names it
-	tracked  bool             // a tracker file is beside it
+	files    []dirfs.Found    // the files to capture, by path
+	scratch  string           // a temporary name in the directory
+	mark     *dirfs.FileState // the state of the entry's mark: a file that says that it is complete
+	progress progress         // the content of the mark
+	named    bool             // a tracker file names the entry
+	tracked  bool             // a tracker file is beside the entry
 }
 
-// progress is what a mark, or a file of the framework, says of a save.
+// progress is what a mark, or a file of the framework, says about a save.
 type progress struct {
 	Step    *int64 `json:"step"`
 	Samples *int64 `json:"samples"`
@@ -40,7 +41,7 @@ type progress struct {
 	DatasetSize *int64  `json:"dataset_size"`
 }
 
-// cursor is the position in the data, nil if the script tells none.
+// cursor returns the position in the data, nil if the script does not state it.
 func (t *progress) cursor() *manifest.Cursor {
 	if t.Epoch == nil || t.Consumed == nil {
 		return nil
@@ -51,31 +52,32 @@ func (t *progress) cursor() *manifest.Cursor {
 const (
 	markFile   = ".elastic-commit" // in a directory
 	markSuffix = ".elastic-commit" // after the name of a file
-	ownPrefix  = ".elastic-"       // begins the names that Elastic makes
+	ownPrefix  = ".elastic-"       // of all names that Elastic makes
 
-	incompleteFile = "checkpoint-is-incomplete.txt" // Hugging Face's, while it writes
+	incompleteFile = "checkpoint-is-incomplete.txt" // Hugging Face has it while it writes a save
 	maxMetadata    = 1 << 20
 )
 
-// same reports whether nothing changed since the look that found o. That its tracker file names
-// another directory now is no change.
+// same reports whether the entry is as it was in the look that found o. It is also the same if a
+// tracker file named it then and does not name it now.
 func (e *entry) same(o *entry) bool {
 	return o != nil && e.top.SameBytes(o.top) && (!e.named || o.named) && e.scratch == o.scratch &&
 		slices.EqualFunc(e.files, o.files,
 			func(a, b dirfs.Found) bool { return a.Path == b.Path && a.State.SameBytes(b.State) })
 }
 
-// shrunk reports whether files of a directory were deleted since the look that found o, and none was
-// written.
+// shrunk reports whether files of the directory were deleted since the look that found o, and none
+// was written.
 func (e *entry) shrunk(o *entry) bool {
 	return e.dir && o != nil && e.top.Ino == o.top.Ino && len(e.files) < len(o.files) &&
 		!slices.ContainsFunc(e.files, func(f dirfs.Found) bool { return !o.hasSame(f) })
 }
 
-// numbered reports whether the name has a number: that of a step, or of a rank, or of nothing.
+// numbered reports whether the name has a digit. The number may be a step, a rank or anything else.
 func (e *entry) numbered() bool { return strings.ContainsAny(path.Base(e.name), "0123456789") }
 
-// order is the number of a name that counts something up: of those only the newest are of use.
+// order returns the number of a name that counts steps or epochs, such as step-120. Of such names
+// only the newest is useful.
 func (e *entry) order() (n int64, ok bool) {
 	if !e.numbered() {
 		return 0, false
@@ -88,7 +90,7 @@ func (e *entry) order() (n int64, ok bool) {
 	return n, err == nil
 }
 
-// family is the name without its numbers.
+// family returns the name with # in place of each number.
 func (e *entry) family() string {
 	if !e.numbered() {
 		return e.name
@@ -96,7 +98,7 @@ func (e *entry) family() string {
 	return path.Join(path.Dir(e.name), digits.ReplaceAllString(path.Base(e.name), "#"))
 }
 
-// shape is the names of its files, without their numbers.
+// shape returns the names of the entry's files, with # in place of each number.
 func (e *entry) shape() string {
 	var names []string
 	for _, f := range e.files {
@@ -114,7 +116,7 @@ func (e *entry) hasExt(ext string) bool {
 	return slices.ContainsFunc(e.files, func(f dirfs.Found) bool { return path.Ext(f.Path) == ext })
 }
 
-// newest is the time of the last write to any of its files.
+// newest returns the time of the last write to any of the entry's files.
 func (e *entry) newest() (t int64) {
 	for _, f := range e.files {
 		t = max(t, f.State.Mtime)
@@ -125,13 +127,13 @@ func (e *entry) newest() (t int64) {
 // Dir is a checkpoint directory.
 type Dir struct {
 	Path string
-	// Exclude are directories that are no part of it: where the agent keeps its state and its logs.
-	// With FS they are names in it.
+	// Exclude are directories that do not belong to it: the agent's state and logs. If FS is set,
+	// they are names in FS.
 	Exclude []string
-	FS      dirfs.FS // the directory itself, where it is in no file system of this machine
+	FS      dirfs.FS // the directory, if it is in no file system of this machine
 }
 
-// Open opens the directory, and makes it if need be.
+// Open opens the directory. It makes the directory if there is none.
 func (d Dir) Open() (dirfs.FS, error) {
 	if d.FS != nil {
 		return d.FS, nil
@@ -139,7 +141,7 @@ func (d Dir) Open() (dirfs.FS, error) {
 	return dirfs.Make(d.Path)
 }
 
-// within are the excluded directories below the checkpoint directory, as paths in it.
+// within returns the excluded directories that are below the checkpoint directory, as paths in it.
 func (d Dir) within() map[string]bool {
 	in := map[string]bool{}
 	if d.Path == "" {
@@ -169,7 +171,7 @@ type listing struct {
 	tree    dirfs.Reader
 	exclude map[string]bool
 	entries map[string]*entry
-	temps   map[string]dirfs.FileState // files of temporary names beside the entries
+	temps   map[string]dirfs.FileState // temporary names beside the entries
 	marks   []string
 }
 
@@ -194,7 +196,7 @@ func look(t dirfs.Reader, exclude map[string]bool) (*listing, error) {
 	return l, nameTracked(t, l.entries)
 }
 
-// list adds what is in one directory.
+// list adds the contents of one directory.
 func (l *listing) list(dir string, list []fs.DirEntry, depth int) error {
 	for _, d := range list {
 		name := path.Join(dir, d.Name())
@@ -217,7 +219,7 @@ func (l *listing) list(dir string, list []fs.DirEntry, depth int) error {
 	return nil
 }
 
-// add adds a file, the directory of a step, or what is in any other directory.
+// add adds a file, the directory of a step, or the contents of any other directory.
 func (l *listing) add(name string, depth int) error {
 	fi, err := l.tree.Lstat(name)
 	if err != nil {
@@ -261,8 +263,7 @@ func (l *listing) add(name string, depth int) error {
 	return nil
 }
 
-// framework reports whether a file of that name makes the directory that it is in a save as a
-// whole.
+// framework reports whether a directory that has a file of that name is one save.
 func framework(name string) bool {
 	switch name {
 	case markFile, "trainer_state.json", ".metadata", incompleteFile:
@@ -271,7 +272,7 @@ func framework(name string) bool {
 	return path.Ext(name) == ".distcp"
 }
 
-// takeMark reads the file that says that e is complete, and makes it part of e.
+// takeMark reads the mark of e, and makes it part of e.
 func (e *entry) takeMark(t dirfs.Reader, name string) error {
 	fi, err := t.Lstat(name)
 	if err != nil || !fi.Mode().IsRegular() {
@@ -284,7 +285,7 @@ func (e *entry) takeMark(t dirfs.Reader, name string) error {
 	id := dirfs.StateOf(fi)
 	e.mark = &id
 	if json.Unmarshal(raw, &e.progress) != nil {
-		e.progress = progress{} // complete all the same
+		e.progress = progress{} // the entry is complete, whatever its mark contains
 	}
 	if !e.dir {
 		e.files = append(e.files, dirfs.Found{Path: name, Mode: fi.Mode().Perm(), State: id})
@@ -292,7 +293,8 @@ func (e *entry) takeMark(t dirfs.Reader, name string) error {
 	return nil
 }
 
-// nameTracked marks the directories that have a tracker beside them, and those that one names.
+// nameTracked sets tracked on the directories that have a tracker file beside them, and named on
+// those that a tracker file names.
 func nameTracked(t dirfs.Reader, found map[string]*entry) error {
 	for name, e := range found {
 		if e.dir || !trackers[path.Base(name)] {
@@ -307,7 +309,7 @@ func nameTracked(t dirfs.Reader, found map[string]*entry) error {
 		}
 		said := strings.TrimSpace(string(raw))
 		if n, err := strconv.Atoi(said); err == nil {
-			said = fmt.Sprintf("iter_%07d", n) // Megatron names it by its number
+			said = fmt.Sprintf("iter_%07d", n) // Megatron's tracker has only the number
 		}
 		if named := found[path.Join(path.Dir(name), said)]; named != nil {
 			named.named = true
@@ -328,8 +330,8 @@ func readMetadata(t dirfs.Reader, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxMetadata))
 }
 
-// progressOf is what is known of the step and the samples of an entry: by its
-// mark, by the trainer's own file, by its name.
+// progressOf returns the step and the samples of an entry, as far as they are known: from its mark,
+// else from the trainer's own file, else from its name.
 func progressOf(t dirfs.Reader, e *entry) (progress, error) {
 	if e.mark != nil {
 		return e.progress, nil

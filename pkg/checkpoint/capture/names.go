@@ -17,10 +17,10 @@ var (
 	tmpName    = regexp.MustCompile(`(?i)(?:^|[._-])(?:tmp|temp)(?:[._-]|\d|$)`)
 )
 
-// trackers are the files by which Megatron and DeepSpeed name a directory that is complete.
+// trackers are the files in which Megatron and DeepSpeed name the newest complete directory.
 var trackers = map[string]bool{"latest_checkpointed_iteration.txt": true, "latest": true}
 
-// passing reports whether a name is one under which programs write what they rename later.
+// passing reports whether a name is temporary: programs write a file under it, and rename it later.
 func passing(name string) bool {
 	if name == markFile || name == ".metadata" {
 		return false
@@ -34,8 +34,8 @@ func passing(name string) bool {
 		strings.Contains(strings.ToLower(name), "mp") && tmpName.MatchString(name)
 }
 
-// ignored reports whether a name at the top is never part of a save: hidden
-// ones, those of passing files, and the logs that frameworks keep beside.
+// ignored reports whether a file or directory of that name never belongs to a save: hidden names,
+// temporary names, and the logs of frameworks.
 func ignored(name string) bool {
 	switch name {
 	case "runs", "log", "logs", "lightning_logs", "wandb", "mlruns", "tensorboard", "tb_logs",
@@ -49,7 +49,7 @@ func ignored(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "events.out.tfevents") || passing(name)
 }
 
-// parse reads the number in a name; too large a one is none.
+// parse reads a number. It reports false if the number does not fit.
 func parse(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil

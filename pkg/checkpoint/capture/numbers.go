@@ -8,11 +8,12 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
 )
 
-// numbers are the numbers in the names of one family since the last save, also in names that are
-// gone again.
+// numbers has the passes of each number in the names of one family since the last save. It includes
+// names that are gone.
 type numbers map[int64]notices.Passes
 
-// upTo is how many numbers there are up to n, and when the first and the last of them was written.
+// upTo returns how many numbers there are up to n, at least 1, and the first and the last pass of
+// any of them.
 func (c numbers) upTo(n int64) (count int, first, last uint64) {
 	for k, p := range c {
 		if k > n {
@@ -26,7 +27,7 @@ func (c numbers) upTo(n int64) (count int, first, last uint64) {
 	return max(1, count), first, last
 }
 
-// countNumbers counts the numbers of the fresh entries, and of names that were written and are
+// countNumbers collects the numbers of the fresh entries, and of names that were written and are
 // gone.
 func (c *Watcher) countNumbers(fresh []*entry, state WorkerState) {
 	v := c.evidence
@@ -56,7 +57,7 @@ func (c *Watcher) countNumbers(fresh []*entry, state WorkerState) {
 	}
 }
 
-// uncount notes that the numbers of a family count nothing.
+// uncount notes that the numbers of a family do not count saves.
 func (c *Watcher) uncount(family string) {
 	if c.shards[family] {
 		return
@@ -71,7 +72,9 @@ func (c *Watcher) uncount(family string) {
 	c.memory.Uncount(family, names)
 }
 
-// number is what a name counts: steps, or something else where each save makes one new name.
+// number returns the number of a name that may count saves: the number of a step, or else the last
+// number in the name. Where the numbers of the family are known not to count saves, only the number
+// of a step is returned.
 func (c *Watcher) number(e *entry) (int64, bool) {
 	if n, ok := e.order(); ok || c.shards[e.family()] {
 		return n, ok
@@ -79,12 +82,12 @@ func (c *Watcher) number(e *entry) (int64, bool) {
 	return lastNumber(path.Base(e.name))
 }
 
-// enoughPaced is how many names of a family must come after a pause, none of them written again, before
-// their numbers count saves.
+// enoughPaced is how many names of a family must appear after a pause before their numbers count
+// saves. None of them may be written again.
 const enoughPaced = 2
 
-// pace notes whether the names of a family come one at a time, after a pause: then their numbers may
-// count saves. Names that come at once are parts.
+// pace notes for each family whether its new names appear one at a time, with pauses between them.
+// Then their numbers may count saves. Names that appear at once are parts of one save.
 func (c *Watcher) pace(found *listing) {
 	came := map[string]int{}
 	for name, e := range found.entries {
@@ -109,20 +112,22 @@ func (c *Watcher) pace(found *listing) {
 	}
 }
 
-// atOnce stands for a family of which several names were written at once.
+// atOnce is the value in paced of a family of which several names were written at once.
 const atOnce = -1
 
-// ambiguous reports whether the name is one of two that came with a pause between them.
+// ambiguous reports whether the name is one of two that appeared with a pause between them. Their
+// numbers may be those of saves, or of parts of one save.
 func (c *Watcher) ambiguous(e *entry) bool {
 	family := e.family()
 	return !c.shards[family] && e.numbered() && !e.ordered() && c.paced[family] == 1 && c.several(e)
 }
 
-// ordered reports whether the name counts steps by its words.
+// ordered reports whether the words of the name say that its number counts steps.
 func (e *entry) ordered() bool { _, ok := e.order(); return ok }
 
-// annotated reports whether the directory is of an older step than the last save, and some of its files
-// are as they were: what was written into it since is about that step, like the result of an evaluation.
+// annotated reports whether the directory is of an older step than the last save, and some of its
+// files have not changed. Files that were added since are about that step, like the result of an
+// evaluation.
 func (c *Watcher) annotated(e *entry) bool {
 	o := c.base[e.name]
 	n, ordered := e.order()
@@ -144,8 +149,8 @@ func (e *entry) marked(o *entry) bool {
 	return e.mark != nil && (o == nil || o.mark == nil || !e.mark.SameBytes(*o.mark))
 }
 
-// forget drops what is known of names that are gone, and of numbers that a save made obsolete: a
-// generation may save for months.
+// forget drops the evidence about names that are gone. Without it the maps would grow as long as
+// the generation runs.
 func (c *Watcher) forget() {
 	v := c.evidence
 	there := map[string]bool{}
@@ -163,12 +168,12 @@ func (c *Watcher) forget() {
 	deleteNames(v.passes, gone) // last: gone reads it
 }
 
-// deleteNames deletes the names of m that are gone.
+// deleteNames deletes the entries of m whose names are gone.
 func deleteNames[V any](m map[string]V, gone func(string) bool) {
 	maps.DeleteFunc(m, func(name string, _ V) bool { return gone(name) })
 }
 
-// lastNumber is the last number in a name.
+// lastNumber returns the last number in a name.
 func lastNumber(name string) (int64, bool) {
 	all := digits.FindAllString(name, -1)
 	if all == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// decide finds out whether there is a complete save, and makes its picture.
+// decide returns a picture of the newest complete save, or else the reasons why there is none.
 func (c *Watcher) decide(
 	found *listing, fresh []*entry, now time.Time, state WorkerState,
 ) (*Picture, []Refusal, error) {
@@ -47,7 +47,7 @@ func (c *Watcher) decide(
 	return p, nil, err
 }
 
-// unit is what the judge is given of an entry. all are the fresh ones.
+// unit describes an entry to the judge. all are the fresh entries.
 func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState) (judge.Unit, error) {
 	fresh := slices.Contains(all, e)
 	p := c.evidence.passesOf(e.name, state)
@@ -77,7 +77,7 @@ func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState)
 	u.Opaque = c.evidence.opaque(e)
 	if why != "" {
 		u.Status, u.At, u.Why = judge.Busy, at, why
-		c.since[e.name] = now // quiet begins when it is complete
+		c.since[e.name] = now // the quiet time begins when the entry is complete
 	}
 	u.Since = c.since[e.name]
 	if !e.dir && !u.Counted && err == nil {
@@ -88,8 +88,8 @@ func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState)
 	return u, err
 }
 
-// noteGrowth remembers when the fresh entries became larger: a save of many bytes is under way
-// then.
+// noteGrowth notes when the fresh entries became larger. While they grow, a large save is being
+// written.
 func (c *Watcher) noteGrowth(fresh []*entry, now time.Time) {
 	var bytes int64
 	for _, e := range fresh {
@@ -103,8 +103,8 @@ func (c *Watcher) noteGrowth(fresh []*entry, now time.Time) {
 	c.bytes = bytes
 }
 
-// several reports whether more than one file of the family was written at once: their numbers are
-// those of ranks, or of parts.
+// several reports whether more than one name of the family was written for the same save. Then
+// their numbers are those of ranks or parts.
 func (c *Watcher) several(e *entry) bool {
 	if family := e.family(); c.memory.Counts(family) || c.paced[family] >= enoughPaced {
 		return false
@@ -118,8 +118,9 @@ func (c *Watcher) several(e *entry) bool {
 	return n > 1
 }
 
-// proven reports whether a file or directory is complete by a rename, or a directory by a mark. A
-// mark of the last save, or of before the watch, does not count.
+// proven reports whether an entry is proven to be complete: by a rename, by a tracker file that
+// names it, or by a mark in the directory. A mark that has not changed since the last save, or
+// since the watch began, proves nothing.
 func (c *Watcher) proven(e *entry) bool {
 	if e.named || c.evidence.isRenamed(e, e.name, e.top) {
 		return true
@@ -133,21 +134,22 @@ func (c *Watcher) proven(e *entry) bool {
 	return false
 }
 
-// quietShards reports whether the shards of a part were all closed a while ago. Only the .metadata
-// that rank 0 writes names the shards of a save: a part that lacks one is captured again, and
-// completes nothing before.
+// quietShards reports whether the shards of a part have not changed for FirstQuiet. Only the
+// .metadata of rank 0 names the shards of a save. If this part lacks a shard, the save stays
+// incomplete, and the part is captured again when the shard is there.
 func (c *Watcher) quietShards(e *entry, now time.Time) bool {
 	return c.workers.Share == Following && e.hasExt(".distcp") && now.Sub(c.since[e.name]) >= judge.FirstQuiet
 }
 
-// hasSame reports whether the entry has a file as it is.
+// hasSame reports whether the entry has the file f, in the same state.
 func (e *entry) hasSame(f dirfs.Found) bool {
 	return e != nil && slices.ContainsFunc(e.files, func(o dirfs.Found) bool {
 		return o.Path == f.Path && o.State.SameBytes(f.State)
 	})
 }
 
-// temporary is a temporary name beside the entries that was not there when the watch began.
+// temporary returns a temporary name beside the entries that is new, or changed, since the last
+// save or the start of the watch. It returns "" if there is none.
 func (c *Watcher) temporary(found *listing) string {
 	for _, name := range slices.Sorted(maps.Keys(found.temps)) {
 		if !found.temps[name].SameBytes(c.temps[name]) {
@@ -157,8 +159,9 @@ func (c *Watcher) temporary(found *listing) string {
 	return ""
 }
 
-// marked decides where saves have a mark: only what has one is a save. A file without a mark is in
-// the save if it was written before the mark: a later one may be of the next save.
+// marked decides for a directory in which saves have marks. Only an entry with a mark is a save. A
+// file without a mark belongs to the save if it was written before the mark. A file that was
+// written later may be of the next save.
 func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d judge.Decision) {
 	lastMark := int64(0)
 	for _, u := range units {
@@ -179,7 +182,7 @@ func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d j
 		case u.Status == judge.Done:
 			d.Take = append(d.Take, u)
 		case lastMark <= now.UnixNano() && now.UnixNano() < lastMark+int64(settled):
-			return judge.Decision{Path: u.Name(), Why: u.Why} // a moment later it can be judged
+			return judge.Decision{Path: u.Name(), Why: u.Why} // file times are too coarse
 		}
 	}
 	if d.Wrote == nil {
@@ -199,7 +202,7 @@ func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d j
 	return d
 }
 
-// picture makes the save of what was decided.
+// picture makes the save from the decision.
 func (c *Watcher) picture(
 	found *listing, units []judge.Unit, d judge.Decision, now time.Time,
 ) (*Picture, error) {
@@ -222,7 +225,7 @@ func (c *Watcher) picture(
 		case slices.Contains(take, e), u.Obsolete(d.Wrote):
 			p.seen[u.Path], p.passes[u.Path] = e, c.evidence.passes[u.Path]
 		case was != nil:
-			p.seen[u.Path] = was // what is not taken stays fresh
+			p.seen[u.Path] = was // an entry that is not taken stays fresh
 		}
 	}
 	slices.SortFunc(take, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
@@ -243,7 +246,7 @@ func (c *Watcher) picture(
 	return p, c.describe(s, take, wrote)
 }
 
-// describe finds what a worker resumes from, and the step.
+// describe sets the path from which a worker resumes, the step, and the samples.
 func (c *Watcher) describe(s *chunkstore.Save, take, wrote []*entry) error {
 	var main []*entry
 	for _, e := range take {
@@ -277,7 +280,7 @@ func (c *Watcher) describe(s *chunkstore.Save, take, wrote []*entry) error {
 	return nil
 }
 
-// common is the directory that two paths have in common; "" is the checkpoint directory.
+// common returns the deepest directory that contains both paths. "" is the checkpoint directory.
 func common(a, b string) string {
 	for a != "." && a != b && !strings.HasPrefix(b, a+"/") {
 		a = path.Dir(a)
@@ -285,28 +288,29 @@ func common(a, b string) string {
 	return strings.TrimPrefix(a, ".")
 }
 
-// limits of what is said about a save that is not taken.
+// How often a save that is not taken is reported.
 const (
 	reportAfter = 8 * time.Second
 	reportAgain = time.Minute
 )
 
-// delay is how long a save has waited.
+// delay says since when a save waits to be taken.
 type delay struct {
-	began    time.Time // of the waiting
-	reported time.Time // when it was last said
+	began    time.Time
+	reported time.Time // when the delay was last reported
 }
 
-// ErrUnsettled says that there is a save that is not known to be complete.
+// ErrUnsettled means that a save is not known to be complete.
 var ErrUnsettled = errors.New("a save is not taken yet")
 
-// instant is when the directory was looked at, and what was known of the workers before.
+// instant is the time of a look, and the state of the workers just before it.
 type instant struct {
 	now     time.Time
 	workers WorkerState
 }
 
-// refuse says what is beyond repair, once, and what a save has waited for too long.
+// refuse reports a save that has waited for too long. When the workers have ended, it reports each
+// fresh entry once.
 func (c *Watcher) refuse(found *listing, units []judge.Unit, d judge.Decision, at instant) []Refusal {
 	now := at.now
 	if at.workers != Running {
@@ -332,7 +336,7 @@ func unsettled(d judge.Decision) error {
 		ErrUnsettled, d.Path, d.Why)
 }
 
-// refuseAll refuses what is fresh when the workers ended and nothing of it was taken.
+// refuseAll refuses the fresh entries when the workers have ended and no save was taken.
 func (c *Watcher) refuseAll(found *listing, units []judge.Unit, d judge.Decision) (refused []Refusal) {
 	for _, u := range units {
 		if !u.Fresh {

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// Workers pause for any time before any calls, save at any distance and are killed anywhere; the agent
-// looks seldom or often, and other generations go on from what was taken. No save is mixed. COUNT sets
-// how many lives are played, SEED the first one.
+// Workers pause at random calls for random times, save at random intervals, and are killed at
+// random calls. The agent looks at random intervals, and other generations resume from the saves
+// that were taken. No save mixes files of two saves. COUNT sets how many lives are played, and SEED
+// the first.
 func TestRandomLives(t *testing.T) {
 	count, first := 1200, 0
 	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil {

@@ -32,7 +32,7 @@ type scenario struct {
 	resumed bool // another generation makes the later saves
 }
 
-// fails reports whether the worker fails where others are killed: each call is one for both.
+// fails reports whether the worker fails at its last call. Otherwise it is killed there.
 func (s scenario) fails() bool { return (s.paused.At+s.killed.At)%2 == 1 }
 
 func (s scenario) String() string {
@@ -41,8 +41,9 @@ func (s scenario) String() string {
 		layouts[s.layout].name, s.in, s.pause, s.paused, s.gap, end, s.killed, s.steady, s.resumed)
 }
 
-// everyLife are all lives of workers that end by themselves: a pause before each call of each save, in
-// all layouts and directories. deaths are the moments after the pause at which one may be killed.
+// everyLife yields all lives of workers that end by themselves: a pause before each call of each
+// save, in all layouts and directories. deaths has the points after the pause at which a worker may
+// be killed.
 func everyLife(t *testing.T, yield func(s scenario, deaths []point)) {
 	for i, layout := range layouts {
 		for step := 1; step <= saves; step++ {
@@ -77,20 +78,23 @@ func everyLife(t *testing.T, yield func(s scenario, deaths []point)) {
 	}
 }
 
-// undecidable reports whether two different saves look alike. Numbers in the middle of names that follow
-// each other at once may be those of parts. A file that comes late may be the last one of the save before
-// when the save that begins with it pauses for longer than there was between the two. A save that opens a
-// file more than once and pauses for as long as there is between two saves looks like two saves. Saves that
-// follow each other at once look like the parts of the first one, and so does a file that comes late to them.
+// undecidable reports whether two different saves look alike:
+//
+//   - Names with numbers in the middle that appear at once may be parts of one save.
+//   - If a save begins with a late file, and then pauses for longer than the time since the save
+//     before, the file may be the last one of the save before.
+//   - A save that opens a file more than once, and pauses for as long as the time between two
+//     saves, looks like two saves.
+//   - Saves without a pause between them look like parts of the first one. So does a late file.
 func undecidable(layout string, at point, pause, gap time.Duration) bool {
 	return layout == numbered && gap == 0 || layout == lateFirst && (gap == 0 || at.Step >= lateStep && pause > gap) ||
 		reopened[layout] && (gap == 0 || pause > gap || pause == gap && at.At > 0)
 }
 
-// A worker pauses before any system call of a save for as long as it likes, and is killed or fails at any
-// later one, in all layouts and with names with and without digits. What is taken is exactly one
-// save, and a save that is whole is taken. COUNT sets how many of the lives are played, each with all
-// of its deaths.
+// A worker pauses for any time before any system call of a save, and is killed or fails at any
+// later call, in all layouts, and with and without digits in names. The capture takes only files of
+// one save, and it takes every complete save. COUNT sets how many of the lives are played, each
+// with all of its deaths.
 func TestEverySystemCall(t *testing.T) {
 	b, played, failed := books{}, 0, 0
 	lives := sample(t, 600, func(s scenario, deaths []point) {
@@ -107,8 +111,8 @@ func TestEverySystemCall(t *testing.T) {
 	t.Logf("%s, %d scenarios, %d failed", lives, played, failed)
 }
 
-// What is taken of a played worker is what is taken of a process that makes the same calls on a disk
-// of this machine. A death in the middle of a life is that of a worker that is played up to it.
+// The capture takes the same saves of a simulated worker as of a process that makes the same calls
+// on a disk of this machine.
 func TestPlayedDiskIsLikeARealOne(t *testing.T) {
 	b, n := books{}, 0
 	sample(t, 100, func(s scenario, deaths []point) {

@@ -11,8 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// Files that were written together are taken when each of them was written again, however long that
-// takes.
+// Files that were written together are taken when each of them was written again, even if that
+// takes long.
 func TestSeveralFiles(t *testing.T) {
 	z := archive(t, "x")
 	for _, dir := range []string{"", "resnet50/", "exp1/ckpt/"} {
@@ -44,7 +44,7 @@ func TestSeveralFiles(t *testing.T) {
 	}
 }
 
-// Two saves between two looks, and the half of a third, are no save.
+// After two saves and half of a third between two looks, no save is taken.
 func TestSavesBetweenTwoLooks(t *testing.T) {
 	b := newBench(t)
 	save := func(names ...string) {
@@ -60,8 +60,8 @@ func TestSavesBetweenTwoLooks(t *testing.T) {
 	b.want(b.look(200*time.Millisecond), "model.raw optimizer.raw", "", unknown)
 }
 
-// A generation that resumes knows what belongs together, and has seen no save: of two saves between
-// two looks it makes none.
+// A generation that resumes knows which files belong together, but has seen no save. It takes none
+// of two saves that were mixed between two looks.
 func TestFirstSaveOfTheNextGeneration(t *testing.T) {
 	b := newBench(t, "model.raw", "optimizer.raw")
 	b.watch(&manifest.Manifest{Files: []manifest.File{{Path: "model.raw"}, {Path: "optimizer.raw"}},
@@ -74,8 +74,8 @@ func TestFirstSaveOfTheNextGeneration(t *testing.T) {
 	b.want(b.look(200*time.Millisecond), "model.raw optimizer.raw", "", unknown)
 }
 
-// A file that stays as it is while the others are written three times, and once more, is not written
-// with them.
+// A file that does not change while the others are written more than three times is independent of
+// them.
 func TestWrittenNowAndThen(t *testing.T) {
 	b := newBench(t)
 	save := func(names ...string) {
@@ -123,8 +123,8 @@ func TestSeveralFilesOfAStep(t *testing.T) {
 	}
 }
 
-// Two names with numbers and a pause between them are two saves, or two parts of one. A third one shows
-// that each save makes a new name: then two of them between two looks are two saves, too.
+// Two names with numbers and a pause between them are two saves, or two parts of one. A third one
+// shows that each save makes a new name: then two of them between two looks are two saves, too.
 func TestNumbersOfSavesOrOfParts(t *testing.T) {
 	for _, third := range []bool{false, true} {
 		b := newBench(t)
@@ -170,8 +170,9 @@ func TestNumberedShards(t *testing.T) {
 	b.want(b.look(3*time.Second), "state.4.raw", "state.4.raw", unknown)
 }
 
-// Parts with pauses between them look like saves that count up, until the first of them is written again.
-// The last part, which came with the next save, is of the save before, and the next one waits for its own.
+// Parts with pauses between them look like saves that count up, until the first of them is written
+// again. The last part, which came with the next save, is of the save before, and the next one
+// waits for its own.
 func TestNumberedPartsWithPauses(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"rank_0.raw", "rank_1.raw"} {
@@ -188,8 +189,9 @@ func TestNumberedPartsWithPauses(t *testing.T) {
 	}
 }
 
-// A file that fails alone is behind the others: what it writes for the next save is not taken with theirs.
-// Files that were ever written at the same time have no order, and fail together.
+// If one write of a file fails, the file's next content belongs to the next save. It is not taken
+// with the content that the other files had before. Files that were ever written at the same time
+// have no order.
 func TestFileThatFailsAlone(t *testing.T) {
 	for _, together := range []bool{false, true} {
 		b := newBench(t)

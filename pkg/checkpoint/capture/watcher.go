@@ -18,91 +18,91 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// WorkerState says what became of the worker processes of a generation.
+// WorkerState says whether the worker processes of a generation run, and how they ended.
 type WorkerState = judge.Workers
 
 const (
 	Running = judge.Running
-	Exited  = judge.Exited // by themselves, and none failed
-	Failed  = judge.Failed // by themselves, and one failed, in the middle of something perhaps
-	Killed  = judge.Killed // by a signal, in the middle of something perhaps
+	Exited  = judge.Exited // all exited with status 0
+	Failed  = judge.Failed // one exited with an error, perhaps during a save
+	Killed  = judge.Killed // one was killed by a signal, perhaps during a save
 )
 
 // Workers are the worker processes of one generation.
 type Workers struct {
 	State func() WorkerState
-	// PIDs are the processes from which the others descend; nil where no process's open files can be
-	// seen.
+	// PIDs returns the processes from which all others descend. It is nil if the open files of
+	// processes cannot be seen.
 	PIDs func() []int
-	// Share says which part of each save they write.
+	// Share says which part of each save the workers write.
 	Share Share
 }
 
-// Share is what the workers of one node write of a save.
+// Share says which part of a save the workers of one node write.
 type Share int
 
 const (
 	Whole     Share = iota
-	Leading         // a part, with what the framework writes last: rank 0 is among them
-	Following       // a part without that
+	Leading         // a part, with the file that the framework writes last: rank 0 is on this node
+	Following       // a part without that file
 )
 
-// settled is more than the grain of file times: a file that is written again sooner may look
+// settled is longer than the resolution of file times. A file that is written again sooner may look
 // unchanged.
 const settled = 50 * time.Millisecond
 
-// Watcher looks for saves of one generation in one directory. It belongs to
-// one goroutine, which calls Look now and then.
+// Watcher looks for saves of one generation in one directory. It belongs to one goroutine, which
+// calls Look from time to time.
 type Watcher struct {
-	dir     Dir // Path is "" for one that is in no file system
+	dir     Dir // Path is "" if the directory is in no file system
 	tree    dirfs.Reader
 	exclude map[string]bool
-	notices *notices.Notices // nil: there are none
+	notices *notices.Notices // nil: the kernel gives none
 	log     *notices.Log
 	stamp   manifest.Stamp
 	workers Workers
 
-	base     map[string]*entry          // as they were in the last save taken, or at the start
-	temps    map[string]dirfs.FileState // temporary names of before that
-	in       map[string]bool            // entries of the last save, or of what was resumed from
-	last     *listing                   // the last Look
-	since    map[string]time.Time
-	began    time.Time // of the first Look
-	looked   time.Time // of the newest look
-	before   time.Time // of the one before it
-	moved    time.Time // when anything was written
-	grew     time.Time // when what was written became larger
-	bytes    int64     // of the fresh entries
-	fresh    int       // entries that are not as in base
+	base     map[string]*entry          // the entries in the last save taken, or at the start
+	temps    map[string]dirfs.FileState // temporary names at that time
+	in       map[string]bool            // entries of the last save, or of the checkpoint at the start
+	last     *listing                   // of the last look
+	since    map[string]time.Time       // when each entry changed last
+	began    time.Time                  // when the first look was
+	looked   time.Time                  // when the newest look was
+	before   time.Time                  // when the look before it was
+	moved    time.Time                  // when any entry changed last
+	grew     time.Time                  // when the fresh entries became larger
+	bytes    int64                      // of the fresh entries
+	fresh    int                        // how many entries are not as in base
 	evidence *evidence
 	memory   judge.Memory
 	growth   growth.Files
-	still    bool            // nothing was written for a second before the last look
-	paced    map[string]int  // by family of numbers: names that came after a pause; atOnce
-	shards   map[string]bool // families whose numbers count no steps
-	explicit bool            // marks are used here: what has none is not finished
+	still    bool            // nothing was written for FirstQuiet before the last look
+	paced    map[string]int  // by family: how many names appeared after a pause; or atOnce
+	shards   map[string]bool // families whose numbers do not count saves
+	explicit bool            // saves have marks: an entry without one is not complete
 	refused  map[dirfs.FileState]bool
 	delay    delay
 	sequence uint64
 	pause    time.Duration
-	rest     time.Duration // not below pause
+	rest     time.Duration // at least pause
 }
 
-// Picture is a save that was found, and the state of the directory in which it was found.
+// Picture is a save that was found, and the state of the directory at that time.
 type Picture struct {
 	Save     chunkstore.Save
-	seen     map[string]*entry // all that was in the directory, for Taken
-	entries  []string          // those of them that are in the save
+	seen     map[string]*entry // becomes base when the save is taken
+	entries  []string          // the entries in the save
 	decision judge.Decision
-	passes   map[string]notices.Passes // that it took
+	passes   map[string]notices.Passes // the passes that the save uses up
 }
 
-// Stamp says whose workers write what is looked for.
+// Stamp returns the generation whose saves the watcher looks for.
 func (c *Watcher) Stamp() manifest.Stamp { return c.stamp }
 
-// Watch begins to look for saves that workers of the stamp's generation make
-// in dir. What is there already is not theirs: call it before they start.
-// resume is what was put back for them, if anything.
+// Watch begins to look for saves that workers of the stamp's generation make in dir. Call it before
+// the workers start, because it treats existing files as not theirs. resume is the checkpoint that
+// was restored for them, nil if there is none.
 func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest) (*Watcher, error) {
 	if dir.FS != nil {
 		return watch(tree{dir, dir.FS}, stamp, workers, resume)
@@ -146,7 +146,8 @@ func watch(
 	}
 	c.base, c.temps, c.last = found.entries, found.temps, found
 	for name, e := range c.base {
-		// Other nodes wrote some of it: a part has only what these workers write.
+		// If the workers write only a part, other nodes wrote some of the restored entries. Those
+		// do not belong to the part.
 		c.in[name] = workers.Share == Whole && (!e.numbered() || resume != nil && resume.Contains(name))
 		c.explicit = c.explicit || e.mark != nil && workers.Share != Following
 	}
@@ -162,27 +163,28 @@ func watch(
 	return c, nil
 }
 
-// Close ends the watch. Last first, if the workers ended.
+// Close ends the watch. Call Last before it if the workers have ended.
 func (c *Watcher) Close() error { return errors.Join(c.tree.Close(), c.notices.Close()) }
 
 const (
 	pauseMin    = 200 * time.Millisecond
 	pauseBusy   = 100 * time.Millisecond
 	pauseMax    = 5 * time.Second
-	idleShare   = 1000             // of the time goes into looking while nothing happens: 0.1 %
-	noticeShare = 50               // after a notice: 2 %
-	busyShare   = 20               // while something is being written: 5 %
-	busyFor     = 10 * time.Second // after the last write
+	idleShare   = 1000             // looking takes 1/1000 of the time while nothing happens
+	noticeShare = 50               // 1/50 after a notice
+	busyShare   = 20               // 1/20 while something is being written
+	busyFor     = 10 * time.Second // how long that lasts after the last write
 )
 
-// Pause is how long to wait before the next Look when there is a notice, Rest when there is none.
+// Pause returns how long to wait at least before the next Look, even if there is a notice.
 func (c *Watcher) Pause() time.Duration { return c.pause }
 
-// Rest is Pause where the kernel gives no notice, and while there is something to wait for.
+// Rest returns how long to wait before the next Look if there is no notice. It equals Pause if the
+// kernel gives no notices, and while a save is being written.
 func (c *Watcher) Rest() time.Duration { return c.rest }
 
-// Notice tells of the first thing that happened since the last Look, or that one must not count on
-// that.
+// Notice returns a channel that receives at the first change since the last Look. The channel is
+// closed when no more notices come. It is nil if there are none to wait for.
 func (c *Watcher) Notice() <-chan struct{} {
 	if c.rest == c.pause {
 		return nil
@@ -190,8 +192,8 @@ func (c *Watcher) Notice() <-chan struct{} {
 	return c.notices.Next()
 }
 
-// Look returns a save if a complete one is there that was not taken yet, and
-// what it found beyond repair. Taken follows when the save was put.
+// Look returns a complete save that was not taken yet, if there is one, and reports saves that are
+// refused or delayed. Call Taken when the save is in the chunk store.
 func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 	began := time.Now()
 	c.notices.Begin()
@@ -203,15 +205,15 @@ func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 		c.pause = min(max(pauseBusy, busyShare*cost), pauseMax)
 	}
 	c.rest = c.pause
-	if !busy && err == nil && c.notices.All() { // the next change gives notice
+	if !busy && err == nil && c.notices.All() { // a notice reports the next change
 		c.rest, c.pause = pauseMax, min(max(pauseMin, noticeShare*cost), pauseMax)
 	}
 	return p, refused, err
 }
 
-// Last is Look for the time when the workers ended: there is nothing to wait for any more. Where
-// some processes still run (servers), what they have closed by now counts; they are given up after
-// that.
+// Last is Look for workers that have ended: it waits for nothing. If some processes still run
+// (parameter servers), it first takes a save whose files they have closed. If there is none, it
+// treats all workers as killed.
 func (c *Watcher) Last(now time.Time) (*Picture, []Refusal, error) {
 	state := c.workers.State()
 	if state == Running {
@@ -223,7 +225,7 @@ func (c *Watcher) Last(now time.Time) (*Picture, []Refusal, error) {
 	return c.look(now, state)
 }
 
-// Taken says that the save was put: from here on it is what changes are compared with.
+// Taken notes that the save is in the chunk store. Later looks compare with it.
 func (c *Watcher) Taken(p *Picture) {
 	c.base, c.in, c.temps = p.seen, map[string]bool{}, c.last.temps
 	for _, name := range p.entries {
@@ -235,8 +237,8 @@ func (c *Watcher) Taken(p *Picture) {
 	c.fresh, c.delay = 0, delay{reported: c.delay.reported}
 }
 
-// follow opens the directory that has the path now. Scripts clear their directory by removing it
-// and making it again, and the one that is open stays the old one.
+// follow opens the directory that is at the path now. Scripts may remove their directory and make
+// it again. The open one would be the removed one.
 func (c *Watcher) follow() error {
 	if c.dir.Path == "" {
 		return nil
@@ -273,7 +275,7 @@ func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, e
 		}
 		c.evidence.note(changes)
 		if changes.Lost {
-			c.memory = judge.Memory{} // how often each file was written is not known any more
+			c.memory = judge.Memory{} // the numbers of writes are unknown now
 		}
 		if changes.Together {
 			c.memory.Together()
@@ -289,8 +291,8 @@ func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, e
 	return c.decide(found, fresh, now, state)
 }
 
-// note remembers since when each entry is as it is, and returns those that are not as in the last
-// save.
+// note notes when each entry changed last, and returns the fresh entries: those that are not as in
+// the last save.
 func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 	c.pace(found)
 	c.before, c.looked = c.looked, now
@@ -300,15 +302,16 @@ func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 		}
 		c.evidence.noteTimes(e, c.base[name])
 		if e.shrunk(c.base[name]) || c.annotated(e) {
-			continue // it is being deleted, or is of an older step
+			continue // the entry is being deleted, or is of an older step
 		}
 		if !e.same(c.base[name]) || c.evidence.unsure[name] {
 			fresh = append(fresh, e)
 		}
 		if c.base[name] != nil && !e.same(c.base[name]) && e.numbered() && !e.ordered() {
-			c.uncount(e.family()) // a name that is written again counts nothing, if its words do not say so
+			c.uncount(e.family()) // a name that is written again does not count saves
 		}
-		// Only rank 0 need write marks: those that were put back say nothing of the others.
+		// Only rank 0 must write marks. On other nodes a restored mark does not show that their
+		// workers write any.
 		c.explicit = c.explicit || e.mark != nil && (c.workers.Share != Following || !e.same(c.base[name]))
 	}
 	for name := range c.since {

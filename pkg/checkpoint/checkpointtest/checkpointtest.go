@@ -1,4 +1,4 @@
-// Package checkpointtest helps to test with saves, stores and peers.
+// Package checkpointtest has helpers for tests with saves, chunk stores and peers.
 package checkpointtest
 
 import (
@@ -30,8 +30,8 @@ func OpenStore(t testing.TB, tree dirfs.FS) *chunkstore.Store {
 	return s
 }
 
-// Restore puts the files of a checkpoint back into a directory, and returns the path that a worker
-// resumes from.
+// Restore restores the files of a checkpoint into a directory, and returns the path from which a
+// worker resumes.
 func Restore(t testing.TB, s *chunkstore.Store, h manifest.Hash, dir string) string {
 	t.Helper()
 	to, err := dirfs.Make(dir)
@@ -43,7 +43,7 @@ func Restore(t testing.TB, s *chunkstore.Store, h manifest.Hash, dir string) str
 	return filepath.Join(dir, filepath.FromSlash(m.Entry))
 }
 
-// SaveOf is a save of all files of a tree.
+// SaveOf returns a save of all files of a tree.
 func SaveOf(t testing.TB, from dirfs.FS, g schema.Generation, seq uint64) chunkstore.Save {
 	t.Helper()
 	s := chunkstore.Save{Stamp: manifest.Stamp{Job: "x", UID: "u1", Generation: g, WorldSize: 2},
@@ -74,12 +74,12 @@ func Flip(t testing.TB, of dirfs.FS, h manifest.Hash) {
 	must(t, d.Write(name, 0o600, d.From(bytes.NewReader(raw))))
 }
 
-// Fault is what happens at one operation of a scenario, counted over every
-// disk, the network and the store of the job.
+// Fault makes one operation of a scenario fail. Operations are counted over all disks, the network
+// and the store of the job.
 type Fault struct {
 	At    int64
-	Kind  string // "error": that operation fails. "crash": it and all later ones of Node fail
-	Node  string // "": a
+	Kind  string // "error": that operation fails; "crash": all later operations of Node fail, too
+	Node  string // "" is node a
 	count atomic.Int64
 	Hit   atomic.Bool
 }
@@ -98,15 +98,14 @@ func (f *Fault) Step(node string) error {
 
 var ErrCrash = errors.New("crashed")
 
-// CopyAndSync measures the disk: how long it takes to copy the file into n new ones, and to sync
-// them.
+// CopyAndSync measures how long the disk takes to copy the file n times, and to sync the copies.
 func CopyAndSync(b *testing.B, dir string, n int) time.Duration {
 	b.StopTimer()
 	defer b.StartTimer()
 	var took time.Duration
 	for i := range n {
 		name := filepath.Join(b.TempDir(), fmt.Sprint(i))
-		syscall.Sync() // what others, and the iteration before, left to do
+		syscall.Sync() // writes of other programs, and of the iteration before
 		began := time.Now()
 		in, err := os.Open(filepath.Join(dir, "model.bin"))
 		must(b, err)
@@ -127,7 +126,7 @@ func BenchSave(b *testing.B, dir string, i uint64) chunkstore.Save {
 	must(b, os.WriteFile(filepath.Join(dir, "model.bin"), data, 0o600))
 	out, err := os.Open(filepath.Join(dir, "model.bin"))
 	must(b, err)
-	must(b, out.Sync()) // the worker's own bytes are not ours to count
+	must(b, out.Sync()) // the worker's own write is not measured
 	must(b, out.Close())
 	from, err := dirfs.Open(dir)
 	must(b, err)

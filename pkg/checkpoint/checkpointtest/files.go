@@ -5,11 +5,12 @@ import (
 	"encoding/binary"
 )
 
-// What CPython 3.11 writes for {"epoch": 3, "w": b"\0"*300, "s": "x"*300, "big": 2**100, "f": 1.5}.
+// pickled begins the pickle by CPython 3.11 of
+// {"epoch": 3, "w": b"\0"*300, "s": "x"*300, "big": 2**100, "f": 1.5}.
 const pickled = "\x80\x04\x95\xa6\x02\x00\x00\x00\x00\x00\x00}\x94(" +
 	"\x8c\x05epoch\x94K\x03\x8c\x01w\x94B,\x01\x00\x00"
 
-// Pickle is what paddle.save writes, in essence.
+// Pickle returns a file like those of paddle.save.
 func Pickle() []byte {
 	var b bytes.Buffer
 	b.WriteString(pickled)
@@ -21,7 +22,7 @@ func Pickle() []byte {
 	return b.Bytes()
 }
 
-// Safetensors is a file of that format with two tensors.
+// Safetensors returns a file of that format with two tensors.
 func Safetensors() []byte {
 	header := `{"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},` +
 		`"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}`

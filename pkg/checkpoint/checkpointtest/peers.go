@@ -12,15 +12,16 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Peers is transfer.Peers without a network between the stores.
+// Peers implements transfer.Peers without a network between the stores.
 type Peers struct {
-	// To is the store of a node, or why the node does not answer; nil: the fields below say it.
+	// To returns the store of a node, or the error of a node that does not answer. If To is nil,
+	// the fields below are used.
 	To func(ctx context.Context, op string, node membership.Ref) (*chunkstore.Store, error)
 
 	mu     sync.Mutex
 	Stores map[string]*chunkstore.Store
 	Hook   func(op, node string) error
-	Frozen string // a node that takes requests and does not answer
+	Frozen string // a node that accepts requests and does not answer
 }
 
 func (d *Peers) to(ctx context.Context, op string, ref membership.Ref) (*chunkstore.Store, error) {
@@ -99,7 +100,7 @@ func (d *Peers) HoldParts(ctx context.Context, to membership.Ref, p chunkstore.P
 	return s.HoldParts(ctx, p)
 }
 
-// Deliver writes a chunk into the store that it is sent to.
+// Deliver writes an uploaded chunk into a store.
 func Deliver(s *chunkstore.Store, c chunkstore.Upload) error {
 	f, err := c.Open()
 	if err != nil {

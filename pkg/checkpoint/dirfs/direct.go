@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteDirect is Write past the page cache. Where the file system cannot do that, or not from this
-// memory, it is Write.
+// WriteDirect writes past the page cache. If the file system cannot do that, or cannot do it from
+// this memory, it is Write.
 func (f osFile) WriteDirect(b []byte) (n int, err error) {
 	if f.setDirect(unix.O_DIRECT) == nil {
 		n, err = f.Write(b)

@@ -18,19 +18,19 @@ import (
 )
 
 var (
-	// ErrNoSpace says that the disk has no room; nothing that was there is touched.
+	// ErrNoSpace means that the disk has no room. Existing files are not changed.
 	ErrNoSpace = errors.New("no space for the checkpoint")
-	// ErrQuarantined says that nothing more is written to the disk: it failed to sync twice, or was
-	// abandoned.
+	// ErrQuarantined means that nothing more is written to the disk: it failed to sync twice, or
+	// was abandoned.
 	ErrQuarantined = errors.New("nothing more is stored on this disk")
 )
 
-// Disk writes files into a tree so that each is there whole or not at all:
-// a temporary one, fsync, rename, fsync of the directory.
+// Disk writes files into a tree. Each file is there whole or not at all: Disk writes a temporary
+// file, syncs it, renames it, and syncs the directory.
 //
-// A sync that fails is final: the kernel forgets what it could not write, and
-// the next sync would succeed although bytes never arrived. The unsynced
-// file is discarded; after the second failure the disk takes nothing more.
+// A sync that fails is not repeated: the kernel drops the bytes that it could not write, and the
+// next sync would succeed without them. The file is discarded. After the second failure the disk is
+// quarantined.
 type Disk struct {
 	FS      FS
 	scratch string // names of temporary files start with it
@@ -40,16 +40,16 @@ type Disk struct {
 	buffers sync.Pool   // of *[directSize]byte
 }
 
-// NewDisk writes below t; the names of its temporary files start with scratch.
+// NewDisk returns a Disk that writes into t. The names of its temporary files start with scratch.
 func NewDisk(t FS, scratch string) *Disk { return &Disk{FS: t, scratch: scratch} }
 
 const maxFailed = 2
 
-// Abandon has the disk take nothing more: its directory has lost its name, so that the next process
-// that opens it would not find what is written now.
+// Abandon stops all writes to the disk. Its directory was removed or replaced, so the next process
+// that opens the path would not find files that are written now.
 func (d *Disk) Abandon() { d.gone.Store(true) }
 
-// WriteFile puts data at dir/name, or leaves what was there.
+// WriteFile puts data at dir/name. If it fails, an existing file stays.
 func (d *Disk) WriteFile(dir, name string, data []byte) error {
 	temp := d.TempName()
 	if err := d.Write(temp, 0o600, d.From(bytes.NewReader(data))); err != nil {
@@ -63,7 +63,7 @@ func (d *Disk) WriteFile(dir, name string, data []byte) error {
 
 func (d *Disk) TempName() string { return d.scratch + strconv.FormatInt(d.temp.Add(1), 10) }
 
-// Write makes a new file; content writes its bytes. They are durable when it returns.
+// Write makes a new file. content writes its bytes. They are durable when Write returns.
 func (d *Disk) Write(name string, perm fs.FileMode, content func(io.Writer) error) error {
 	f, err := d.fill(name, perm, func(f File) error { return content(&pieces{f: f}) })
 	if err != nil {
@@ -75,8 +75,8 @@ func (d *Disk) Write(name string, perm fs.FileMode, content func(io.Writer) erro
 	return nil
 }
 
-// FillDirect writes a new file, mostly past the page cache, and leaves it open and unsynced: for
-// files that are rarely read. The memory stays with the training.
+// FillDirect writes a new file, mostly past the page cache, and returns it open and unsynced. It is
+// for files that are rarely read: they do not take page cache from the training.
 func (d *Disk) FillDirect(name string, perm fs.FileMode, content func(io.Writer) error) (File, error) {
 	return d.fill(name, perm, func(f File) error { return content(&directPieces{pieces: pieces{f: f}}) })
 }
@@ -93,7 +93,7 @@ func (d *Disk) fill(name string, perm fs.FileMode, content func(File) error) (Fi
 		return nil, WrapNoSpace(err)
 	}
 	if perm != 0o600 {
-		err = f.Chmod(perm) // what the umask took
+		err = f.Chmod(perm) // the umask may have removed bits
 	}
 	if err == nil {
 		err = content(f)
@@ -105,14 +105,14 @@ func (d *Disk) fill(name string, perm fs.FileMode, content func(File) error) (Fi
 	return f, nil
 }
 
-// From is the content that r yields.
+// From returns a content function that copies from r.
 func (d *Disk) From(r io.Reader) func(io.Writer) error {
 	return func(w io.Writer) error { return d.copy(w, r) }
 }
 
 // copy is io.Copy with a buffer of the right size.
 func (d *Disk) copy(w io.Writer, r io.Reader) error {
-	if whole, ok := r.(io.WriterTo); ok { // it needs none
+	if whole, ok := r.(io.WriterTo); ok { // needs no buffer
 		_, err := whole.WriteTo(w)
 		return err
 	}
@@ -126,19 +126,18 @@ func (d *Disk) copy(w io.Writer, r io.Reader) error {
 }
 
 const (
-	// pieceSize is how much goes to the kernel at once. More is slower, not
-	// faster: for writes of half a megabyte or more ext4 looks for large pages,
-	// and finding them takes three times as long as filling small ones.
+	// pieceSize is the size of one write. Larger writes are slower: from half a megabyte on ext4
+	// looks for large pages, which takes three times as long as filling small ones.
 	pieceSize = 128 << 10
-	// earlySize is after how many bytes the disk is asked to begin: the sync at
-	// the end then waits for little.
+	// earlySize is after how many bytes the disk is asked to begin writing, so that the sync at the
+	// end does not wait long.
 	earlySize = manifest.ChunkSize
-	// directSize is how much goes past the page cache at once. Less is slower: each piece waits for
-	// the disk.
+	// directSize is the size of one write past the page cache. Smaller writes are slower, because
+	// each one waits for the disk.
 	directSize = 1 << 20
 )
 
-// pieces writes a file in pieces, and has the disk begin early.
+// pieces writes a file in pieces, and makes the disk begin early.
 type pieces struct {
 	f   File
 	new int // bytes since Begin
@@ -157,10 +156,11 @@ func (w *pieces) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// directPieces writes a file past the page cache, but for what follows its last whole directSize.
+// directPieces writes a file past the page cache, except for the rest after the last multiple of
+// directSize.
 type directPieces struct {
 	pieces
-	small bool // such a piece was written: the rest begins anywhere
+	small bool // a smaller piece was written, so later offsets are not aligned
 }
 
 func (w *directPieces) Write(b []byte) (n int, err error) {
@@ -192,8 +192,8 @@ func (d *Disk) SyncDir(dir string) error {
 	return nil
 }
 
-// CountFailure counts an error as a failure of the disk, unless it only lacks room or could not be
-// asked: a directory that this process may not open, or has no descriptor for, lost nothing.
+// CountFailure counts an error as a failure of the disk, and returns it. A full disk, missing
+// permission and missing file descriptors are not counted, because no written bytes are lost.
 func (d *Disk) CountFailure(err error) error {
 	if err = WrapNoSpace(err); err == nil {
 		return nil
@@ -214,7 +214,8 @@ func (d *Disk) Discard(name string) error {
 	return nil
 }
 
-// Sum is the hash of a file of at most a chunk as it is on the disk; a longer one has none.
+// Sum returns the hash of a file as it is on the disk, past the page cache. It returns the zero
+// Hash if the file is longer than a chunk.
 func (d *Disk) Sum(name string) (h manifest.Hash, err error) {
 	f, err := d.FS.Open(name)
 	if err != nil {
@@ -228,7 +229,7 @@ func (d *Disk) Sum(name string) (h manifest.Hash, err error) {
 	f.Uncache()
 	defer f.Uncache()
 	sum, most := sha256.New(), &io.LimitedReader{R: f, N: manifest.ChunkSize + 1}
-	if size := info.Size(); size < pieceSize { // and one byte, to see its end
+	if size := info.Size(); size < pieceSize { // one byte more, to see the end of the file
 		_, err = io.CopyBuffer(sum, most, make([]byte, size+1))
 	} else {
 		err = d.copy(sum, most)
@@ -252,7 +253,7 @@ func (d *Disk) ReadFile(name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// CheckSpace checks the room for n more bytes beside those reserved: ErrNoSpace.
+// CheckSpace returns ErrNoSpace if there is no room for n bytes in addition to those reserved.
 func (d *Disk) CheckSpace(n, reserved int64) error {
 	free, size, err := d.FS.Space()
 	needed := n + n/20 + min(SparedSpace, size/50)
@@ -263,7 +264,7 @@ func (d *Disk) CheckSpace(n, reserved int64) error {
 	return err
 }
 
-// SparedSpace is left free for other programs, or 2 % of a small disk.
+// SparedSpace is how many bytes stay free for other programs. On a small disk it is 2 % instead.
 const SparedSpace = 64 << 20
 
 // WrapNoSpace wraps the errors of a full disk and a full quota as ErrNoSpace.
@@ -297,6 +298,5 @@ func (d *Disk) RemoveAll(name string) error {
 	return d.FS.Remove(name)
 }
 
-// NewScratchDisk writes into a checkpoint directory, where a save takes no notice of its temporary
-// files.
+// NewScratchDisk returns a Disk for a checkpoint directory. Its temporary files are never captured.
 func NewScratchDisk(t FS) *Disk { return NewDisk(t, manifest.ReservedPrefix) }

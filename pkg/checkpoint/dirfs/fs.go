@@ -1,5 +1,5 @@
-// Package dirfs is a directory as a small file system that no name leads out of, and
-// files in it that are there whole or not at all, also after a crash.
+// Package dirfs provides a directory as a small file system, and writes files into it that are
+// there whole or not at all, also after a crash. No name leads out of the directory.
 package dirfs
 
 import (
@@ -15,23 +15,23 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// FS is one directory of a file system; no name leads out of it. OS is a real one. Tests have one
-// in memory that loses unsynced bytes at a crash, and one whose i-th operation fails.
+// FS is one directory of a file system. No name leads out of it. OS is a real directory. Package
+// memfs has one in memory, which loses unsynced bytes at a crash and fails at chosen operations.
 type FS interface {
 	Reader
 	Create(name string, perm fs.FileMode) (File, error) // for writing; the name must be free
-	Mkdir(name string, perm fs.FileMode) error          // nil if it is there
-	Rename(old, new string) error                       // over a file that is there
+	Mkdir(name string, perm fs.FileMode) error          // nil if the directory exists
+	Rename(old, new string) error                       // replaces an existing file
 	Remove(name string) error                           // a file, or an empty directory
-	SyncDir(name string) error                          // makes its names durable
-	Space() (free, size int64, err error)               // of the file system, for us
+	SyncDir(name string) error                          // makes the names in it durable
+	Space() (free, size int64, err error)               // free: for users other than root
 }
 
 // Reader is the part of FS that changes nothing.
 type Reader interface {
-	Open(name string) (File, error) // never through a symbolic link at its end
+	Open(name string) (File, error) // fails if name is a symbolic link
 	Lstat(name string) (fs.FileInfo, error)
-	ReadDir(name string) ([]fs.DirEntry, error) // in the order of their names
+	ReadDir(name string) ([]fs.DirEntry, error) // sorted by name
 	Close() error
 }
 
@@ -40,18 +40,19 @@ type File interface {
 	io.ReaderAt
 	io.Writer
 	io.Closer
-	// Write past the page cache where that is possible; from 0, in multiples of directSize
+	// WriteDirect is Write, past the page cache if possible. The offset and the length must be
+	// multiples of directSize.
 	WriteDirect(b []byte) (int, error)
-	// Uncache drops the bytes from the page cache: the next read asks the disk.
+	// Uncache drops the file from the page cache, so that the next read is from the disk.
 	Uncache()
-	// has the disk begin with what was written, without waiting for it; Sync tells how it ended
+	// Begin makes the disk begin to write, and does not wait. Sync returns the errors.
 	Begin()
 	Sync() error
 	Stat() (fs.FileInfo, error)
 	Chmod(fs.FileMode) error
 }
 
-// Make opens the directory dir as a tree, and makes it if need be.
+// Make opens the directory dir as a tree. It makes the directory if there is none.
 func Make(dir string) (OS, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return OS{}, err
@@ -67,7 +68,7 @@ func Open(dir string) (OS, error) {
 type OS struct{ root *os.Root }
 
 func (t OS) Open(name string) (File, error) {
-	// Non-blocking, so that a pipe with the name of a file does not hold us up.
+	// Non-blocking, so that opening a named pipe does not wait.
 	return open(t.root, name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 }
 
@@ -128,17 +129,17 @@ func (t OS) Space() (free, size int64, err error) {
 	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
 }
 
-// FileState tells one state of a file from another without reading it.
+// FileState identifies a state of a file without reading the file.
 type FileState struct {
 	Dev, Ino     uint64
 	Size         int64
 	Mtime, Ctime int64 // ns
 }
 
-// FileID tells one file from another on the same machine.
+// FileID identifies a file on one machine.
 type FileID struct{ Dev, Ino uint64 }
 
-// ID is that of the file.
+// ID returns the file's ID.
 func (s FileState) ID() FileID { return FileID{s.Dev, s.Ino} }
 
 func StateOf(fi fs.FileInfo) FileState {
@@ -150,18 +151,18 @@ func StateOf(fi fs.FileInfo) FileState {
 	return id
 }
 
-// SameBytes reports whether o has the bytes of id. Ctime is left out: a rename or an unlink of
-// another name changes it.
+// SameBytes reports whether the file has the same bytes in both states. It ignores Ctime, which
+// also changes when the file is renamed, or another name of it is removed.
 func (id FileState) SameBytes(o FileState) bool {
 	return id.Dev == o.Dev && id.Ino == o.Ino && id.Size == o.Size && id.Mtime == o.Mtime
 }
 
-// Published reports whether the last thing done to the file or directory was
-// not a write: a rename, usually. A write moves both times to the same value.
+// Published reports whether the last change of the file or directory was not a write. Usually it
+// was a rename. A write sets both times to the same value.
 func (id FileState) Published() bool { return id.Ctime > id.Mtime }
 
-// Walk lists the regular files at and below name, without those for which skip returns true; nil
-// skips none. Links, devices and pipes are no part of a checkpoint.
+// Walk lists the regular files at and below name, except those for which skip returns true. A nil
+// skip skips none. Links, devices and pipes are left out.
 func Walk(t Reader, name string, skip func(path string) bool) (files []Found, err error) {
 	fi, err := t.Lstat(name)
 	if err != nil {
@@ -176,7 +177,7 @@ type Walker struct {
 	Skip func(path string) bool // nil: none
 }
 
-// From is Walk for a file or directory that was looked at already, at a depth below the root.
+// From is Walk for a file or directory whose info is known. depth is its depth below the root.
 func (w Walker) From(name string, fi fs.FileInfo, depth int) (files []Found, err error) {
 	switch {
 	case !fi.Mode().IsRegular() && !fi.IsDir():
@@ -214,5 +215,5 @@ type Found struct {
 	Path   string
 	Mode   fs.FileMode
 	State  FileState
-	Unsure bool // its bytes may have changed while State stayed as it was
+	Unsure bool // the bytes may have changed although State did not
 }

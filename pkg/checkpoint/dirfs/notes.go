@@ -1,22 +1,22 @@
 package dirfs
 
-// Note is one thing that was done to a name.
+// Note is one change of a name.
 type Note struct {
 	Name string
 	Did  Did
 }
 
-// Did is what was done to a name.
+// Did is the kind of a change.
 type Did int
 
 const (
-	Wrote  Did = iota // its file was made, or written
-	Closed            // its file was closed after writing
-	Named             // it was given by a rename
+	Wrote  Did = iota // the file was made, or written
+	Closed            // the file was closed after writing
+	Named             // a file was renamed to the name
 )
 
-// Noter is a tree that keeps notes, in the order of what was done.
+// Noter is a tree that keeps notes of its changes, in order.
 type Noter interface {
-	// Notes are those since the first n; no note is ever removed.
+	// Notes returns the notes after the first n. No note is ever removed.
 	Notes(n int) []Note
 }

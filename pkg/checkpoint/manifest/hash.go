@@ -1,6 +1,6 @@
-// Package manifest describes what a checkpoint consists of: its files, their chunks and hashes, the
-// generation that wrote it, and the record of its commit. It checks every path and size before they
-// are used. It reads and writes nothing.
+// Package manifest describes a checkpoint: its files, their chunks and hashes, the generation that
+// wrote it, and the record of its commit. It checks every path and size before they are used. It
+// does no I/O.
 package manifest
 
 import (
@@ -17,8 +17,8 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // MarshalText writes a hash as hex.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote. The length is compared first: hex.Decode writes
-// beyond a hash.
+// UnmarshalText reads the output of MarshalText. It checks the length first, because hex.Decode
+// panics if its destination is too short.
 func (h *Hash) UnmarshalText(b []byte) error {
 	if len(b) != hex.EncodedLen(len(h)) {
 		return fmt.Errorf("a hash has %d hexadecimal digits, and not %d", hex.EncodedLen(len(h)), len(b))
@@ -31,7 +31,7 @@ func (h *Hash) UnmarshalText(b []byte) error {
 
 func Sum(b []byte) Hash { return sha256.Sum256(b) }
 
-// Chunks are the hashes of a file's chunks, in order.
+// Chunks has the hashes of a file's chunks, in order.
 type Chunks []Hash
 
 // MarshalText writes the hashes as one string of hex.
@@ -43,7 +43,7 @@ func (c Chunks) MarshalText() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText reads the output of MarshalText.
 func (c *Chunks) UnmarshalText(b []byte) error {
 	const width = 2 * sha256.Size
 	if len(b)%width != 0 {

@@ -8,12 +8,11 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Number counts the commits of a job: 1, 2, 3… It is the order of checkpoints; a step is
-// information only, because files without a mark have none and a rollback lowers it.
+// Number counts the commits of a job: 1, 2, 3… It orders the checkpoints. A step is only
+// information: files without a mark may have none, and a rollback lowers it.
 type Number uint64
 
-// Head is the record of a committed checkpoint: ckpt/head for the newest,
-// ckpt/n/<number> for each.
+// Head is the record of a committed checkpoint: ckpt/head is the newest, ckpt/n/<number> is each.
 type Head struct {
 	Number     Number            `json:"number"`
 	Generation schema.Generation `json:"generation"` // of the workers that wrote the bytes
@@ -21,38 +20,39 @@ type Head struct {
 	Step       *int64            `json:"step"`    // null: not in the save
 	Samples    *int64            `json:"samples"` // likewise
 	Bytes      int64             `json:"bytes"`
-	// at Commit, of all or of a part; held/ lists the nodes that hold all of it now
+	// Holders had the checkpoint, or a part of it, at the commit. The keys held/ list the nodes
+	// that have all of it now.
 	Holders []membership.Ref `json:"holders"`
-	Copies  int              `json:"copies"` // of its weakest part
-	// Parts say which of Holders had which part; nil: each of them had all.
+	Copies  int              `json:"copies"` // of the part with the fewest copies
+	// Parts says which of Holders had which part. nil: each holder had all of it.
 	Parts []HeldPart `json:"parts,omitempty"`
 	Time  time.Time  `json:"time"`
-	// Offered: it was committed before the store was lost, and found after the job was made again
-	// without it. The job starts from it only if the operator asks, and retention keeps it until
-	// then.
+	// Offered says that the checkpoint was committed before the store was lost, and was found after
+	// the job had been made again without it. The job starts from it only if the operator asks for
+	// it. Retention keeps it until then.
 	Offered bool  `json:"offered,omitempty"`
 	Rev     int64 `json:"-"` // ModRevision of ckpt/head; 0: there never was a commit
 }
 
-// HeldPart is a part of a checkpoint, and the nodes that held it at Commit.
+// HeldPart is a part of a checkpoint, and the nodes that had it at the commit.
 type HeldPart struct {
 	Manifest Hash     `json:"manifest"`
 	Holders  []string `json:"holders"`
 }
 
-// LaterStep reports whether the steps of both are known, and that of h is the later one.
+// LaterStep reports whether both steps are known, and h has the later one.
 func (h Head) LaterStep(than Head) bool {
 	return h.Step != nil && than.Step != nil && *h.Step > *than.Step
 }
 
-// HasPart reports whether a manifest is that of one of its parts.
+// HasPart reports whether part is the manifest of one of the checkpoint's parts.
 func (h Head) HasPart(part Hash) bool {
 	return slices.ContainsFunc(h.Parts, func(p HeldPart) bool { return p.Manifest == part })
 }
 
-// CopiesAt is how many copies of the weakest part nodes have of which has is true: those that have
-// all of it count for each part. has is asked for the holders of the record only where the
-// checkpoint is in parts.
+// CopiesAt returns how many copies there are now of the part with the fewest copies. A node in all
+// has the whole checkpoint, and counts for each part. A holder of a part counts if has reports true
+// for it. has is called only if the checkpoint is in parts.
 func (h Head) CopiesAt(all []string, has func(node string) bool) int {
 	if h.Parts == nil {
 		return len(all)
@@ -72,7 +72,7 @@ func (h Head) CopiesAt(all []string, has func(node string) bool) int {
 	return fewest
 }
 
-// HeldBy reports whether node held it, or a part of it, at Commit.
+// HeldBy reports whether node had the checkpoint, or a part of it, at the commit.
 func (h Head) HeldBy(node string) bool {
 	for _, r := range h.Holders {
 		if r.Node == node {

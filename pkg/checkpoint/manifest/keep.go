@@ -7,33 +7,34 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// OnDisk are the manifests on the disk of a node.
+// OnDisk has the manifests on the disk of a node.
 type OnDisk struct {
 	Held    map[Hash]Position
 	Partial map[Hash]Partial
-	Heads   []Head // the commits of them that the node knew until now
+	Heads   []Head // their commits, as far as the node knew them until now
 }
 
-// Partial is a checkpoint of which a node has parts.
+// Partial is a checkpoint of which a node has only parts.
 type Partial struct {
 	At    Position
-	Parts []Hash // all of it, here or not
+	Parts []Hash // all parts of the checkpoint, on this disk or not
 }
 
 // Kept says which manifests stay on a disk.
 type Kept struct {
 	seen   schema.Generation
-	named  map[Hash]bool // by a record, or pinned; and the parts of these
-	newest Position      // of the commits that are here
-	// parts are the newest committed parts that are here, by node.
+	named  map[Hash]bool // committed or pinned manifests, and their parts
+	newest Position      // of the committed manifests on this disk
+	// parts has the newest committed part on this disk of each node.
 	parts map[string]Position
-	// left is the newest checkpoint in parts of an older generation of which this node knows no commit.
-	// It may have been committed in a store that was set back since, and no node has all of its parts.
+	// left is the newest checkpoint in parts that is of an older generation and of which the node
+	// knows no commit. It may have been committed in a store that was set back since. No node has
+	// all of its parts, so each must keep those that it has.
 	left Position
 }
 
-// Keep says what stays. seen was read before committed was: a generation older than it could not
-// commit afterwards.
+// Keep decides which manifests stay. seen must be read before committed: then no generation older
+// than seen can commit after committed was read.
 func Keep(d OnDisk, committed []Head, seen schema.Generation, pinned []Hash) Kept {
 	k := Kept{seen: seen, named: map[Hash]bool{}, parts: map[string]Position{}}
 	for _, p := range pinned {
@@ -76,14 +77,16 @@ func (d OnDisk) knew(h Hash) bool {
 	return slices.ContainsFunc(d.Heads, func(c Head) bool { return c.Manifest == h })
 }
 
-// Needs reports whether a checkpoint is committed, may still be, or may have been in a store that was
-// set back: an agent commits its captures in the order in which it made them, or never.
+// Needs reports whether a checkpoint is committed, may still be committed, or may have been
+// committed in a store that was set back. An agent commits its captures in the order in which it
+// made them, so a capture before the newest commit will never be committed.
 func (k Kept) Needs(h Hash, at Position) bool {
 	return k.named[h] || !at.Before(k.newest) && (at.Generation >= k.seen || at == k.left)
 }
 
-// Garbage says which manifests go from a disk: those with no record that can get none any more. A
-// part goes when a later one of its node is committed; OldParts are those that go earlier.
+// Garbage returns the manifests to delete from a disk: those that are not committed, and cannot be
+// any more. A part can be deleted when a later part of its node is committed. OldParts returns
+// parts that can be deleted earlier.
 func (k Kept) Garbage(held map[Hash]Position) (drop []Hash) {
 	for h, p := range held {
 		newest := k.newest
@@ -97,8 +100,8 @@ func (k Kept) Garbage(held map[Hash]Position) (drop []Hash) {
 	return drop
 }
 
-// OldParts are the parts that a node captured before a position, and of each other node all but the
-// newest; those that are needed stay.
+// OldParts returns the parts that the node of before.Of captured before that position, and all
+// parts of each other node except the newest MostParts. It never returns a part that is needed.
 func OldParts(held map[Hash]Position, needed map[Hash]bool, before Position) (old []Hash) {
 	others := map[string][]Hash{}
 	for h, p := range held {

@@ -19,11 +19,11 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// ChunkSize is the size of every chunk of a file but its last.
+// ChunkSize is the size of every chunk of a file except the last.
 const ChunkSize = 4 << 20
 
-// What a manifest may ask for at most. It comes from another machine, and
-// names what will be written to this one.
+// Limits of a manifest. It comes from another machine, and lists files that this machine will
+// write.
 const (
 	MaxSize  = 64 << 20 // bytes
 	MaxFiles = 100_000
@@ -35,17 +35,17 @@ const (
 	Format = 1
 )
 
-// MostParts is how many parts of a node are kept that are not committed yet: its newest.
+// MostParts is how many parts of a node are kept that are not committed yet: the newest ones.
 const MostParts = 8
 
-// ErrBadPath says that a save has a name that no manifest may have.
+// ErrBadPath means that a save has a file whose name no manifest may have.
 var ErrBadPath = errors.New("bad path in the save")
 
-// ErrBadManifest says that bytes are not a manifest that may be acted on.
+// ErrBadManifest means that bytes are not a valid manifest.
 var ErrBadManifest = errors.New("bad manifest")
 
-// Manifest lists what a checkpoint consists of. Its hash names it; the number
-// of the checkpoint is not in it, because only Commit gives one.
+// Manifest lists the files of a checkpoint. Its hash is its name. It does not have the number of
+// the checkpoint, because only the commit assigns that.
 type Manifest struct {
 	Format     int               `json:"format"`
 	Job        schema.Job        `json:"job"`
@@ -53,31 +53,34 @@ type Manifest struct {
 	Generation schema.Generation `json:"generation"` // of the workers that wrote the bytes
 	Sequence   uint64            `json:"sequence"`   // 1, 2, 3… of the captures of this generation
 	WorldSize  int               `json:"world_size"`
-	Entry      string            `json:"entry"` // what a worker resumes from; "" is the directory itself
+	Entry      string            `json:"entry"` // the path from which a worker resumes; "" is the directory
 	Step       *int64            `json:"step"`
 	Samples    *int64            `json:"samples"`
-	Cursor     *Cursor           `json:"cursor,omitempty"` // nil: the script did not tell it
-	// by name, and as often as each save of these workers writes it
+	Cursor     *Cursor           `json:"cursor,omitempty"` // nil: the script did not state it
+	// Written has the names that each save of these workers writes, each as often as a save writes
+	// it.
 	Written []string `json:"written,omitempty"`
-	// those that each save of these workers opens and closes more than once
+	// Reopened has the names that each save of these workers opens and closes more than once.
 	Reopened []string `json:"reopened,omitempty"`
-	// of a save that other nodes have other parts of: no checkpoint
+	// Part says that this is one part of a save, and no checkpoint: other nodes have the other
+	// parts.
 	Part bool `json:"part,omitempty"`
-	// the node that captured that part; its captures have a Sequence of their own
+	// Of is the node that captured the part. Its captures have a Sequence of their own.
 	Of string `json:"of,omitempty"`
-	// Parts are the manifests of the parts that it was merged of, in the order of the members.
+	// Parts has the manifests of the parts that were merged, in the order of the members.
 	Parts []Hash `json:"parts,omitempty"`
-	// Directories are restored as a whole, with nothing else in them; nil: all at the top.
+	// Directories are restored as a whole: they have no other files then. nil: all directories at
+	// the top.
 	Directories []string  `json:"directories"`
 	Time        time.Time `json:"time"`
 	Files       Files     `json:"files"` // by path, ascending
 }
 
-// Cursor is the position in the data that the steps of a checkpoint have reached. A sampler of
-// another seed or size cannot go on from it.
+// Cursor is the position in the data that a checkpoint has reached. A sampler with another seed or
+// data set size cannot continue from it.
 type Cursor struct {
 	Epoch       int64   `json:"epoch"`
-	Consumed    int64   `json:"consumed"` // samples of that epoch, of all ranks
+	Consumed    int64   `json:"consumed"` // samples in that epoch, by all ranks
 	Seed        *uint64 `json:"seed,omitempty"`
 	DatasetSize *int64  `json:"dataset_size,omitempty"`
 }
@@ -90,8 +93,8 @@ func (c *Cursor) String() string {
 	return fmt.Sprintf("epoch %d, %d%s samples of it", c.Epoch, c.Consumed, of)
 }
 
-// Files are read one by one: a list of millions that says nothing is refused before it takes any
-// memory.
+// Files is a list of files. It is decoded one file at a time, so that a list of millions of empty
+// entries is refused before it takes memory.
 type Files []File
 
 // UnmarshalJSON reads a list of at most MaxFiles.
@@ -125,7 +128,7 @@ type File struct {
 	Chunks Chunks      `json:"chunks"`
 }
 
-// Bytes is the size of all files together.
+// Bytes returns the total size of the files.
 func (m *Manifest) Bytes() (n int64) {
 	for _, f := range m.Files {
 		n += f.Size
@@ -137,14 +140,14 @@ func (m *Manifest) Bytes() (n int64) {
 func (m *Manifest) Encode() ([]byte, Hash) {
 	b, err := json.Marshal(m)
 	if err != nil {
-		panic("manifest cannot be written: " + err.Error()) // plain data: a bug, not an input
+		panic("manifest cannot be written: " + err.Error()) // a bug: no input causes it
 	}
 	return b, sha256.Sum256(b)
 }
 
-// Decode reads what Encode wrote, wherever it comes from:
-// ErrBadManifest unless every path and size in it may be acted on;
-// schema.ErrNewerFormat if a newer version wrote it.
+// Decode reads the output of Encode, which may come from an untrusted machine. It returns
+// ErrBadManifest if a path or size is not valid, and schema.ErrNewerFormat if a newer version wrote
+// it.
 func Decode(b []byte) (*Manifest, error) {
 	if len(b) > MaxSize {
 		return nil, fmt.Errorf("%w: %d bytes", ErrBadManifest, len(b))
@@ -214,8 +217,8 @@ func (m *Manifest) Check() error {
 	return nil
 }
 
-// CheckPath refuses what could leave the directory that it is put into, and
-// names that this package keeps for itself.
+// CheckPath refuses a path that could lead out of the checkpoint directory, and names that are
+// reserved for Elastic.
 func CheckPath(p string) error {
 	parts := strings.Split(p, "/")
 	switch {
@@ -238,7 +241,7 @@ func CheckPath(p string) error {
 	return nil
 }
 
-// ErrTooDeep says that a path has more than MaxDepth parts. It is an ErrBadPath.
+// ErrTooDeep means that a path has more than MaxDepth parts. It is an ErrBadPath.
 type ErrTooDeep struct{ Path string }
 
 func (e ErrTooDeep) Error() string {
@@ -247,13 +250,13 @@ func (e ErrTooDeep) Error() string {
 
 func (ErrTooDeep) Is(target error) bool { return target == ErrBadPath }
 
-// ReservedPrefix starts the names that this package makes inside a checkpoint directory
-// while it puts files back. They are never captured.
+// ReservedPrefix starts the names of temporary files in a checkpoint directory during a restore.
+// They are never captured.
 const ReservedPrefix = ".elastic-tmp-"
 
 func ChunkCount(size int64) int64 { return (size + ChunkSize - 1) / ChunkSize }
 
-// ChunkLen is the size of the i-th chunk of a file.
+// ChunkLen returns the size of the i-th chunk of a file.
 func ChunkLen(size int64, i int) int64 {
 	return min(ChunkSize, size-int64(i)*ChunkSize)
 }
@@ -307,7 +310,7 @@ func (f File) Copy(ctx context.Context, w io.Writer, load func(h Hash, dst []byt
 	return nil
 }
 
-// Unit is the directory of the manifest that the file is restored with, or the file itself.
+// Unit returns the directory with which the file is restored as a whole, or else the file itself.
 func (m *Manifest) Unit(f File) string {
 	if m.Directories == nil {
 		return TopOf(f.Path)
@@ -320,7 +323,7 @@ func (m *Manifest) Unit(f File) string {
 	return f.Path
 }
 
-// FileHash is the SHA-256 of the whole file where its chunks tell it.
+// FileHash returns the SHA-256 of the whole file. It is known only for a file of at most one chunk.
 func (f File) FileHash() (h Hash, known bool) {
 	switch len(f.Chunks) {
 	case 0:

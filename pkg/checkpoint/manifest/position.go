@@ -4,16 +4,15 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Position orders the captures of a job. Parts are ordered among those of their node, and not with
-// whole ones.
+// Position orders the captures of a job. A part is ordered only among the parts of its node.
 type Position struct {
 	Generation schema.Generation
 	Sequence   uint64
-	Part       bool   // of a save
+	Part       bool   // see Manifest
 	Of         string // the node that captured the part
 }
 
-// Position is where the checkpoint stands among the captures of its job.
+// Position returns the position of the checkpoint among the captures of its job.
 func (m *Manifest) Position() Position {
 	return Position{Generation: m.Generation, Sequence: m.Sequence, Part: m.Part, Of: m.Of}
 }

@@ -4,10 +4,10 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// MaxNumber is the largest number whose key is in the order of the numbers.
+// MaxNumber is the largest number whose key sorts like the number.
 const MaxNumber Number = 999_999_999_999
 
-// maxHolders is far beyond the copies that a checkpoint has.
+// maxHolders is a limit far above the number of copies of any checkpoint.
 const maxHolders = 1 << 16
 
 // Validate checks the record of a checkpoint.

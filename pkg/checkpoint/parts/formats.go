@@ -21,8 +21,8 @@ var (
 // Metadata is the name of the file in which torch's distributed checkpoint lists its shards.
 const Metadata = ".metadata"
 
-// Shards are the shards that a .metadata of torch's distributed checkpoint names. It is a pickle:
-// the names stand in it as they are.
+// Shards returns the shards that a .metadata of torch's distributed checkpoint names. The file is a
+// pickle, which has the names as plain text.
 func Shards(metadata []byte) []string {
 	var names []string
 	for _, b := range shardName.FindAll(metadata, -1) {
@@ -32,7 +32,7 @@ func Shards(metadata []byte) []string {
 	return slices.Compact(names)
 }
 
-// Format is the name of the shard format that the paths of a save show, "" if they show none.
+// Format returns the name of the shard format that the paths of a save show, "" if they show none.
 func Format(paths []string) string {
 	for _, p := range paths {
 		dir, name := path.Split(p)
@@ -48,15 +48,14 @@ func Format(paths []string) string {
 	return ""
 }
 
-// Alone reports whether the paths, which show a shard format, are a whole save by themselves: named
-// has the shards that each .metadata names, by its path.
+// Alone reports whether the paths are a whole save of torch's distributed checkpoint. named has, by
+// the path of each .metadata, the shards that it names.
 func Alone(paths []string, named map[string][]string) bool {
 	return Format(paths) == "torch.distributed.checkpoint" && Missing(paths, named) == nil
 }
 
-// Missing says, in one sentence, which shard is not among the paths of a save, by what its format
-// tells: what .metadata names, and the ranks in the names of DeepSpeed and Megatron, which have no
-// gaps.
+// Missing returns an error, one sentence for people, if a shard is not among the paths of a save. A
+// .metadata names its shards. In the names of DeepSpeed and Megatron the ranks have no gaps.
 func Missing(paths []string, named map[string][]string) error {
 	there := map[string]bool{}
 	for _, p := range paths {
@@ -78,7 +77,7 @@ func Missing(paths []string, named map[string][]string) error {
 	return gap(paths)
 }
 
-// gap finds a rank that is missing among those in the names of a format.
+// gap returns an error if a rank is missing in the names of DeepSpeed or Megatron.
 func gap(paths []string) error {
 	families := map[string]map[string]bool{} // by name without ranks: the ranks
 	example := map[string]string{}
@@ -106,14 +105,15 @@ func gap(paths []string) error {
 	return nil
 }
 
-// product is how many there are of 0 to the largest of each index.
+// product returns how many combinations of indexes there are, if each index counts from 0 to the
+// largest one in ranks.
 func product(ranks map[string]bool) int {
 	var most []int
 	for r := range ranks {
 		for i, s := range strings.Fields(r) {
 			n, err := strconv.Atoi(s)
 			if err != nil || n > 1<<20 {
-				return 1 << 30 // no rank of any world
+				return 1 << 30 // no world has such a rank
 			}
 			if i == len(most) {
 				most = append(most, 0)

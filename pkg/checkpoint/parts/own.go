@@ -20,18 +20,19 @@ type Reader struct {
 
 // Need is what a node needs of a checkpoint.
 type Need struct {
-	Parts []int              // places among the parts of the checkpoint, that of its own rank first
-	Files *manifest.Manifest // the checkpoint with the files that its ranks read and no others
+	Parts []int              // indexes of the parts; the part of the node's own rank is first
+	Files *manifest.Manifest // the checkpoint, with only the files that the node's ranks read
 }
 
-// Own says what the node of a rank needs of a checkpoint: the part that the node of this rank saved,
-// and the parts with files that all ranks may read. all are the manifests of its parts, in their
-// order. The error is a sentence for people: nothing proves that the node needs less than all of it.
+// Own returns what the node of a rank needs of a checkpoint: the part that the node of this rank
+// saved, and the parts with files that all ranks may read. all has the manifests of the parts, in
+// order. If nothing proves that less than the whole checkpoint is enough, Own returns an error, a
+// sentence for people.
 //
-// The proof is a count. In a layout that names a file after one rank, each rank writes and reads one
-// name of a family, the same one. A family with as many names as there are workers therefore has one
-// name for each rank, and the file lies in the part of the node of that rank. A family with fewer
-// names has files that several ranks read.
+// The proof is a count. In layouts that name files after ranks, each rank writes one name of a
+// family, and reads that same name again. So if a family has as many names as there are workers,
+// each name belongs to one rank, and the file is in the part of the node of that rank. If a family
+// has fewer names, several ranks read the same file.
 func Own(whole *manifest.Manifest, all []*manifest.Manifest, r Reader) (Need, error) {
 	if whole.WorldSize != r.Workers || len(all) != r.Nodes {
 		return Need{}, fmt.Errorf("%d workers in %d parts saved it, and %d workers on %d nodes begin from it",
@@ -86,9 +87,9 @@ func has(part *manifest.Manifest, f manifest.File) bool {
 	return there && part.Files[at].Size == f.Size && slices.Equal(part.Files[at].Chunks, f.Chunks)
 }
 
-// perRank are the names of files that one rank writes, and reads again: DeepSpeed's shards of the
-// optimizer and, without model parallelism, of the parameters; the random states of transformers and
-// of accelerate.
+// perRank matches names of files that one rank writes, and reads again: DeepSpeed's shards of the
+// optimizer and, without model parallelism, of the parameters; and the random states of
+// transformers and accelerate.
 var perRank = []*regexp.Regexp{
 	regexp.MustCompile(`^(?:bf16_|fp16_)?zero_pp_rank_\d+_mp_rank_\d+_optim_states\.pt$`),
 	regexp.MustCompile(`^zero_pp_rank_\d+_mp_rank_00_model_states\.pt$`),
@@ -96,13 +97,13 @@ var perRank = []*regexp.Regexp{
 	regexp.MustCompile(`^random_states_\d+\.pkl$`),
 }
 
-// rankZeroDir is the directory of Megatron that every rank looks into, for the arguments of the
+// rankZeroDir matches the directory of Megatron from which every rank reads the arguments of the
 // training.
 var rankZeroDir = regexp.MustCompile(`^mp_rank_00(?:_0+)*$`)
 
-// ofOneRank are those of the paths that exactly one of so many ranks reads.
+// ofOneRank returns the paths that exactly one rank reads.
 func ofOneRank(paths []string, workers int) map[string]bool {
-	names := map[string]map[string]bool{} // by family: what has a name for each rank
+	names := map[string]map[string]bool{} // by family
 	family := make([]string, len(paths))
 	for i, p := range paths {
 		of, name := rankFamily(p)
@@ -124,8 +125,8 @@ func ofOneRank(paths []string, workers int) map[string]bool {
 	return one
 }
 
-// rankFamily is the family of a path that is named after a rank, and the name in it; "" if it is not
-// named so.
+// rankFamily returns the family of a path that is named after a rank, and its name in the family.
+// Both are "" for other paths.
 func rankFamily(p string) (family, name string) {
 	dir, base := path.Split(p)
 	for i, r := range perRank {

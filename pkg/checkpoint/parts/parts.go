@@ -1,9 +1,9 @@
-// Package parts decides which parts of a save, captured by different nodes, are one checkpoint, and
-// makes the manifest of the whole. It reads and writes nothing.
+// Package parts decides which parts of a save, captured by different nodes, form one checkpoint,
+// and makes the manifest of the whole. It does no I/O.
 //
-// Invariants: a checkpoint has one part of each member of the world, all of one step, of one
-// generation, and of the incarnations that the world lists. A path that two parts have has the same
-// bytes in both, but for the mark of Elastic itself. A part alone is never a checkpoint.
+// Invariants: A checkpoint has one part of each member of the world. All parts are of one step, of
+// one generation, and of the incarnations that the world lists. If two parts have the same path,
+// the bytes are equal, except for the marks of Elastic. A part alone is never a checkpoint.
 package parts
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Most is how many parts a node keeps that are not committed yet: its newest.
+// Most is how many parts a node keeps that are not committed yet: the newest ones.
 const Most = manifest.MostParts
 
-// Part is what one node captured of a save: it is on that node's disk, verified and durable.
+// Part is one node's part of a save. It is on that node's disk, verified and durable.
 type Part struct {
 	Step     int64         `json:"step"`
 	Sequence uint64        `json:"sequence"` // of the captures of that node in this generation
 	Manifest manifest.Hash `json:"manifest"`
 	Files    int           `json:"files"`
 	Bytes    int64         `json:"bytes"`
-	// Again: the node captured this step twice in this generation, with different bytes. Nothing
-	// tells which of the two belongs to the parts of the others.
+	// Again says that the node captured this step twice in this generation, with different bytes.
+	// It is unknown which of the two belongs to the parts of the other nodes.
 	Again bool `json:"again,omitempty"`
-	// Holders have a copy, verified and durable, beside the node that captured it.
+	// Holders are other nodes that have a copy, verified and durable.
 	Holders []membership.Ref `json:"holders,omitempty"`
 }
 
@@ -69,18 +69,18 @@ type Owned struct {
 // Choice is what Choose found.
 type Choice struct {
 	Parts []Owned // of one step, in the order of the members; nil: there is no complete set
-	// Lacks names what the newest part of rank 0's node waits for; "" if it has none, or Parts are
-	// found.
+	// Lacks says what the newest part of rank 0's node waits for. It is "" if that node has no
+	// part, or if Parts are found.
 	Lacks string
 	Step  int64 // of that part
-	// Final: no report that may still come completes it.
+	// Final says that no later report can complete the save.
 	Final bool
 }
 
 // Choose finds the newest save of which every member has a part. members are the nodes of the world
-// by rank; the first one's captures give the order. Reports of another generation, of another
-// incarnation and of nodes that are no members count nothing. Pure: the order of the reports does
-// not matter.
+// by rank. The captures of the first one give the order of the saves. Reports of other generations,
+// other incarnations and nodes that are not members are ignored. The order of the reports does not
+// matter.
 func Choose(members []membership.Ref, g schema.Generation, reports []Report) Choice {
 	of := make([]*Report, len(members))
 	for i := range reports {
@@ -106,7 +106,8 @@ func Choose(members []membership.Ref, g schema.Generation, reports []Report) Cho
 	return lacking(members, of, mine[0].Step)
 }
 
-// together are the parts of one step, nil unless every member has one that nothing contradicts.
+// together returns the parts of one step, one of each member. It returns nil if a member has none,
+// or captured the step twice.
 func together(members []membership.Ref, of []*Report, step int64) []Owned {
 	var set []Owned
 	for i, m := range members {
@@ -130,7 +131,7 @@ func find(r *Report, step int64) *Part {
 	return &r.Parts[at]
 }
 
-// lacking says what is missing of a step.
+// lacking says which part of a step is missing.
 func lacking(members []membership.Ref, of []*Report, step int64) Choice {
 	c := Choice{Step: step, Final: true}
 	for i, m := range members {
@@ -157,8 +158,8 @@ func lacking(members []membership.Ref, of []*Report, step int64) Choice {
 	return c
 }
 
-// Merge makes the manifest of the whole save of its parts; the first is that of rank 0's node. Its
-// errors are sentences for people.
+// Merge makes the manifest of the whole save from its parts. The first part is that of rank 0's
+// node. The errors are sentences for people.
 func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error) {
 	lead := all[0]
 	m := *lead
@@ -212,10 +213,10 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 	return &m, nil
 }
 
-// mark reports whether a name is that of Elastic's own mark: each node writes one.
+// mark reports whether a path is a mark of Elastic. Each node writes its own.
 func mark(path string) bool { return strings.HasSuffix(path, ".elastic-commit") }
 
-// common is the directory that two paths have in common; "" is the checkpoint directory.
+// common returns the deepest directory that contains both paths. "" is the checkpoint directory.
 func common(a, b string) string {
 	for a != b && !strings.HasPrefix(b, a+"/") && a != "" {
 		a = a[:max(0, strings.LastIndexByte(a, '/'))]

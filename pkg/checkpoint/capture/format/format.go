@@ -1,4 +1,4 @@
-// Package format reads files of known formats, and says whether they are complete.
+// Package format checks whether files of known formats are complete.
 package format
 
 import (
@@ -16,18 +16,18 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// Completeness is what a file says about itself, by its own format.
+// Completeness says whether a file is complete by its own format.
 type Completeness int
 
 const (
-	Opaque Completeness = iota // no known format
+	Opaque Completeness = iota // the format is unknown, or does not show it
 	Whole
 	Torn
 )
 
-// Check reads a file as its own format would: a zip (torch.save, numpy) every
-// record of which has its checksum and which ends in its directory, a pickle
-// (paddle.save) up to its STOP, a safetensors file of the length that it announces.
+// Check checks a file by its format. A zip (torch.save, numpy) must end in its directory, and each
+// record must match its checksum. A pickle (paddle.save) must reach its STOP opcode. A safetensors
+// file must have the length that its header announces.
 func Check(t dirfs.Reader, f dirfs.Found) (Completeness, error) {
 	in, err := t.Open(f.Path)
 	if err != nil {
@@ -41,8 +41,8 @@ func Check(t dirfs.Reader, f dirfs.Found) (Completeness, error) {
 	}
 	switch {
 	case path.Ext(f.Path) == ".distcp":
-		// one archive behind another, each with its own offsets; .metadata comes when all are
-		// written
+		// The file is a sequence of archives, each with offsets of its own. The framework writes
+		// .metadata when all are complete.
 		return Opaque, nil
 	case path.Ext(f.Path) == ".safetensors":
 		return checkSafetensors(in, head[:n], f.State.Size)
@@ -58,7 +58,7 @@ func Check(t dirfs.Reader, f dirfs.Found) (Completeness, error) {
 }
 
 func checkZip(in io.ReaderAt, size int64) (Completeness, error) {
-	in = io.NewSectionReader(in, 0, size) // an offset outside of it is damage, not an error of the disk
+	in = io.NewSectionReader(in, 0, size) // makes a wrong offset damage, and not a disk error
 	z, err := zip.NewReader(in, size)
 	if err != nil {
 		return verdict(err)
@@ -66,7 +66,7 @@ func checkZip(in io.ReaderAt, size int64) (Completeness, error) {
 	for _, f := range z.File {
 		r, err := f.Open()
 		if errors.Is(err, zip.ErrAlgorithm) {
-			continue // written whole, in a way that only others can read
+			continue // the directory is complete; this compression cannot be checked
 		}
 		if err != nil {
 			return verdict(err)
@@ -82,8 +82,8 @@ func checkZip(in io.ReaderAt, size int64) (Completeness, error) {
 	return Whole, nil
 }
 
-// hasContent reports whether an entry of an archive is one that its writer was given. torch.save adds
-// the other ones when it closes the file, also after an object that it could not pickle.
+// hasContent reports whether an archive's entry has data of the script. torch.save adds the other
+// entries when it closes the file, even if it could not pickle the object.
 func hasContent(f *zip.File) bool {
 	switch path.Base(f.Name) {
 	case "version", "byteorder", "serialization_id", ".format_version", ".storage_alignment":
@@ -92,7 +92,7 @@ func hasContent(f *zip.File) bool {
 	return true
 }
 
-// verdict tells damage from a disk that cannot be read.
+// verdict returns Torn for damage. It returns the error too if the disk could not be read.
 func verdict(err error) (Completeness, error) {
 	var damage interface{ Timeout() bool } // *os.PathError, syscall.Errno
 	if errors.As(err, &damage) {
@@ -102,7 +102,7 @@ func verdict(err error) (Completeness, error) {
 }
 
 func checkSafetensors(in io.ReaderAt, head []byte, size int64) (Completeness, error) {
-	const most = 100 << 20 // the format's own limit of its header
+	const most = 100 << 20 // the format's limit of its header
 	if len(head) < 8 {
 		return Torn, nil
 	}
@@ -137,21 +137,21 @@ func checkSafetensors(in io.ReaderAt, head []byte, size int64) (Completeness, er
 	return Whole, nil
 }
 
-// pickles end the names of files that are pickles when they begin like one.
+// pickles are extensions of files that must be pickles if they begin like one.
 var pickles = []string{".pdparams", ".pdopt", ".pkl", ".pickle", ".pt", ".pth", ".bin", ".ckpt"}
 
-// errOpcode is what is no pickle, or one newer than this code.
+// errOpcode means that the file is not a pickle, or has a newer protocol.
 var errOpcode = errors.New("no opcode of a pickle")
 
-// checkPickle walks over the opcodes, without obeying any, up to STOP. Several
-// pickles may follow each other (Paddle); what follows otherwise (the raw
-// storages of old torch files) says nothing about its own end.
+// checkPickle skips over the opcodes up to STOP, without executing any. Several pickles may follow
+// each other (Paddle). If other data follows (the raw storages of old torch files), the file is
+// Opaque, because such data does not show where it ends.
 func checkPickle(in io.Reader, ext string) (Completeness, error) {
 	r := bufio.NewReaderSize(in, 1<<16)
 	for {
 		switch err := skipPickle(r); {
 		case errors.Is(err, errOpcode) && !slices.Contains(pickles, ext):
-			return Opaque, nil // of another format, by its name and its bytes
+			return Opaque, nil // the file has another format
 		case errors.Is(err, errOpcode):
 			return Torn, nil
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -190,7 +190,7 @@ func skipPickle(r *bufio.Reader) error {
 			err = skipLines(r, 1)
 		case arg == lines2:
 			err = skipLines(r, 2)
-		default: // a length of -arg bytes, and as many bytes
+		default: // a length of -arg bytes, then that many bytes
 			var n [8]byte
 			if _, err = io.ReadFull(r, n[:-arg]); err != nil {
 				return err
@@ -207,8 +207,8 @@ func skipPickle(r *bufio.Reader) error {
 	}
 }
 
-// What follows an opcode: that many bytes if positive, a length of that many
-// bytes and as many bytes if negative, or one of these.
+// The arguments of an opcode: n > 0 stands for n bytes; n < 0 for a length of -n bytes, then that
+// many bytes; or one of these.
 const (
 	noArg  = 100
 	lines1 = -101

@@ -1,4 +1,4 @@
-// Package growth tells logs from saves: a log is text that is only ever continued.
+// Package growth distinguishes logs from saves. A log is text that only grows, at its end.
 package growth
 
 import (
@@ -11,24 +11,23 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// Files is what is known of each file, by its path.
+// Files has the growth of each file, by its path.
 type Files map[string]growth
 
 // growth is how one file changed so far.
 type growth struct {
-	state      dirfs.FileState // when it was last seen closed
+	state      dirfs.FileState // when the file was last seen closed
 	text       bool
-	head, tail string // of it
-	times      int    // it was continued, one after the other
+	head, tail string
+	times      int // how often in a row the file was continued
 }
 
 const (
 	growthSample = 1024 // bytes of head and tail
-	growthTimes  = 3    // before it is a log
+	growthTimes  = 3    // how often a log must have been continued
 )
 
-// Of reports whether the file at path, in the state now, has text in it, and whether that was seen
-// to grow as a log does: at its end.
+// Of reports whether the file at path, in the state now, is text, and whether it is a log.
 func (g Files) Of(t dirfs.Reader, path string, now dirfs.FileState) (text, log bool, err error) {
 	was := g[path]
 	if was.state.SameBytes(now) {
@@ -64,13 +63,13 @@ func (g Files) Of(t dirfs.Reader, path string, now dirfs.FileState) (text, log b
 	return is.text, is.times >= growthTimes, nil
 }
 
-// Last is what Of returned last for a file that is open for writing now.
+// Last returns the last result of Of. Use it for a file that is open for writing now.
 func (g Files) Last(path string) (text, log bool) {
 	was := g[path]
 	return was.text, was.times >= growthTimes
 }
 
-// sample reads the bytes from an offset, and not behind end.
+// sample reads up to growthSample bytes from an offset, and none after end.
 func sample(r io.ReaderAt, from, end int64) (string, error) {
 	b := make([]byte, min(growthSample, end-from))
 	n, err := r.ReadAt(b, from)

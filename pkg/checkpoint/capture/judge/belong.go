@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// lacksFamily names what an earlier step wrote and this one did not, while it is not known what
-// each save writes.
+// lacksFamily returns a unit that an earlier step wrote and this one did not. It applies only while
+// the units of a save are not known.
 func (m *Memory) lacksFamily(l Look, wrote []Unit, number int64) Decision {
 	if len(m.passes) > 0 && !m.unsure {
 		return Decision{}
@@ -23,7 +23,8 @@ func (m *Memory) lacksFamily(l Look, wrote []Unit, number int64) Decision {
 	return Decision{}
 }
 
-// lacksTogether compares with what the last save wrote.
+// lacksTogether returns a unit that the last save wrote, if it is missing here, or is not known to
+// be of the same save.
 func (m *Memory) lacksTogether(wrote []Unit, number *int64) Decision {
 	for _, key := range m.keys() {
 		if !slices.ContainsFunc(wrote, func(u Unit) bool { return u.Key == key }) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// lacksFirst is lacks while it is not known which files belong together.
+// lacksFirst is lacks for units of which no earlier save had one: which files belong together is
+// not known.
 func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 	wrote = slices.DeleteFunc(slices.Clone(wrote), func(u Unit) bool { return m.apart[u.Key] })
 	for _, u := range wrote {
@@ -25,7 +26,7 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 		next = next || u.Counted && m.superseded(l.Units, u)
 		fewest, most, text = min(fewest, u.Passes), max(most, u.Passes), text && u.Text
 	}
-	enough := 2 // that they were all written, and all written again
+	enough := 2 // passes: all units were written, and all were written again
 	stays := m.stays(l.Units, wrote)
 	if stays != "" {
 		enough = apartAfter + 1
@@ -58,19 +59,20 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 	return Decision{Guess: true}
 }
 
-// through reports whether the workers that were killed or failed wrote one file or directory, and were
-// through with it. An exception closes a file a moment before its worker ends: where one failed, only a
-// rename or a mark shows that.
+// through reports whether workers that failed or were killed had completed their only file or
+// directory. An exception closes a file just before its worker ends. So after a failure only a
+// rename or a mark proves that it is complete.
 func (l Look) through(wrote []Unit) bool {
 	return len(wrote) == 1 && (l.Workers == Killed || l.Workers == Failed && wrote[0].Proven)
 }
 
-// stays is a unit of the checkpoint that the workers began from which was not written again, while no
-// save of theirs was seen: the next file that they write may be that one. "" is none. A counted one
-// is not written again beside a file without a number.
+// stays returns a unit of the checkpoint from which the workers began that they have not written
+// again, "" if there is none. Until their first save is known, the next file that they write may be
+// that unit. If the units that were written are not counted, a counted unit does not matter: such a
+// save does not write it again.
 func (m *Memory) stays(units, wrote []Unit) string {
 	if len(m.passes) > 0 || !m.resumed {
-		return "" // what else lies there was there before the job
+		return "" // other files were there before the job
 	}
 	counted := slices.ContainsFunc(wrote, func(w Unit) bool { return w.Counted })
 	for _, u := range m.beside(units, wrote) {
@@ -81,28 +83,28 @@ func (m *Memory) stays(units, wrote []Unit) string {
 	return ""
 }
 
-// FirstQuiet is how long the first save must not change before it is taken, at least: what belongs
-// to it is not known yet.
+// FirstQuiet is how long at least the first save must not change before it is taken. Its units are
+// not known yet.
 const FirstQuiet = time.Second
 
 const (
-	// quietShare is the part of the time from the start of the workers to their first save for
-	// which that must not change: a script that saves seldom may pause for longer within a save.
+	// quietShare sets how long the first save must not change: 1/quietShare of the time from the
+	// start of the workers to that save. A script that saves seldom may pause longer within a save.
 	quietShare = 10
 	maxQuiet   = 30 * time.Second
 )
 
-// quiet is how long a save of which nothing was in a save before must not change, if its newest
-// file is of that time. Workers that were killed write nothing more.
+// quiet returns how long a save must not change before it is taken, if no earlier save had any of
+// its units. newest is the time of its newest file. After the workers' end FirstQuiet is enough.
 func (m *Memory) quiet(l Look, newest time.Time) time.Duration {
-	if l.Workers != Running || len(m.passes) > 0 { // the rest of the first save
+	if l.Workers != Running || len(m.passes) > 0 { // passes: these units complete the first save
 		return FirstQuiet
 	}
 	return min(max(FirstQuiet, newest.Sub(l.Began)/quietShare), maxQuiet)
 }
 
-// behind is a unit that was written less often than another one; the zero Unit if there is none.
-// One that was written once, before the others, belongs to all that they were written for.
+// behind returns a unit that was written less often than another one, the zero Unit if there is
+// none. A unit that was written once, before the others, is not behind: it belongs to all saves.
 func behind(wrote []Unit) Unit {
 	most, first := 0, uint64(0)
 	for _, u := range wrote {

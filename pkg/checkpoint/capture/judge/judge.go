@@ -1,10 +1,10 @@
 // Package judge decides which of the files in a checkpoint directory are one complete save.
 //
-// It knows two things. A unit is complete by evidence: its writer closed it, it was renamed to
-// its name, or a mark says so; the caller collects that. Units belong together by experience:
-// those that were written in the last save are all written again before the next one is taken,
-// each as often as then. Nothing is complete because some time passed, but for the first save:
-// which files belong to it is not known yet.
+// It has two rules. A unit is complete by evidence that the caller collects: its writer closed it,
+// it was renamed to its name, or a mark says so. Units belong together by experience: a save is
+// taken when all units of the last save were written again, each as often as in the last save.
+// Time alone never completes a save. The first save is the exception: its units are not known, so
+// it is taken when nothing has changed for a while.
 package judge
 
 import (
@@ -14,51 +14,51 @@ import (
 	"time"
 )
 
-// Status is how far a unit is.
+// Status says whether a unit is complete.
 type Status int
 
 const (
-	Busy Status = iota // it is being written, or nothing shows that its writer is through with it
+	Busy Status = iota // it is being written, or nothing shows that its writer has finished it
 	Done
-	Broken // and it is not written any more
+	Broken // it is incomplete, and no longer being written
 )
 
-// Unit is written as one: a file, or a directory of one step.
+// Unit is a file, or the directory of one step. Its writer writes it as a whole.
 type Unit struct {
 	Path    string
-	Key     string // the same in each save: the path, without its numbers if it is counted
-	Counted bool   // its name counts steps, by Number
+	Key     string // the same in each save: the path, without its numbers if the unit is counted
+	Counted bool   // Number in its name counts saves
 	Number  int64
 	Dir     bool
-	Proven  bool   // a mark or a rename says that it is complete as it is
+	Proven  bool   // a mark or a rename proves that it is complete
 	Shape   string // the names of the files in a directory
-	Text    bool   // it has text in it, and nothing else
-	Log     bool   // text that was seen to grow: it is no save, and no save waits for it
-	Opaque  bool   // the format of a file does not tell whether that is whole
+	Text    bool   // it has only text
+	Log     bool   // text that grows: it belongs to no save, and no save waits for it
+	Opaque  bool   // a file of it has a format that cannot be checked
 	Status  Status
-	At, Why string // for people: which file is not Done, and why
+	At, Why string // for messages: which file is not Done, and why
 
-	Fresh  bool      // not as it was in the last save
-	InLast bool      // part of the last save
-	Passes int       // how often it was completed since the last save; of counted ones: how many numbers
+	Fresh  bool      // it has changed since the last save
+	InLast bool      // it belongs to the last save
+	Passes int       // how often it was completed since the last save; if counted, how many numbers
 	Since  time.Time // of its last change
-	// First and Last give the order in which the units were completed: for the first time since the
-	// last save, and for the last time. Prior is the time before Last. 0: not known, or none.
+	// First and Last order the units by when they were completed: for the first time since the last
+	// save, and for the last time. Prior is the time before Last. 0: not known, or none.
 	First, Last, Prior uint64
-	// Opens is how often it was closed since the last save, in a directory the file that was closed most
-	// often. 0: not known, or never.
+	// Opens is how often the unit was closed since the last save. For a directory it is the count
+	// of the file that was closed most often. 0: not known, or never.
 	Opens   int
-	Written time.Time     // of its newest file
+	Written time.Time     // when its newest file was written
 	quiet   time.Duration // how long it must not change
 }
 
-// Name is the file to name when the unit is not complete.
+// Name returns the file to report when the unit is not complete.
 func (u Unit) Name() string { return cmp.Or(u.At, u.Path) }
 
-// begun reports whether the unit was not completed since the last save.
+// begun reports whether the unit is being written, and was not completed since the last save.
 func (u Unit) begun() bool { return u.Status == Busy && u.Last == 0 }
 
-// Obsolete reports whether one of the units counts more than this one of the same kind.
+// Obsolete reports whether wrote has a unit of the same key with a larger number.
 func (u Unit) Obsolete(wrote []Unit) bool {
 	return u.Counted && slices.ContainsFunc(wrote, func(w Unit) bool {
 		return w.Counted && w.Key == u.Key &&
@@ -66,14 +66,14 @@ func (u Unit) Obsolete(wrote []Unit) bool {
 	})
 }
 
-// Workers is what became of those that write: the worst of them.
+// Workers says whether the workers run, and how they ended. The worst end of any worker counts.
 type Workers int
 
 const (
 	Running Workers = iota
-	Exited          // by themselves, and none said by its status that it failed
-	Failed          // by themselves, and one said so: an exception closes what is being written
-	Killed          // by a signal
+	Exited          // all exited with status 0
+	Failed          // one exited with an error: an exception closes the files that it was writing
+	Killed          // one was killed by a signal
 )
 
 // Look is one look at the directory.
@@ -81,51 +81,50 @@ type Look struct {
 	Units     []Unit
 	Workers   Workers
 	Now       time.Time
-	Began     time.Time // of the watch: the workers started then
-	Before    time.Time // the earliest time of what was not seen by the look before
-	Temporary string    // a file of a temporary name beside the units, if there is one
+	Began     time.Time // when the workers started
+	Before    time.Time // changes that the look before did not see are not older than this
+	Temporary string    // a temporary name beside the units; "" if there is none
 }
 
-// Decision is what to do after a look.
+// Decision is the result of a look.
 type Decision struct {
 	Take  []Unit // the units of a complete save: fresh ones, and unchanged ones that belong to it
 	Wrote []Unit // those of Take that this save wrote
-	Left  []Unit // written since the last save and in no save: to which they belong is not known
-	Guess bool   // taken because nothing changed for a while: more may belong to it
-	// Path and Why name what a save waits for, if there is something fresh and nothing to take, and a
-	// file that one more save is taken without.
+	Left  []Unit // written since the last save, but the save to which they belong is not known
+	Guess bool   // taken because nothing changed for a while: other units may belong to it
+	// Path and Why name a file for which a save waits. If there is a save to take, they name a file
+	// that is left out again.
 	Path, Why string
-	Quiet     time.Duration // it is taken when nothing of it has changed for so long
+	Quiet     time.Duration // how long the save must not change before it is taken
 }
 
 const (
-	// apartAfter is how often the others are written, before they are written once more, when a unit
-	// is known to be written apart from them.
+	// apartAfter is a number of rounds. A unit is known to be apart from the others when they were
+	// written more often than this without it.
 	apartAfter = 3
-	// chatter is how often a unit is written between two saves before it is known to be a log.
+	// chatter is how many times as often as the others a unit is written if it is apart from them.
 	chatter = 5
 )
 
-// Memory is what earlier saves of the generation taught. The zero value knows nothing.
+// Memory is what earlier saves of the generation have shown. The zero value knows nothing.
 type Memory struct {
-	passes map[string]int // by key: how often a save completes it; nil: no save was seen. 0: not known
-	apart  map[string]bool
-	shapes map[string]string
-	at     time.Time // of the last write of the last save; zero: no save was seen
-	order  []string  // of those that each save writes, as the last save wrote them
-	orders int       // how many saves in a row wrote them in that order
-	// together: files were written at the same time
-	together bool
-	unsure   bool                // the last save was taken by a guess: units that come may belong to it
-	debt     map[string]int      // by key: how many passes of a newcomer belong to saves before the next one
+	passes map[string]int    // by key: how often a save completes it (0: not known); nil: no save yet
+	apart  map[string]bool   // by key: written independently of saves
+	shapes map[string]string // by key: the shape of the directory in the last save
+	at     time.Time         // of the last write of the last save; zero: no save yet
+	order  []string          // keys in the order in which the last save wrote them
+	orders int               // how many saves in a row wrote them in that order
+
+	together bool                // two files were written at the same time
+	unsure   bool                // the last save was a guess: later units may belong to it
+	debt     map[string]int      // by key: passes of a newcomer that belong to earlier saves
 	left     map[string]absence  // by key: newcomers that the last save left out
-	stood    map[string]absence  // by key: of units that no save had, when each was written last
+	stood    map[string]absence  // by key: units that no save had, when each was written last
 	openings map[string]openings // by key
 	resumed  bool                // the workers began from a checkpoint
 }
 
-// Remember starts with what an earlier generation, from whose checkpoint the workers began, knew: its
-// Keys.
+// Remember starts with the Keys of the earlier generation from whose checkpoint the workers began.
 func (m *Memory) Remember(keys []string) {
 	m.resumed = true
 	if len(keys) == 0 {
@@ -138,7 +137,7 @@ func (m *Memory) Remember(keys []string) {
 	}
 }
 
-// RememberShape starts with the names of the files in a directory of the checkpoint before.
+// RememberShape starts with the shape of a directory in the checkpoint before.
 func (m *Memory) RememberShape(key, shape string) {
 	if m.shapes == nil {
 		m.shapes = map[string]string{}
@@ -146,8 +145,8 @@ func (m *Memory) RememberShape(key, shape string) {
 	m.shapes[key] = shape
 }
 
-// Keys are those that each save writes, in order, and each as often as a save writes it; nil while
-// that is not known.
+// Keys returns the keys of the units that each save writes, sorted. Each is repeated as often as a
+// save writes it. The result is nil while that is not known.
 func (m *Memory) Keys() (keys []string) {
 	if m.unsure {
 		return nil
@@ -158,7 +157,7 @@ func (m *Memory) Keys() (keys []string) {
 	return keys
 }
 
-// Counts reports whether the last save had a name of the family that counts something.
+// Counts reports whether the numbers of the family counted saves in the last save.
 func (m *Memory) Counts(family string) bool { return m.passes[family] > 0 }
 
 func (m *Memory) keys() []string {
@@ -170,8 +169,8 @@ func (m *Memory) keys() []string {
 	return keys
 }
 
-// Uncount says that the numbers in the names of a family count nothing: names are its files up to
-// the last save, which are units of their own and belong together. What came since then may be one more.
+// Uncount notes that the numbers of a family do not count saves. names are its files up to the last
+// save: they are separate units of one save. Files that came later may belong to it too.
 func (m *Memory) Uncount(family string, names []string) {
 	if _, ok := m.passes[family]; !ok {
 		return
@@ -183,7 +182,7 @@ func (m *Memory) Uncount(family string, names []string) {
 	m.unsure = true
 }
 
-// Clone is a Memory that learns on its own.
+// Clone returns an independent copy.
 func (m *Memory) Clone() *Memory {
 	c := *m
 	c.passes, c.apart, c.shapes = maps.Clone(m.passes), maps.Clone(m.apart), maps.Clone(m.shapes)
@@ -230,7 +229,7 @@ func (m *Memory) setApart(key string) {
 	delete(m.passes, key)
 }
 
-// Decide finds the newest complete save. Units that may be opened once more become Busy.
+// Decide finds the newest complete save. It makes units Busy that may be opened once more.
 func (m *Memory) Decide(l Look) Decision {
 	m.noteOpenings(l)
 	m.settle(l)
@@ -263,7 +262,7 @@ func (m *Memory) Decide(l Look) Decision {
 	return first
 }
 
-// separate finds units that are not written together with the others.
+// separate finds units that are written independently of the others.
 func (m *Memory) separate(units []Unit) {
 	most, least := 0, 0
 	steps := map[string]int{} // by key: numbers that are fresh
@@ -301,7 +300,7 @@ func (m *Memory) separate(units []Unit) {
 	}
 }
 
-// try decides about the save of the step number, or about one without a number.
+// try decides about the save of a step number, or about a save without a number.
 func (m *Memory) try(l Look, number *int64) Decision {
 	var wrote []Unit
 	for _, u := range l.Units {
@@ -330,8 +329,8 @@ func (m *Memory) try(l Look, number *int64) Decision {
 	return d
 }
 
-// beside are the units that did not change and still belong to the save: all of the last one but
-// what the new one makes obsolete.
+// beside returns the unchanged units that belong to the save: the units of the last save, except
+// those that the new save makes obsolete.
 func (m *Memory) beside(units, wrote []Unit) (take []Unit) {
 	for _, u := range units {
 		replaced := u.Counted &&
@@ -343,9 +342,9 @@ func (m *Memory) beside(units, wrote []Unit) (take []Unit) {
 	return take
 }
 
-// lacks says why the units are no complete save; the zero Decision if they are.
+// lacks says why the units are not a complete save. It returns the zero Decision if they are.
 func (m *Memory) lacks(l Look, wrote []Unit, number *int64) Decision {
-	alone := !slices.ContainsFunc(wrote, m.belongs) // nothing of it was in a save before
+	alone := !slices.ContainsFunc(wrote, m.belongs) // no save had any of the units
 	for _, u := range wrote {
 		required := u.Counted || m.belongs(u) || u.InLast || alone && !m.apart[u.Key]
 		if u.Status != Done && required {
@@ -379,7 +378,7 @@ func (m *Memory) shaped(u Unit) bool {
 	return ok && shape == u.Shape
 }
 
-// superseded reports whether the next directory of its kind was begun.
+// superseded reports whether a fresh unit has the same key and a larger number.
 func (m *Memory) superseded(units []Unit, u Unit) bool {
 	return slices.ContainsFunc(units, func(o Unit) bool {
 		return o.Fresh && o.Counted && o.Key == u.Key &&

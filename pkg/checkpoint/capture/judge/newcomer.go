@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// owe finds out how many passes of each newcomer, a unit that no save had, belong to saves before the
-// one that is under way: those that came before any unit of that was written.
+// owe computes debt: how many passes of each newcomer (a unit that no save had) belong to saves
+// before the current one. Those are the passes before any other unit of the current save.
 func (m *Memory) owe(units []Unit) {
 	if len(m.passes) == 0 {
 		return
@@ -39,14 +39,14 @@ func (m *Memory) owe(units []Unit) {
 	}
 }
 
-// newcomer reports whether no save had the unit, and a save may have it.
+// newcomer reports whether no save had the unit, but a save may have it.
 func (m *Memory) newcomer(u Unit) bool {
 	return len(m.passes) > 0 && !u.Log && !m.belongs(u) && !m.apart[u.Key]
 }
 
-// placed reports whether a newcomer was written in the same save as the others: as often as they, or
-// less often and after all of them, because some saves failed before they came to it. Names that count
-// steps are of one save when they count the same.
+// placed reports whether a newcomer was written in the same save as the others. It was if it was
+// written as often as they were. It also was if it was written less often, and after all of them:
+// some saves failed before they wrote it. Counted units are of one save if their numbers are equal.
 func (m *Memory) placed(u Unit, required []Unit) bool {
 	rounds, newest := 0, uint64(0)
 	for _, r := range required {
@@ -59,8 +59,8 @@ func (m *Memory) placed(u Unit, required []Unit) bool {
 	return u.Status == Done && (n == rounds || n > 0 && n < rounds && u.Last > newest)
 }
 
-// replace forgets what saves wrote when they write other files now: newcomers were written three times,
-// and once more, and nothing else was.
+// replace forgets the known units when saves write other files now: only newcomers were written,
+// more than apartAfter times.
 func (m *Memory) replace(units []Unit) {
 	most := 0
 	for _, u := range units {
@@ -79,9 +79,9 @@ func (m *Memory) replace(units []Unit) {
 	}
 }
 
-// lacksLast says why newcomers that were written alone are not known to belong to the last save: the
-// next one may have begun with them. They are of the last one when the workers ended at once after it,
-// and when nothing was written for longer than they came after it.
+// lacksLast says why newcomers that were written alone are not known to belong to the last save:
+// they may be the beginning of the next one. They belong to the last save if the workers exited
+// right after it, or if they have not changed for longer than the time between that save and them.
 func (m *Memory) lacksLast(l Look, wrote []Unit) Decision {
 	for _, u := range wrote {
 		after := u.Since.Sub(m.at)
@@ -101,7 +101,7 @@ func (m *Memory) lacksLast(l Look, wrote []Unit) Decision {
 	return Decision{Guess: l.Workers != Exited}
 }
 
-// leaveOut splits off the newcomers of which is not known to which save they belong.
+// leaveOut splits off the newcomers whose save is not known.
 func (m *Memory) leaveOut(wrote []Unit) (rest, left []Unit) {
 	required := m.required(wrote)
 	for _, u := range wrote {
@@ -114,13 +114,14 @@ func (m *Memory) leaveOut(wrote []Unit) (rest, left []Unit) {
 	return rest, left
 }
 
-// absence is what is known of a unit that is not written while others are.
+// absence describes a unit that is not written while others are.
 type absence struct {
-	passes int // it had when it was written last
-	rounds int // left: saves that were taken since then; stood: how often others had been written then
+	passes int // of the unit, when it was written last
+	rounds int // left: saves taken since then; stood: how often others had been written by then
 }
 
-// noteLeft learns from a save that left units out. rounds is how many saves were written for it.
+// noteLeft learns from a save that left units out. rounds is how many saves were written since the
+// last one that was taken.
 func (m *Memory) noteLeft(d Decision, rounds int) {
 	for _, u := range d.Wrote {
 		delete(m.left, u.Key)
@@ -138,8 +139,8 @@ func (m *Memory) noteLeft(d Decision, rounds int) {
 	}
 }
 
-// stoodAt is how often others had been written when the unit was written last. most is how often they
-// are now.
+// stoodAt returns how often others had been written when the unit was written last. most is how
+// often they have been written now.
 func (m *Memory) stoodAt(u Unit, most int) int {
 	if was, ok := m.stood[u.Key]; ok && was.passes == u.Passes {
 		return was.rounds

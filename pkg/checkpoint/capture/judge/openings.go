@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
-// openings is how often saves close the file of a key, by the pauses between. A save may open a file
-// more than once: its body first, and then its header. Where the format of the file does not tell, it
-// looks complete in between.
+// openings learns how often a save closes the file of a key, from the pauses between the closes. A
+// save may open a file more than once: it writes the body first, and then the header. If the format
+// cannot be checked, the file looks complete in between.
 type openings struct {
-	usual   int           // how often a save closes it; 0: no save was seen
-	unusual int           // how many saves in a row closed it more often where that is once, or else once
+	usual int // how often a save closes it; 0: no save was seen
+	// unusual counts saves in a row that closed it unlike usual: more than once if usual is 1, else
+	// only once.
+	unusual int
 	inner   time.Duration // the longest pause within a save
-	waits   time.Time     // since when a save is not settled
+	waits   time.Time     // since when a save waits for another close
 
 	// of the newest save
 
@@ -23,9 +25,9 @@ type openings struct {
 	seen        int // Unit.Opens
 	times       int // how often it was closed
 	first, last time.Time
-	pause       time.Duration // the longest
-	before      time.Duration // from the save before, or from the start of the workers
-	most        time.Duration // what quiet does not exceed
+	pause       time.Duration // the longest pause
+	before      time.Duration // since the save before, or since the start of the workers
+	most        time.Duration // the limit of quiet
 }
 
 // noteOpenings learns from a look.
@@ -61,11 +63,11 @@ func (m *Memory) setOpenings(key string, o openings) {
 	m.openings[key] = o
 }
 
-// closed is when the unit was closed that a look finds closed again: after its last write, and after the look
-// before.
+// closed estimates when a unit was closed that this look finds closed again: after its last write,
+// and after the look before.
 func (u Unit) closed(l Look) time.Time {
 	switch {
-	case u.Written.IsZero() || u.Written.After(l.Now): // another machine's clock
+	case u.Written.IsZero() || u.Written.After(l.Now): // by another machine's clock
 		return l.Now
 	case u.Written.Before(l.Before):
 		return l.Before
@@ -73,8 +75,8 @@ func (u Unit) closed(l Look) time.Time {
 	return u.Written
 }
 
-// close notes that the unit was closed: again by the same save, or by another one. A name that counts
-// steps is written by one save.
+// close notes that the unit was closed, and decides whether the same save did it. A counted unit is
+// always written by one save.
 func (o *openings) close(u Unit, at time.Time) {
 	gap, most := at.Sub(o.last), o.most
 	if o.usual == 1 {
@@ -99,7 +101,7 @@ func (o *openings) close(u Unit, at time.Time) {
 	o.last = at
 }
 
-// end learns from the newest save when the next one begins.
+// end learns from the newest save. Call it when the next one begins.
 func (o *openings) end() {
 	switch {
 	case o.times == 0:
@@ -116,7 +118,7 @@ func (o *openings) end() {
 	}
 }
 
-// quiet is how long the unit must stay as it is before the newest save is through with it.
+// quiet returns how long the unit must not change until the newest save has finished it.
 func (o *openings) quiet() time.Duration {
 	switch {
 	case o.usual == 1:
@@ -127,7 +129,7 @@ func (o *openings) quiet() time.Duration {
 	return min(max(FirstQuiet, o.before/quietShare, 2*max(o.inner, o.pause)), o.most)
 }
 
-// settle makes units Busy which the newest save may open once more.
+// settle makes the units Busy that the newest save may open once more.
 func (m *Memory) settle(l Look) {
 	if l.Workers == Exited {
 		return
@@ -186,7 +188,7 @@ func (m *Memory) takenOpenings(d Decision) {
 	}
 }
 
-// Reopened are the keys that a save opens more than once.
+// Reopened returns the keys that a save opens more than once.
 func (m *Memory) Reopened() (keys []string) {
 	for _, k := range slices.Sorted(maps.Keys(m.openings)) {
 		if m.openings[k].usual > 1 {
@@ -196,7 +198,7 @@ func (m *Memory) Reopened() (keys []string) {
 	return keys
 }
 
-// RememberReopened starts with what an earlier generation knew: its Reopened. Remember comes first.
+// RememberReopened starts with the Reopened of an earlier generation. Call it after Remember.
 func (m *Memory) RememberReopened(keys []string) {
 	for _, k := range keys {
 		m.setOpenings(k, openings{usual: 2})

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// noteOrder learns from a save that was taken in which order saves write their units.
+// noteOrder learns the order in which saves write their units, from a save that was taken.
 func (m *Memory) noteOrder(wrote []Unit) {
 	order := keysOf(m.required(wrote))
 	if !slices.Equal(order, m.order) {
@@ -16,10 +16,10 @@ func (m *Memory) noteOrder(wrote []Unit) {
 	}
 }
 
-// Together says that two files were written at the same time: saves have no order.
+// Together notes that two files were written at the same time, so saves have no order.
 func (m *Memory) Together() { m.together, m.orders = true, 0 }
 
-// keysOf are the keys of the units as they were written for the last time.
+// keysOf returns the keys of the units in the order of their last writes.
 func keysOf(units []Unit) (keys []string) {
 	units = slices.SortedFunc(slices.Values(units),
 		func(a, b Unit) int { return cmp.Compare(a.Last, b.Last) })
@@ -29,23 +29,24 @@ func keysOf(units []Unit) (keys []string) {
 	return keys
 }
 
-// follows reports whether saves write the units in one order, each once: some in a row did, and no two
-// were ever written at the same time. What counts steps tells by its number which save it is of.
+// follows reports whether saves write each of the units once, and always in the same order: the
+// last few saves did, and no two units were ever written at the same time. It is false if a unit is
+// counted, because then its number shows the save.
 func (m *Memory) follows(required []Unit) bool {
 	return m.orders >= again && m.once(required) && len(required) > 1 && len(required) == len(m.order) &&
 		!slices.ContainsFunc(required, func(u Unit) bool { return u.Counted || u.Last == 0 })
 }
 
-// reversed reports whether the units are written in another order than that of the saves: the first one
-// that comes late may be of the next save, and have failed in this one. Saves that go on so have another
-// order.
+// reversed reports whether the last writes of the units are in another order than saves have. The
+// unit that was written too late may be of the next save, and may have failed in this one. It is
+// false after more than apartAfter passes, because then saves have a new order.
 func (m *Memory) reversed(required []Unit) bool {
 	long := slices.ContainsFunc(required, func(u Unit) bool { return u.Passes > apartAfter })
 	return m.follows(required) && !long && !slices.Equal(keysOf(required), m.order)
 }
 
-// cycled reports whether each unit was written once since the first one was written for the last time, in
-// the order of the saves. So they are of one save, though others failed at any of them.
+// cycled reports whether each unit was written exactly once since the last write of the first unit,
+// in the order of the saves. Then they are of one save, even if earlier saves failed at any unit.
 func (m *Memory) cycled(required []Unit) bool {
 	if !m.follows(required) || !slices.Equal(keysOf(required), m.order) {
 		return false

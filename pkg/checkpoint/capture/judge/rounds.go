@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// again is how many saves must have been written, in one order, before how often they write each unit
-// is learned anew.
+// again is how many saves in a row must differ from the known pattern, or agree on a new one,
+// before the pattern is replaced.
 const again = 3
 
-// rounds is how many saves were written since the last one that was taken.
+// rounds returns how many saves were written since the last one that was taken.
 func (m *Memory) rounds(wrote []Unit) int {
 	known := m.required(wrote)
 	if len(known) == 0 {
@@ -23,7 +23,8 @@ func (m *Memory) rounds(wrote []Unit) int {
 	return m.divisor(known)
 }
 
-// exactly is how many saves wrote the units if each wrote them as often as ever, and otherwise 0.
+// exactly returns how many saves wrote the units if each wrote them as often as earlier saves did.
+// It returns 0 if the counts do not fit.
 func (m *Memory) exactly(required []Unit) int {
 	n := required[0].Passes / m.passes[required[0].Key]
 	if slices.ContainsFunc(required, func(u Unit) bool { return u.Passes != n*m.passes[u.Key] }) {
@@ -32,12 +33,12 @@ func (m *Memory) exactly(required []Unit) int {
 	return n
 }
 
-// once reports whether no save is known to write one of the units more than once.
+// once reports whether saves write none of the units more than once, as far as is known.
 func (m *Memory) once(units []Unit) bool {
 	return !slices.ContainsFunc(units, func(u Unit) bool { return m.passes[u.Key] > 1 })
 }
 
-// divisor is the greatest number of saves that could have written each unit as often as it was.
+// divisor returns the largest number of equal saves that explains the passes of all units.
 func (m *Memory) divisor(wrote []Unit) (n int) {
 	for _, u := range wrote {
 		if m.apart[u.Key] {
@@ -52,8 +53,8 @@ func (m *Memory) divisor(wrote []Unit) (n int) {
 	return max(1, n)
 }
 
-// required are those that each save writes, if it is known how often: all that have the same name
-// in each save, and of those that count the one that was written for most numbers.
+// required returns the units that each save writes, if it is known how often. Of the counted units
+// it has only the one with the most numbers.
 func (m *Memory) required(wrote []Unit) (required []Unit) {
 	var counted []Unit
 	for _, u := range wrote {
@@ -70,10 +71,10 @@ func (m *Memory) required(wrote []Unit) (required []Unit) {
 	return append(required, counted...)
 }
 
-// torn is a unit that is not known to be of the same save as the others; the zero Unit if there is
-// none. Each was written as often as ever, in the same number of saves. Or the last save is finished
-// though others were not. Where saves have an order, that decides: a file that failed alone is behind the
-// others from then on.
+// torn returns a unit that is not known to be of the same save as the others, the zero Unit if
+// there is none. The units are of one save if each was written as often as in earlier saves, by the
+// same number of saves, or if the last save is finished although others were not. If saves have an
+// order, the order decides first: counts do not help after one file failed alone.
 func (m *Memory) torn(required []Unit) Unit {
 	switch {
 	case m.cycled(required):
@@ -89,10 +90,10 @@ func (m *Memory) torn(required []Unit) Unit {
 	return required[max(0, i)]
 }
 
-// finished reports whether the last save wrote all units, if each save writes each once: all were
-// written equally often, or some saves failed and wrote the first of them alone. Then the first ones
-// have more passes than those after them, and the last passes are in the order of the first ones. A
-// unit that is still to come was written before the others for the last time.
+// finished reports whether the last save wrote all units, if each save writes each unit once. Saves
+// that failed wrote only the first units, so earlier units may have more passes than later ones.
+// The last passes must be in the same order as the first passes. If a unit is still to come, its
+// last pass is before those of the others.
 func finished(units []Unit) bool {
 	units = inOrder(units)
 	for i := 1; i < len(units); i++ {
@@ -115,7 +116,7 @@ func ordered(units []Unit) bool {
 	return len(units) > 0 && units[0].First > 0
 }
 
-// inOrder are the units as they were written for the first time.
+// inOrder returns the units in the order of their first writes.
 func inOrder(units []Unit) []Unit {
 	return slices.SortedFunc(slices.Values(units),
 		func(a, b Unit) int { return cmp.Compare(a.First, b.First) })

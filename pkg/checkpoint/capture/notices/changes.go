@@ -6,17 +6,19 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// Passes are how often a name was closed after writing, or given by a rename, and when.
+// Passes says how often a name was completed, and when. A pass is a close after writing, or a
+// rename to the name.
 type Passes struct {
 	Times       int
-	First, Last uint64 // in the order of all
-	// Bare says that no write came before the last one: the file was open, and perhaps mapped. It is
-	// a pass of a writer that unmapped it, and none of a writer that was killed there.
+	First, Last uint64 // positions in the order of all passes
+	// Bare says that the last pass closed the file without a noticed write, perhaps after writes
+	// through a memory map. It counts if the writer closed the file. It does not count if the
+	// writer was killed.
 	Bare  bool
-	Prior uint64 // the last one before that
+	Prior uint64 // the pass before Last
 }
 
-// WithoutBare leaves out a last pass before which nothing was written.
+// WithoutBare returns the passes without the last one if that is bare.
 func (p Passes) WithoutBare() Passes {
 	switch {
 	case !p.Bare:
@@ -39,7 +41,7 @@ func (p Passes) And(later Passes) Passes {
 	return Passes{p.Times + later.Times, p.First, later.Last, later.Bare, prior}
 }
 
-// Or is the first and the last of both.
+// Or adds passes of another name.
 func (p Passes) Or(o Passes) Passes {
 	switch {
 	case p.Times == 0:
@@ -51,15 +53,15 @@ func (p Passes) Or(o Passes) Passes {
 		p.Last > o.Last && p.Bare || p.Last < o.Last && o.Bare, max(p.Prior, o.Prior)}
 }
 
-// Changes are what was done to names since the last Take.
+// Changes are the changes of names since the last Take.
 type Changes struct {
 	Passes  map[string]Passes // by name
 	Renamed map[string]bool   // by name: whether the last change gave the name by a rename
 	Written map[string]bool   // by name: whether it was written since it was closed last
-	Newest  uint64            // the newest pass of all times
+	Newest  uint64            // the newest pass, also before the last Take
 	Lost    bool              // some changes are not known
 
-	open     map[string]bool // names that were written since they were closed last, of all times
+	open     map[string]bool // names that were written and not closed, also before the last Take
 	Together bool            // two names were written at the same time
 }
 
@@ -87,7 +89,7 @@ func (c *Changes) note(name string, did dirfs.Did) {
 	c.Written[name] = false
 }
 
-// take returns the changes and begins anew.
+// take returns the changes, and forgets them.
 func (c *Changes) take() *Changes {
 	taken := *c
 	*c = noChanges()
@@ -102,7 +104,7 @@ type Log struct {
 	changes Changes
 }
 
-// LogOf begins with what is done in t from now on.
+// LogOf returns the log of t from now on.
 func LogOf(t dirfs.Reader) *Log {
 	l := &Log{changes: noChanges()}
 	if tree, ok := t.(dirfs.Noter); ok {

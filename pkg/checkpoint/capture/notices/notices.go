@@ -18,21 +18,22 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// Notices are what the kernel says of a directory: that it is time to look, and which names were
-// closed after writing, or given by a rename. Each directory is watched before it is read, so what
-// comes after the reading is noticed. A directory that cannot be watched, or on whose file system
-// other machines write unseen, makes them deaf: then only the clock says when to look.
+// Notices receives the kernel's notices (inotify) about a directory tree: when it is time to look,
+// and which names were closed after writing, or renamed. Each directory is watched before it is
+// read, so no change after the read is missed. If a directory cannot be watched, or other machines
+// may write to its file system, notices are incomplete: deaf is set, and the watcher looks at fixed
+// intervals.
 //
-// The goroutine that looks owns deaf. Notices that it does not ask for stay with the kernel: a save
-// of many writes wakes no goroutine.
+// Only the goroutine that looks uses deaf. Notices stay in the kernel's queue until Next asks for
+// one, so a save of many writes does not wake a goroutine each time.
 type Notices struct {
 	queue *os.File
 	conn  syscall.RawConn
-	ask   chan struct{} // holds one value: to wait for the next
+	ask   chan struct{} // holds one value: a request to wait for the next notice
 	came  chan struct{} // holds one value: a notice came; closed when no more will come
-	deaf  bool          // about a directory of this look
+	deaf  bool          // a directory of this look is not watched fully
 
-	mu      sync.Mutex // held through each read: what was read is noted in the order of the kernel
+	mu      sync.Mutex // held through each read, so that changes are noted in the kernel's order
 	paths   map[int32]string
 	changes Changes
 }
@@ -40,15 +41,15 @@ type Notices struct {
 const (
 	happens = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB |
 		unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_MOVE_SELF | unix.IN_DELETE | unix.IN_DELETE_SELF
-	watchLimit = 1024 // directories in the life of a Capture: the user's other programs watch, too
+	watchLimit = 1024 // watches of one Notices in its life: the kernel limits them per user
 )
 
-// local are the file systems that only this machine's kernel writes to.
+// local has the file systems to which only this machine's kernel writes.
 var local = map[int64]bool{unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true,
 	unix.BTRFS_SUPER_MAGIC: true,
 	unix.F2FS_SUPER_MAGIC:  true, unix.TMPFS_MAGIC: true, unix.OVERLAYFS_SUPER_MAGIC: true}
 
-// New returns nil if the kernel has none to give.
+// New returns nil if the kernel gives no notices.
 func New() *Notices {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -85,7 +86,7 @@ func (n *Notices) run() {
 	}
 }
 
-// read notes all that the kernel has to tell, without waiting.
+// read notes all events that the kernel has now, without waiting.
 func (n *Notices) read(fd int) (any, broke bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,7 +113,7 @@ func (n *Notices) parse(b []byte) {
 		name := string(bytes.TrimRight(b[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+size], "\x00"))
 		b = b[unix.SizeofInotifyEvent+size:]
 		if mask&unix.IN_Q_OVERFLOW != 0 {
-			n.changes.Lost = true // the kernel had more than it keeps
+			n.changes.Lost = true // the kernel's queue was full
 		}
 		dir, ok := n.paths[wd]
 		if !ok || name == "" {
@@ -141,7 +142,7 @@ func (n *Notices) Take() *Changes {
 	return n.changes.take()
 }
 
-// Of is the tree of a directory. There will be notices of everything that is read in it.
+// Of returns a tree in which each directory is watched from the time that it is read.
 func (n *Notices) Of(t dirfs.OS) dirfs.Reader {
 	if n == nil {
 		return t
@@ -149,17 +150,17 @@ func (n *Notices) Of(t dirfs.OS) dirfs.Reader {
 	return watched{t, n}
 }
 
-// Begin forgets what the look before met.
+// Begin starts a look.
 func (n *Notices) Begin() {
 	if n != nil {
 		n.deaf = false
 	}
 }
 
-// All reports whether everything that the look read is watched.
+// All reports whether all directories that the look read are watched.
 func (n *Notices) All() bool { return n != nil && !n.deaf }
 
-// Next asks for the next notice.
+// Next asks for the next notice. The channel receives when it comes.
 func (n *Notices) Next() <-chan struct{} {
 	select {
 	case n.ask <- struct{}{}:
@@ -179,7 +180,7 @@ func (n *Notices) Close() error {
 	return err
 }
 
-// watch has notices of a directory that is open, and has that name.
+// watch watches an open directory of that name.
 func (n *Notices) watch(dir *os.File, name string) {
 	var on unix.Statfs_t
 	if err := unix.Fstatfs(int(dir.Fd()), &on); err != nil || !local[int64(on.Type)] {
@@ -190,7 +191,7 @@ func (n *Notices) watch(dir *os.File, name string) {
 	stopped := n.conn.Control(func(queue uintptr) {
 		wd, err = unix.InotifyAddWatch(int(queue), fmt.Sprintf("/proc/self/fd/%d", dir.Fd()),
 			happens|unix.IN_ONLYDIR)
-		if err == nil && wd > watchLimit { // they are numbered as they are made
+		if err == nil && wd > watchLimit { // the kernel numbers watches from 1
 			_, err = unix.InotifyRmWatch(int(queue), uint32(wd))
 			n.deaf = true
 		}

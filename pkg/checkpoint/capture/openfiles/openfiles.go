@@ -14,12 +14,12 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// ByMap is how a process writes that has a file mapped and shared.
+// ByMap is the reason to wait for a file that a process has mapped for writing.
 const ByMap = "a worker has it mapped for writing"
 
-// ForWriting finds those of the wanted files that a process of the workers has open for
-// writing, or mapped and shared, and says how. blind is why that is not known: a file
-// counts as closed only if every process that could have it open is there and can be looked at.
+// ForWriting finds the wanted files that a process of the workers has open for writing, or mapped
+// for writing, each with the reason to wait for it. If that cannot be known, blind says why: a file
+// counts as closed only if all processes that could have it open run and can be inspected.
 func ForWriting(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]string, blind string) {
 	group, blind := workerProcesses(roots)
 	if blind != "" {
@@ -32,7 +32,7 @@ func ForWriting(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]
 			return nil, fmt.Sprintf("the open files of process %d cannot be seen: %v", pid, err)
 		}
 	}
-	// A worker that ended meanwhile closed its files without being through with them.
+	// A worker that ended meanwhile may have closed its files before it had finished them.
 	for _, r := range roots {
 		if _, ok := readProcess(r); !ok {
 			return nil, fmt.Sprintf("worker process %d has ended", r)
@@ -106,8 +106,8 @@ type process struct{ pid, parent int }
 
 const exiting = 4 // PF_EXITING
 
-// workerProcesses are the processes of the workers: the roots, what descends from them, and what
-// else their parent has: their guardian adopts what they leave behind.
+// workerProcesses returns the processes of the workers: the roots, their descendants, and the
+// descendants of their parent. The parent is the guardian, which adopts orphaned processes.
 func workerProcesses(roots []int) (pids []int, blind string) {
 	if len(roots) == 0 {
 		return nil, "the workers have not started"
@@ -138,7 +138,8 @@ func workerProcesses(roots []int) (pids []int, blind string) {
 	return pids, ""
 }
 
-// childrenOf are the children of all threads of a process; none if it ended.
+// childrenOf returns the children of all threads of a process. It returns none if the process
+// ended.
 func childrenOf(pid int) (children []int) {
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
@@ -158,13 +159,13 @@ func childrenOf(pid int) (children []int) {
 	return children
 }
 
-// readProcess reads a process that is not ending.
+// readProcess reads a process. ok is false if it has ended, or is ending.
 func readProcess(pid int) (p process, ok bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return p, false
 	}
-	// The name is in parentheses and may have any character.
+	// The name of the program is in parentheses, and may contain any character.
 	_, rest, found := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
 	f := strings.Fields(rest)
 	if !found || len(f) < 7 || f[0] == "Z" || f[0] == "X" {

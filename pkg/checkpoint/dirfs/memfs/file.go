@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// memInfo is a node as it was.
+// memInfo is a copy of a node, as its file info.
 type memInfo struct {
 	name string
 	n    Node
@@ -40,7 +40,7 @@ type memFile struct {
 	name string
 	at   int64
 
-	written bool // it was made by this opening
+	written bool // Create opened the file
 }
 
 func (f *memFile) Read(p []byte) (int, error) {
@@ -77,7 +77,7 @@ func (f *memFile) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	defer unlock()
-	f.n.Data = append(f.n.Data[:f.at], p...) // nothing else has it: synced is a copy
+	f.n.Data = append(f.n.Data[:f.at], p...) // no one else uses Data: synced is a copy
 	f.at += int64(len(p))
 	f.n.Mtime = time.Now()
 	f.n.Ctime = f.n.Mtime

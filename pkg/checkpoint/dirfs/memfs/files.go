@@ -23,7 +23,7 @@ func WriteFile(t testing.TB, tree dirfs.FS, name string, data []byte, mode fs.Fi
 	must(t, d.Write(name, mode, d.From(bytes.NewReader(data))))
 }
 
-// Contents is every file of a tree, with its mode.
+// Contents returns the mode and the bytes of every file of a tree.
 func Contents(t testing.TB, from dirfs.FS) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -37,7 +37,7 @@ func Contents(t testing.TB, from dirfs.FS) map[string]string {
 	return all
 }
 
-// Bytes is n bytes that are the same for the same seed, and like no others.
+// Bytes returns n random bytes. The same seed gives the same bytes.
 func Bytes(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	var s [32]byte
@@ -46,8 +46,8 @@ func Bytes(seed uint64, n int) []byte {
 	return b
 }
 
-// Model is a checkpoint with all that is awkward: several chunks, the same
-// chunk twice, nothing at all, names around "/".
+// Model writes a checkpoint with difficult files: several chunks, the same chunk twice, an empty
+// file, and names that sort close to "/".
 func Model(t testing.TB, to dirfs.FS) {
 	t.Helper()
 	a, zero := Bytes(1, manifest.ChunkSize), make([]byte, manifest.ChunkSize)
@@ -58,7 +58,7 @@ func Model(t testing.TB, to dirfs.FS) {
 	WriteFile(t, to, "step-", []byte("before a slash"), 0o400)
 }
 
-// OnEach runs f with trees of the real file system, and of the one in memory.
+// OnEach runs f with trees of the real file system, and with trees in memory.
 func OnEach(t *testing.T, f func(t *testing.T, make func() dirfs.FS)) {
 	t.Run("disk", func(t *testing.T) {
 		f(t, func() dirfs.FS {

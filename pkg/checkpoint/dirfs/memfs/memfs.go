@@ -1,5 +1,5 @@
-// Package memfs is a dirfs.FS in memory, for tests and simulations. It knows what
-// a loss of power leaves, and fails at the operation that a test chooses.
+// Package memfs provides a dirfs.FS in memory, for tests and simulations. It simulates a loss of
+// power, and fails at the operation that a test chooses.
 package memfs
 
 import (
@@ -15,9 +15,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// FS is a tree in memory that knows what a crash leaves: the bytes of a
-// file up to its last sync, the names of a directory as of its last SyncDir or,
-// as it may please a kernel, as they were.
+// FS is a tree in memory. After a crash a file has the bytes of its last sync. A directory has the
+// names of its last SyncDir or, because a kernel may write them earlier, its newest names.
 type FS struct {
 	Machine *Machine
 	Root    *Node
@@ -26,14 +25,14 @@ type FS struct {
 // Machine is the state that all trees of one machine share.
 type Machine struct {
 	mu    sync.Mutex
-	Hook  func(op, name string) error // asked before each operation
-	Free  int64                       // free bytes; they do not shrink
+	Hook  func(op, name string) error // called before each operation, which fails with its error
+	Free  int64                       // free bytes; writes do not reduce them
 	inode uint64
 	notes []dirfs.Note
-	noted bool // notes are kept
+	noted bool // keep notes
 }
 
-// Set changes the state while others use it, and returns the hook that was there.
+// Set replaces the hook and the free space, also while the tree is in use. It returns the old hook.
 func (t *FS) Set(hook func(op, name string) error, space int64) func(op, name string) error {
 	t.Machine.mu.Lock()
 	defer t.Machine.mu.Unlock()
@@ -42,7 +41,7 @@ func (t *FS) Set(hook func(op, name string) error, space int64) func(op, name st
 	return was
 }
 
-// KeepNotes makes t a dirfs.Noter that tells something.
+// KeepNotes makes t keep notes. Without it Notes returns none.
 func (t *FS) KeepNotes() {
 	t.Machine.mu.Lock()
 	defer t.Machine.mu.Unlock()
@@ -63,7 +62,7 @@ func (d *Machine) note(name string, did dirfs.Did) {
 	}
 }
 
-// Overwrite writes a file in place: the file that has the name gets other bytes.
+// Overwrite replaces the bytes of an existing file, in place.
 func (t *FS) Overwrite(name string, data []byte) error {
 	unlock, err := t.enter("write", name)
 	if err != nil {
@@ -88,7 +87,7 @@ type Node struct {
 	Ino          uint64
 	Mtime, Ctime time.Time
 	Data, synced []byte
-	Names, kept  map[string]*Node // of a directory: now, and as synced
+	Names, kept  map[string]*Node // of a directory: the newest names, and the synced ones
 }
 
 func New() *FS {
@@ -108,8 +107,8 @@ func (d *Machine) dir(mode fs.FileMode) *Node {
 	return n
 }
 
-// Crash is what the disk holds after the machine lost power. names says, for
-// each directory, whether its names are those of now or those that were synced.
+// Crash returns the tree as it is on the disk after the machine lost power. names is called for
+// each directory. If it returns true, the newest names survive, else the synced ones.
 func (t *FS) Crash(names func() bool) *FS {
 	t.Machine.mu.Lock()
 	defer t.Machine.mu.Unlock()
@@ -120,7 +119,7 @@ func (t *FS) Crash(names func() bool) *FS {
 		if !n.dir {
 			c.Data = bytes.Clone(n.synced)
 			if n.synced == nil {
-				c.Data = make([]byte, len(n.Data)/2) // something, but not what was written
+				c.Data = make([]byte, len(n.Data)/2) // other bytes than were written
 			}
 			c.synced = c.Data
 			return &c
@@ -150,7 +149,7 @@ func (t *FS) enter(op, name string) (func(), error) {
 	return t.Machine.mu.Unlock, nil
 }
 
-// Find returns a node and the directory that it is in.
+// Find returns a node and its directory.
 func (t *FS) Find(op, name string) (dir *Node, base string, n *Node, err error) {
 	if !fs.ValidPath(name) {
 		return nil, "", nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -203,7 +202,7 @@ func (t *FS) Create(name string, perm fs.FileMode) (dirfs.File, error) {
 	if n != nil {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
 	}
-	n = t.Machine.file(perm & 0o755) // an umask
+	n = t.Machine.file(perm & 0o755) // as with an umask
 	dir.Names[base] = n
 	dir.Mtime, dir.Ctime = n.Mtime, n.Mtime
 	t.Machine.note(name, dirfs.Wrote)
