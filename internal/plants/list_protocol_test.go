@@ -160,6 +160,9 @@ var protocolPlants = []plant{
 		"\t\t\tabandon()\n", "", "internal/node/saves", "TestStoreIsRemoved"},
 	{"an abandoned disk is written to", "pkg/checkpoint/dirfs/disk.go",
 		`d.gone.Load()`, `false`, "pkg/checkpoint/dirfs", "TestAnAbandonedDisk"},
+	{"a file that is emptied for the next save voids the save before", "pkg/checkpoint/capture/evidence.go",
+		`if state != Running || since.Before(now) {`, `if true {`, "pkg/checkpoint/capture",
+		"TestFileThatIsWrittenDuringALook"},
 	{"a file that lies too deep is left out of its save", "pkg/checkpoint/capture/look.go",
 		`return manifest.ErrTooDeep{Path: name}`, `return nil`, "pkg/checkpoint/capture", "TestFilesThatLieTooDeep"},
 	{"a file of a step that lies too deep is left out of it", "pkg/checkpoint/dirfs/fs.go",
@@ -167,13 +170,8 @@ var protocolPlants = []plant{
 	{"the end of a job is reported from an older world in the store", "internal/agent/notice/end.go",
 		`s.World == nil || s.World.Generation < f.World.Generation || `, ``, "internal/agent/notice", "TestEndInAStoreThatWasSetBack"},
 	{"G3: a job goes back to a checkpoint that no node has", plan + "/whereabouts.go",
-<<<<<<< HEAD
 		`at := nowhere`, `at := here`, plan, "TestTheHeadGoesBackOnlyToACheckpointThatANodeHas"},
-	{"G3: what a disk had before its node registered counts", plan + "/whereabouts.go",
-=======
-		`at := Nowhere`, `at := Here`, plan, "TestTheHeadGoesBackOnlyToACheckpointThatANodeHas"},
 	{"G3: an inventory from before its node registered counts", plan + "/whereabouts.go",
->>>>>>> w-style3
 		`told && have.Rev > n.Rev`, `told`, plan, "TestTheHeadGoesBackOnlyToACheckpointThatANodeHas"},
 	{"G3: a holder that registers while others are asked is not asked", plan + "/rollback.go",
 		`rev = d.Since + 1`, `rev = d.Rev`, plan, "TestNoFallbackBeforeAHolderThatCameDuringTheFetchWasAsked"},

@@ -155,21 +155,13 @@ var requestPlants = []plant{
 		` || c.Job.Ran }`, ` }`, rendezvous, "TestOutranks"},
 	{"section 10: the nodes of a lost job that gave way are left alone", reclaim + "/remake.go",
 		`if !c.Ran() {`, `if false {`, runtime, "TestBegunAnewAndWipedAgain"},
-<<<<<<< HEAD
-	{"section 10: nodes do not wait for a job that outranks theirs", rendezvous + "/behind.go",
+	{"section 10: nodes do not wait for a job that takes the place of theirs", rendezvous + "/behind.go",
 		`(c.of(j) || outranked)`, `(c.of(j) || outranked && false)`, rendezvous, "TestOutranks"},
 	{"section 10: a claim ends where a job that never ran is found", "internal/recovery/claimant.go",
 		` || c.Outranks(s) || s.Outranked(&c.Job):`, `:`, runtime, "TestWipedAndBegunAnew"},
 	{"section 10: a node that knows no World leaves the claims of the others alone", "internal/recovery/claimant.go",
 		` || s.Outranked(&c.Job):`, `:`, runtime, "TestBegunAnewAndAMemberKnowsNoWorld"},
-	{"section 10: claims to a job that never ran count as all others", reclaim + "/family.go",
-=======
-	{"section 10: nodes do not wait for a job that takes the place of theirs", rendezvous + "/behind.go",
-		` || outranked(c)) {`, ` || outranked(c) && false) {`, rendezvous, "TestOutranks"},
-	{"section 10: a claim ends where a job that never ran is found", "internal/recovery/claimant.go",
-		` || c.Outranks(s):`, `:`, runtime, "TestWipedAndBegunAnew"},
 	{"section 10: claims to a job that never ran count as much as others", reclaim + "/family.go",
->>>>>>> w-style3
 		`cmp.Compare(ran(newest), ran(&c))`, `cmp.Compare(0, 0*ran(&c))`, runtime, "TestWipedAndBegunAnew"},
 	{"section 10: the nodes of a job that gave way are left alone", txn + "/remake.go",
 		`j.Supersede(o)`, `_ = o.UID`,

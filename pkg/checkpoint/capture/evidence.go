@@ -28,6 +28,7 @@ type evidence struct {
 	newest  uint64                     // the newest pass
 	settled uint64                     // newest, as it was before the last look
 	numbers map[string]numbers         // by family, of this look
+	earlier map[string]int             // by name: how many passes the last look knew, where there are more now
 	void    map[string]int             // by name: how many passes left the entry incomplete
 	writers map[dirfs.FileID]string    // files that are open for writing, with the reason to wait for them
 	mapped  map[string]bool            // files that were mapped for writing at the last look
@@ -42,7 +43,7 @@ type evidence struct {
 func newEvidence(t dirfs.Reader) *evidence {
 	return &evidence{tree: t, forWriting: openfiles.ForWriting,
 		closed: map[string]dirfs.FileState{}, renamed: map[string]bool{}, written: map[string]bool{},
-		passes: map[string]notices.Passes{}, void: map[string]int{},
+		passes: map[string]notices.Passes{}, earlier: map[string]int{}, void: map[string]int{},
 		mapped: map[string]bool{}, unsure: map[string]bool{}, sound: map[dirfs.Found]format.Completeness{}}
 }
 
@@ -50,6 +51,9 @@ func newEvidence(t dirfs.Reader) *evidence {
 func (v *evidence) note(c *notices.Changes) {
 	v.settled, v.newest = v.newest, c.Newest
 	for name, p := range c.Passes {
+		if _, ok := v.earlier[name]; !ok {
+			v.earlier[name] = v.passes[name].Times
+		}
 		p.Bare = p.Bare && (p.Times > 1 || !v.written[name])
 		v.passes[name] = v.passes[name].And(p)
 	}
@@ -157,11 +161,14 @@ func (v *evidence) pending(e *entry, f dirfs.Found, state WorkerState) (why stri
 	return v.blind
 }
 
+// lookLasts is the time that a look may take. A look can find writes that are later than its start.
+const lookLasts = time.Second
+
 // young reports whether the newest write is so recent that another write right after it might not
 // change the file's time.
 func (e *entry) young(now, since time.Time) bool {
 	age := time.Duration(now.UnixNano() - e.newest())
-	if age < 0 {
+	if age < -lookLasts {
 		age = now.Sub(since) // the time is from another machine's clock
 	}
 	return age < settled
@@ -240,10 +247,23 @@ func (v *evidence) unfinished(e *entry, since, now time.Time, state WorkerState)
 	}
 	w, err := v.wholeness(e)
 	if err == nil && w == format.Torn {
-		v.void[e.name] = v.passes[e.name].Times
+		if state != Running || since.Before(now) {
+			v.noteVoid(e, state)
+		}
 		return e.name, fmt.Sprintf("it is not whole: %s", tornHint(e)), nil
 	}
 	return "", "", err
+}
+
+// noteVoid notes how many passes left an incomplete entry. A look may find the entry while its next
+// pass is under way, which would make the passes before it void. So it is called for an entry that is
+// as at the last look, and counts only the passes that the last look knew. Workers that ended change nothing
+// any more.
+func (v *evidence) noteVoid(e *entry, state WorkerState) {
+	v.void[e.name] = v.passes[e.name].Times
+	if earlier, ok := v.earlier[e.name]; ok && state == Running {
+		v.void[e.name] = earlier
+	}
 }
 
 func tornHint(e *entry) string {

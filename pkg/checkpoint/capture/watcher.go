@@ -269,6 +269,7 @@ func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, e
 	if err != nil {
 		return nil, nil, err
 	}
+	clear(c.evidence.earlier)
 	for _, changes := range []*notices.Changes{c.notices.Take(), c.log.Take()} {
 		if changes == nil {
 			continue
