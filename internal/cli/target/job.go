@@ -67,7 +67,7 @@ func LivingJob(
 	case err != nil:
 		return rendezvous.Snapshot{}, err
 	case m.living != nil:
-		return *m.living, nil
+		return unclaimed(*m.living)
 	case len(m.abandoned) > 0:
 		names := namesOf(m.abandoned)
 		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
@@ -92,9 +92,18 @@ func JobOrNewest(
 	case err != nil:
 		return rendezvous.Snapshot{}, err
 	case m.living != nil:
-		return *m.living, nil
+		return unclaimed(*m.living)
 	}
-	return m.newest, nil
+	return unclaimed(m.newest)
+}
+
+// unclaimed returns the error of a command about a job of which the store shows an older state, and that
+// nodes claim.
+func unclaimed(snap rendezvous.Snapshot) (rendezvous.Snapshot, error) {
+	if snap.Claimed(snap.Job) {
+		return snap, lostError(snap.Job.Name, snap.Claims)
+	}
+	return snap, nil
 }
 
 // candidates has the jobs that a command without a job name can be about.

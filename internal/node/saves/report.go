@@ -34,7 +34,7 @@ func (s *Saves) report(e replicator.Event) {
 	case replicator.Closed:
 		if m := e.Left; m != nil {
 			s.c.Notice(fmt.Sprintf("the last save%s of generation %d is on this disk and could not "+
-				"be committed; it counts if this node comes back before the others go on",
+				"be committed; it is used only if no newer generation begins without it",
 				checkpoint.AtStep(m.Step), e.Generation))
 		}
 	case replicator.Behind:

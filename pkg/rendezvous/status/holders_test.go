@@ -28,8 +28,14 @@ func TestTheHolderThatIsAwayIsNamed(t *testing.T) {
 	if got := status.Explain(&s, now).Why; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	s.Head.Holders = []membership.Ref{a, b} // a has another disk now
+	const lost = "generation 2 starts when a is ready; no node here can read checkpoint 7, and b may have it: " +
+		"bring back one that has it"
+	if got := status.Explain(&s, now).Why; got != lost {
+		t.Errorf("%q, want %q", got, lost)
+	}
 	s.Nodes = append(s.Nodes, membership.Node{Ref: b, Attempt: 1})
-	if got := status.Explain(&s, now).Why; strings.Contains(got, "only on") {
+	if got := status.Explain(&s, now).Why; strings.Contains(got, "bring back") {
 		t.Errorf("its holder is here: %q", got)
 	}
 }

@@ -162,17 +162,31 @@ func (x *explainer) starting() explanation {
 			v.text += fmt.Sprintf("; %s runs its pre-hook (%d of at most %d seconds)", d.Node, d.Done, d.Total)
 		}
 	}
-	if away := x.holdersAway(late); len(away) > 0 {
-		how := "; checkpoint %d is only on %s: bring back one that has it"
-		if x.s.Head.Parts != nil {
-			how = "; parts of checkpoint %d are only on nodes that are away: bring back %s"
-		}
-		v.text += fmt.Sprintf(how, x.s.Head.Number, phrase.List(away))
-	} else if older := plan.Awaited(x.s); older != nil && x.unreadable(late) && len(x.away(&x.s.Head)) == 0 {
-		v.text += fmt.Sprintf("; no holder can read checkpoint %d, and %s may have checkpoint %d: bring it back",
-			x.s.Head.Number, phrase.List(x.away(older)), older.Number)
+	if x.unreadable(late) {
+		v.text += x.bringBack()
 	}
 	return v
+}
+
+// bringBack names the nodes that may have the head, which a late node cannot get, or else those that may
+// have an older checkpoint.
+func (x *explainer) bringBack() string {
+	head, older := &x.s.Head, plan.Awaited(x.s)
+	switch away := x.away(head); {
+	case len(away) > 0 && head.Parts != nil:
+		return fmt.Sprintf("; parts of checkpoint %d are only on nodes that are away: bring back %s",
+			head.Number, phrase.List(away))
+	case len(away) == len(head.Holders) && len(away) > 0:
+		return fmt.Sprintf("; checkpoint %d is only on %s: bring back one that has it", head.Number,
+			phrase.List(away))
+	case len(away) > 0:
+		return fmt.Sprintf("; no node here can read checkpoint %d, and %s may have it: bring back one that has it",
+			head.Number, phrase.List(away))
+	case older != nil:
+		return fmt.Sprintf("; no holder can read checkpoint %d, and %s may have checkpoint %d: bring it back",
+			head.Number, phrase.List(x.away(older)), older.Number)
+	}
+	return ""
 }
 
 // unreadable reports whether one of the late nodes cannot get the head.
@@ -182,20 +196,7 @@ func (x *explainer) unreadable(late map[string]bool) bool {
 	})
 }
 
-// holdersAway returns the holders of the checkpoint that late nodes cannot get, if none of them is
-// registered.
-func (x *explainer) holdersAway(late map[string]bool) []string {
-	if !x.unreadable(late) {
-		return nil
-	}
-	away := x.away(&x.s.Head)
-	if x.s.Head.Parts == nil && len(away) < len(x.s.Head.Holders) {
-		return nil
-	}
-	return away
-}
-
-// away are the nodes that held a checkpoint at its commit, and are not registered.
+// away returns the nodes that held a checkpoint at its commit and are not registered.
 func (x *explainer) away(h *checkpoint.Head) (names []string) {
 	for _, r := range h.Holders {
 		if x.s.Node(r.Node) == nil {
