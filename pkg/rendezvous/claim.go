@@ -23,9 +23,12 @@ type Claim struct {
 	Count      int               `json:"count"`           // of its members
 	Rank       int               `json:"rank"`            // of this node in that World; -1: it is no member
 	// by rank. For a large World only its first ranks list them.
-	Members []string          `json:"members,omitempty"`
-	Known   checkpoint.Head   `json:"known"` // the newest commit that the node heard of
-	Heads   []checkpoint.Head `json:"heads"` // commits on the node's disk, the oldest first
+	Members []string        `json:"members,omitempty"`
+	Known   checkpoint.Head `json:"known"` // the newest commit of this job that the node heard of
+	// Top is the largest number of a commit that the store shows, of whichever job. The job that is
+	// made again gives no number up to Top.
+	Top   checkpoint.Number `json:"top,omitempty"`
+	Heads []checkpoint.Head `json:"heads"` // commits on the node's disk, the oldest first
 	// the newest checkpoint on the node's disk that it has read and found whole
 	Newest *checkpoint.Head `json:"newest"`
 	// the place of Newest among the captures of its generation; 0: not known
@@ -79,13 +82,18 @@ func Claimed(node string, j Job, wish Wish, w *World) Claim {
 }
 
 // Learn updates the claim with what the store shows. A proposal that was on its way may still
-// arrive while the job is claimed. The members of that World count then.
+// arrive while the job is claimed. The members of that World count then. The head and the World count
+// only if the store shows the job under the uid of the claim: an earlier uid may have gone on without
+// the node.
 func (c *Claim) Learn(s *Snapshot) {
-	c.Generation = max(c.Generation, s.Fence)
+	c.Generation, c.Top = max(c.Generation, s.Fence), max(c.Top, s.Head.Number)
+	if s.Job == nil || s.Job.UID != c.Job.UID {
+		return
+	}
 	if s.Head.Number > c.Known.Number {
 		c.Known = s.Head
 	}
-	if s.Job == nil || s.Job.UID != c.Job.UID || s.World == nil || s.World.Generation <= c.World {
+	if s.World == nil || s.World.Generation <= c.World {
 		return
 	}
 	now := Claimed(c.Node, c.Job, c.Wish, s.World)

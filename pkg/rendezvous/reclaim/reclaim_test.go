@@ -126,6 +126,8 @@ func TestDecide(t *testing.T) {
 			says("b", 3, "a b").knows(two).later(func(c *claim) { c.Looked = false })}, ForEnough,
 			"wait for b with 2"},
 		{"one of two is not", []claim{says("a", 3, "a b", two)}, ForAll, "wait for b"},
+		{"the store shows larger numbers", []claim{says("a", 3, "a b", two).later(func(c *claim) { c.Top = 8 }),
+			says("b", 3, "a b", two)}, ForAll, "remake: fence 3, 9 was 2 on a b"},
 		{"nor after the limit: fewer than copies", []claim{says("a", 3, "a b", two)}, ForEnough,
 			"remake: fence 3, 3 was 2 on a, without b"},
 		{"nor after the limit where the other one may have gone on with new nodes",

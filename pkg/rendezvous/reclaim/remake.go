@@ -94,7 +94,7 @@ func (r *Remake) adopt(all, mine []rendezvous.Claim, best *checkpoint.Head) {
 	var number checkpoint.Number
 	for _, c := range all {
 		r.Fence = max(r.Fence, c.Generation, c.World)
-		number = max(number, c.Known.Number)
+		number = max(number, c.Known.Number, c.Top)
 		for _, h := range c.Heads {
 			number = max(number, h.Number)
 		}
