@@ -50,10 +50,13 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 		return Decision{Path: stays,
 			Why: "the checkpoint that the workers began from has it, and it was not written again"}
 	}
+	why := "it is the first save, and what else belongs to it is not known yet"
+	if text {
+		why = "it is the first save, and text alone, which may be a log or a status"
+	}
 	for _, u := range wrote {
 		if quiet := m.quiet(l, u.Since); l.Now.Sub(u.Since) < quiet {
-			return Decision{Path: u.Path,
-				Why: "it is the first save, and what else belongs to it is not known yet", Quiet: quiet}
+			return Decision{Path: u.Path, Why: why, Quiet: quiet}
 		}
 	}
 	return Decision{Guess: true}
