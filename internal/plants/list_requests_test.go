@@ -147,8 +147,10 @@ var requestPlants = []plant{
 		`(s.Fence == 0 || c.Later(s)) && `, ``, rendezvous, "TestAhead"},
 	{"section 10: a job that was removed in a store that was set back goes on", rendezvous + "/behind.go",
 		`(s.Fence == 0 || c.Later(s))`, `s.Fence == 0`, runtime, "TestSetBackToAJobThatWasRemoved"},
+	{"section 10: a clock that is ahead makes a job the later one", rendezvous + "/behind.go",
+		` && s.Job.Rev <= c.StoreRev`, ``, rendezvous, "TestOutranksAJobThatRan"},
 	{"section 10: a job of another store gives way to a later one", rendezvous + "/behind.go",
-		`c.Cluster == s.Cluster && c.Job`, `c.Job`, rendezvous, "TestOutranksAJobThatRan"},
+		`c.Cluster == s.Cluster && s.Job.Rev`, `s.Job.Rev`, rendezvous, "TestOutranksAJobThatRan"},
 	{"section 10: checkpoints of a removed job count for the job that took its place", txn + "/remake.go",
 		`slices.Concat(all, r.tombstones(o), r.dropCheckpoints(x))`, `slices.Concat(all, r.tombstones(o))`, runtime, "TestSetBackToAJobThatWasRemoved"},
 	{"section 10: a job that was removed, and is shown again, leaves no tombstone", txn + "/remake.go",
@@ -175,10 +177,13 @@ var requestPlants = []plant{
 		runtime, "TestRemovedAndBegunAnew"},
 	{"section 10: a full disk ends the agent of a job that was made again", joining + "/enter.go",
 		`		if err := j.adopt(&s); err != nil {
-			return nil, j.fullDisk(ctx, err)`, `		if err := j.adopt(&s); err != nil {
+			return j.cannotWrite(ctx, err)`, `		if err := j.adopt(&s); err != nil {
 			return done(over(125, err))`, runtime, "TestWipedWhileADiskIsFull"},
 	{"section 10: a disk that fills up while a node goes on in its job ends the agent", joining + "/enter.go",
-		`if err := j.remember(s); err != nil && j.state.job.UID != "" {`, `if err := j.remember(s); err != nil && false {`,
+		`	if err := j.remember(s); err != nil {
+		return j.cannotWrite(ctx, err)`, `	if err := j.remember(s); err != nil {
+		e := over(125, err)
+		return &e, nil`,
 		runtime, "TestWipedWhileADiskIsFull"},
 	{"section 10: settings are not compared with those of the job that took the place", joining + "/lost.go",
 		`j.state.joined = j.state.joined && c != nil && c.Ran()`, `_ = c`,

@@ -232,6 +232,9 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 			return err
 		}
 	}
+	if !c.Decides() {
+		return nil // it follows the job alone, and others make that again
+	}
 	mine := -1
 	for i := range s.Claims {
 		if s.Claims[i].Node == c.Node {

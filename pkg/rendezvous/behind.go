@@ -34,8 +34,10 @@ func (c *Claim) Outranks(s *Snapshot) bool {
 
 // Later reports whether the job of claim c was made in the store of s, after the job that s shows. A
 // store has one job of a name at a time. So the older job was removed, and then the store was set back.
+// The times are those of the machines that made the jobs. So the record of the older job must also be of
+// before the node last read the store.
 func (c *Claim) Later(s *Snapshot) bool {
-	return c.Cluster == s.Cluster && c.Job.Time.After(s.Job.Time)
+	return c.Cluster == s.Cluster && s.Job.Rev <= c.StoreRev && c.Job.Time.After(s.Job.Time)
 }
 
 // Ran reports whether the job ever had a World, as far as the node knows. If it had one, it may

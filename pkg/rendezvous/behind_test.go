@@ -97,16 +97,19 @@ func TestOutranksAJobThatRan(t *testing.T) {
 	made := time.Unix(1000, 0)
 	for name, x := range map[string]struct {
 		cluster uint64
+		rev     int64 // that the node read last
 		time    time.Time
 		want    bool
 	}{
-		"made later in this store":    {7, made.Add(time.Minute), true},
-		"made later in another store": {8, made.Add(time.Minute), false},
-		"made at the same time":       {7, made, false},
-		"made before":                 {7, made.Add(-time.Minute), false},
+		"made later in this store":    {7, 9, made.Add(time.Minute), true},
+		"made later in another store": {8, 9, made.Add(time.Minute), false},
+		"made at the same time":       {7, 9, made, false},
+		"made before":                 {7, 9, made.Add(-time.Minute), false},
+		"by a clock that is ahead":    {7, 4, made.Add(time.Minute), false},
 	} {
-		s := rendezvous.Snapshot{Cluster: 7, Fence: 3, Job: &rendezvous.Job{UID: "w", Time: made}}
-		c := rendezvous.Claim{Job: rendezvous.Job{UID: "u", Time: x.time}, World: 3, Behind: true, Cluster: x.cluster}
+		s := rendezvous.Snapshot{Cluster: 7, Fence: 3, Job: &rendezvous.Job{UID: "w", Time: made, Rev: 5}}
+		c := rendezvous.Claim{Job: rendezvous.Job{UID: "u", Time: x.time}, World: 3, Behind: true, Cluster: x.cluster,
+			StoreRev: x.rev}
 		s.Claims = []rendezvous.Claim{c}
 		if c.Outranks(&s) != x.want || c.Ahead(&s) != x.want || s.Claimed(s.Job) != x.want {
 			t.Errorf("%s: outranks %t, ahead %t, claimed %t, want %t", name, c.Outranks(&s), c.Ahead(&s),

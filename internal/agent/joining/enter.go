@@ -132,7 +132,7 @@ func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 			return nil, err
 		}
 		if err := j.adopt(&s); err != nil {
-			return nil, j.fullDisk(ctx, err)
+			return j.cannotWrite(ctx, err)
 		}
 	}
 	if j.state.job.UID != "" && s.Job.UID != j.state.job.UID {
@@ -222,11 +222,8 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 		e := over(125, err)
 		return &e, nil
 	}
-	if err := j.remember(s); err != nil && j.state.job.UID != "" {
-		return nil, j.fullDisk(ctx, err)
-	} else if err != nil {
-		e := over(125, err)
-		return &e, nil
+	if err := j.remember(s); err != nil {
+		return j.cannotWrite(ctx, err)
 	}
 	n := membership.Node{
 		Ref: membership.Ref{Node: j.state.node, Incarnation: membership.NewIncarnation(),

@@ -6,7 +6,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/event"
@@ -325,16 +327,22 @@ func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
 	return j.remember(s) // the data belongs to that job now, and so must the claim
 }
 
-// fullDisk keeps a node that was in the job out of it until its disk takes what the node must remember.
-// It reports the reason once.
-func (j *Joiner) fullDisk(ctx context.Context, err error) error {
+// cannotWrite takes in that the disk did not take what this node must know of the job. A node that was in
+// the job tries again while the disk is full or fails, and says so once. All else ends the agent.
+func (j *Joiner) cannotWrite(ctx context.Context, err error) (*event.Entered, error) {
+	passes := slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO},
+		func(e error) bool { return errors.Is(err, e) })
+	if !passes || j.state.job.UID == "" {
+		e := over(125, err)
+		return &e, nil
+	}
 	text := fmt.Sprintf("this node cannot write to its disk what it must know of job %s: %v; trying again",
 		j.Job.Name, err)
 	if text != j.state.waitingFor {
 		j.state.waitingFor = text
 		j.Send(ctx, event.Claiming{Text: text})
 	}
-	return hindrance{err}
+	return nil, hindrance{err}
 }
 
 // remade returns the message that the job was made again, on a node that was in it.
@@ -357,6 +365,7 @@ func (j *Joiner) remade(s *rendezvous.Snapshot) []string {
 func (j *Joiner) remember(s *rendezvous.Snapshot) error {
 	c := rendezvous.Claimed(j.state.node, *s.Job, s.Wish, s.World)
 	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
+	c.Cluster, c.StoreRev = s.Cluster, s.Rev
 	return j.Memory.Keep(c, j.Disk.Remember)
 }
 
@@ -367,6 +376,9 @@ func (j *Joiner) Reclaim(ctx context.Context, c rendezvous.Claim) event.Event {
 		job, err := j.recovery().Reclaim(ctx, c, j.claiming(ctx))
 		if err != nil || job.UID == c.Job.UID || job.Replaces(&c.Job) {
 			return event.Reclaimed{Job: job, Err: err}
+		}
+		if removed, err := j.requests.Removed(ctx, c.Job.UID); err == nil && removed {
+			return event.Reclaimed{Job: job, Err: store.ErrMoved}
 		}
 		text := fmt.Sprintf(
 			"the server holds another job %s now; workers of this one go on, and nothing is saved",

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +30,7 @@ func (d *simDisk) Remember(node string, c *rendezvous.Claim) error {
 	defer d.s.mu.Unlock()
 	if d.host.full {
 		d.host.refused++
-		return errors.New("no space left on device")
+		return error(syscall.ENOSPC)
 	}
 	delete(d.host.memory, node)
 	if c != nil {
@@ -100,7 +101,7 @@ func (a *simAgent) AdoptJob(job rendezvous.Job) error {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	if a.host.full && !a.host.fits {
-		return errors.New("no space left on device")
+		return error(syscall.ENOSPC)
 	}
 	a.s.tracef("%s goes on in the job that succeeds %s", a.label(), job.Succeeds)
 	if !job.Follows(a.host.salvaged[a.node]) {

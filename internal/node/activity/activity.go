@@ -12,8 +12,12 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// every is how often the store is written at most.
-const every = 2 * time.Second
+const (
+	// every is how often the store is written at most.
+	every = 2 * time.Second
+	// movesFor is how long a node that moved bytes counts as one that moves them.
+	movesFor = 30 * time.Second
+)
 
 // Activity reports to the other nodes that this node moves bytes, once that takes more than a
 // second. `elastic status` shows the report. The limits of the barrier and of a planned stop are
@@ -71,10 +75,12 @@ func (d *Activity) Unreadable(number, since int64) bool {
 }
 
 // Blocked reports why this node is not ready for its generation. The report stands until the next one.
+// A node that fetches tries again: bytes that moved lately keep the barrier waiting, so that report stands.
 func (d *Activity) Blocked(why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.now.Kind == "blocked" && d.now.Text == why {
+	moves := !d.since.IsZero() && time.Since(d.now.Time) < movesFor
+	if moves || d.now.Kind == "blocked" && (d.now.Text == why || time.Since(d.wrote) < every) {
 		return
 	}
 	d.since, d.wrote = time.Time{}, time.Now()

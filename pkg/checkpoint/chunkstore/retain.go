@@ -180,6 +180,9 @@ func (s *Store) HasUncommitted() bool {
 
 // Numbers lists the committed checkpoints that are complete on this disk, oldest first.
 func (s *Store) Numbers() (have []manifest.Number) {
+	if s.disk.Abandoned() {
+		return nil // the next agent does not find it
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.heads {

@@ -49,6 +49,9 @@ const maxFailed = 2
 // that opens the path would not find files that are written now.
 func (d *Disk) Abandon() { d.gone.Store(true) }
 
+// Abandoned reports whether Abandon was called.
+func (d *Disk) Abandoned() bool { return d.gone.Load() }
+
 // WriteFile puts data at dir/name. If it fails, an existing file stays.
 func (d *Disk) WriteFile(dir, name string, data []byte) error {
 	temp := d.TempName()

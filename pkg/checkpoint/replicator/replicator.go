@@ -149,13 +149,11 @@ func (r *Replicator) Tidy(ctx context.Context) error {
 	if offered, err := r.offer(ctx, head, committed); err != nil || !offered {
 		return errors.Join(err, r.tell(ctx))
 	}
-	if err := r.dropParts(); err != nil {
-		return err
+	err = r.dropParts()
+	if err == nil {
+		err = r.Store.Retain(seen, committed, r.pinned(head), time.Now())
 	}
-	if err := r.Store.Retain(seen, committed, r.pinned(head), time.Now()); err != nil {
-		return err
-	}
-	return r.tell(ctx)
+	return errors.Join(err, r.tell(ctx)) // others go by the inventory, also of a disk that fails
 }
 
 // tell writes the inventory to held/, if it or the registration has changed.

@@ -43,19 +43,21 @@ func (p *planner) asked(d rendezvous.Activity) bool {
 
 // fallBack makes the newest older checkpoint that a node has the head, under a new number, because
 // numbers are the order of checkpoints. While a node is away that may have a newer one, the job waits.
-// If no node has one, the job fails and the head stays: if a disk was only missing, the next attempt
+// A node that held one at its commit and does not
+// write its inventory within the limit of the barrier counts as one that has it. If no node has one, the
+// job fails and the head stays: if a disk was only missing, the next attempt
 // goes on from the newest checkpoint. A job with a commit never starts from scratch.
 func (p *planner) fallBack() Step {
-	bad := p.s.Head
+	bad, late := p.s.Head, !p.now.Before(p.m.PhaseSince.Add(p.t.Barrier))
 	for _, older := range substitutes(p.s) {
 		at := whereIs(p.s, older)
 		switch {
-		case at == here:
+		case at == here, at == promised && late:
 			head := *older
 			head.Number = bad.Number + 1
 			p.newHead, p.older = &head, older
 			return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number))
-		case at == away, at == untold && p.now.Before(p.m.PhaseSince.Add(p.t.Barrier)):
+		case at == away, at != nowhere && !late:
 			return Nothing{p.now.Add(p.t.Barrier / 10)}
 		}
 	}

@@ -13,10 +13,11 @@ import (
 type whereabouts int
 
 const (
-	nowhere whereabouts = iota // no registered node has it, and no other node held it at its commit
-	untold                     // likewise, but the inventory of a registered node is not there yet
-	away                       // a node that held it at its commit is not registered
-	here                       // a registered node has it
+	nowhere  whereabouts = iota // no registered node has it, and no other node held it at its commit
+	untold                      // likewise, but the inventory of a registered node is not there yet
+	away                        // a node that held it at its commit is not registered
+	promised                    // a registered node held it at its commit, and its inventory is not there yet
+	here                        // a registered node has it
 )
 
 // whereIs returns where checkpoint h is. An inventory counts if its node wrote it after it registered,
@@ -24,18 +25,20 @@ const (
 // counts for a checkpoint in parts.
 func whereIs(s *rendezvous.Snapshot, h *checkpoint.Head) whereabouts {
 	at := nowhere
+	if slices.ContainsFunc(h.Holders, func(r membership.Ref) bool { return s.Node(r.Node) == nil }) {
+		at = away
+	}
 	for _, n := range s.Nodes {
 		have, told := s.Held[n.Node]
 		told = told && have.Rev > n.Rev
 		switch {
 		case told && slices.Contains(have.Numbers, h.Number), h.Parts != nil && h.HeldBy(n.Node):
 			return here
+		case !told && h.HeldBy(n.Node):
+			at = promised
 		case !told:
-			at = untold
+			at = max(at, untold)
 		}
-	}
-	if slices.ContainsFunc(h.Holders, func(r membership.Ref) bool { return s.Node(r.Node) == nil }) {
-		return away
 	}
 	return at
 }
@@ -50,7 +53,7 @@ func substitutes(s *rendezvous.Snapshot) []*checkpoint.Head {
 func Awaited(s *rendezvous.Snapshot) *checkpoint.Head {
 	for _, h := range substitutes(s) {
 		switch whereIs(s, h) {
-		case here:
+		case here, promised:
 			return nil
 		case away:
 			return h

@@ -103,8 +103,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 			"nproc_per_node": j.Slots,
 			"claims":         m.Claims, "missing": append([]string{}, m.Missing...),
 			"checkpoint": nil, "adopted": nil}}
-	then := append(r.dropOther(x),
-		store.Put(r.Job.Job(), schema.Encode(j)),
+	then := []store.Write{store.Put(r.Job.Job(), schema.Encode(j))} // Send knows an applied request by it
+	then = append(append(then, r.dropOther(x)...),
 		store.Put(r.Job.Secret(j.UID), []byte(rand.Text()+rand.Text())),
 		store.Delete(r.Job.Secret(was)),
 		store.Put(r.Job.Wish(), schema.Encode(wish)),
@@ -150,6 +150,9 @@ func (r Requests) dropOther(x Remaking) (all []store.Write) {
 	return slices.Concat(all, r.tombstones(o), r.dropCheckpoints(x))
 }
 
+// mostDropped bounds how many records of checkpoints are deleted with a job: a transaction is small.
+const mostDropped = 48
+
 // dropCheckpoints returns the writes that delete the checkpoints of the job that the store shows, except
 // those whose numbers the job has that is made again.
 func (r Requests) dropCheckpoints(x Remaking) (all []store.Write) {
@@ -162,7 +165,8 @@ func (r Requests) dropCheckpoints(x Remaking) (all []store.Write) {
 	} else {
 		all = append(all, store.Delete(r.Job.Head()))
 	}
-	for _, h := range x.Seen.History {
+	shown := x.Seen.History
+	for _, h := range shown[max(0, len(shown)-mostDropped):] {
 		if !again[h.Number] {
 			all = append(all, store.Delete(r.Job.Checkpoint(uint64(h.Number))))
 		}
