@@ -10,7 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// A file that lies too deep is never left out of a save: the save is refused.
+// A file that lies too deep is never left out of a save: the save is refused. Such a file of before the job
+// hinders nothing, and neither do empty directories.
 func TestFilesThatLieTooDeep(t *testing.T) {
 	for _, below := range []string{"step-1", "other"} {
 		for _, depth := range []int{manifest.MaxDepth - 2, manifest.MaxDepth, manifest.MaxDepth + 5} {
@@ -32,4 +33,15 @@ func TestFilesThatLieTooDeep(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestFilesOfBeforeTheJobThatLieTooDeep(t *testing.T) {
+	deep := "data/" + strings.Repeat("d/", manifest.MaxDepth+5) + "f.raw"
+	b := newBench(t, deep, "step-1/"+deep)
+	if err := os.MkdirAll(filepath.Join(b.dir, "step-2", strings.Repeat("d/", manifest.MaxDepth+5)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.write(".next/top.raw", "1")
+	b.rename(".next", "step-3")
+	b.want(b.look(0), "step-3/top.raw", "step-3", 3)
 }

@@ -28,13 +28,15 @@ type evidence struct {
 	newest  uint64                     // the newest pass
 	settled uint64                     // newest, as it was before the last look
 	numbers map[string]numbers         // by family, of this look
-	earlier map[string]int             // by name: how many passes the last look knew, where there are more now
 	void    map[string]int             // by name: how many passes left the entry incomplete
 	writers map[dirfs.FileID]string    // files that are open for writing, with the reason to wait for them
 	mapped  map[string]bool            // files that were mapped for writing at the last look
 	// unsure has entries that were written since the last save, although sizes and times are equal.
-	unsure map[string]bool
-	blind  string // why open files cannot be seen; "" if they can
+	unsure    map[string]bool
+	torn      map[string]tornPass        // closed entries that the last look found incomplete
+	voided    map[string]int             // by name: how many passes noteVoid has judged
+	unnoticed map[string]dirfs.FileState // files that the last scan found closed, without a notice of the close
+	blind     string                     // why open files cannot be seen; "" if they can
 	// forWriting is openfiles.ForWriting. Tests replace it.
 	forWriting func(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]string, blind string)
 	sound      map[dirfs.Found]format.Completeness
@@ -43,17 +45,15 @@ type evidence struct {
 func newEvidence(t dirfs.Reader) *evidence {
 	return &evidence{tree: t, forWriting: openfiles.ForWriting,
 		closed: map[string]dirfs.FileState{}, renamed: map[string]bool{}, written: map[string]bool{},
-		passes: map[string]notices.Passes{}, earlier: map[string]int{}, void: map[string]int{},
+		passes: map[string]notices.Passes{}, void: map[string]int{}, torn: map[string]tornPass{},
+		voided: map[string]int{}, unnoticed: map[string]dirfs.FileState{},
 		mapped: map[string]bool{}, unsure: map[string]bool{}, sound: map[dirfs.Found]format.Completeness{}}
 }
 
 // note adds the changes since the last look.
 func (v *evidence) note(c *notices.Changes) {
-	v.settled, v.newest = v.newest, c.Newest
+	v.newest = c.Newest
 	for name, p := range c.Passes {
-		if _, ok := v.earlier[name]; !ok {
-			v.earlier[name] = v.passes[name].Times
-		}
 		p.Bare = p.Bare && (p.Times > 1 || !v.written[name])
 		v.passes[name] = v.passes[name].And(p)
 	}
@@ -62,6 +62,9 @@ func (v *evidence) note(c *notices.Changes) {
 	if c.Lost {
 		clear(v.passes)
 		clear(v.renamed)
+		clear(v.void)
+		clear(v.voided)
+		clear(v.torn)
 	}
 }
 
@@ -75,6 +78,8 @@ func (v *evidence) taken(taken map[string]notices.Passes) {
 			delete(v.passes, name)
 		}
 		delete(v.void, name)
+		delete(v.voided, name)
+		delete(v.torn, name)
 		delete(v.unsure, name)
 	}
 }
@@ -103,14 +108,29 @@ func (v *evidence) scan(fresh []*entry, w Workers, state WorkerState) {
 		}
 		v.writers, v.blind = v.forWriting(w.PIDs(), want)
 	}
+	if v.writers == nil {
+		v.writers = map[dirfs.FileID]string{}
+	}
 	for _, e := range fresh {
 		for _, f := range e.files {
 			v.noteMapped(e, f)
-			if _, open := v.writers[f.State.ID()]; !open && v.blind == "" {
+			if _, open := v.writers[f.State.ID()]; !open && v.blind == "" && !v.lacksNotice(f) {
 				v.closed[f.Path] = f.State
 			}
 		}
 	}
+}
+
+// lacksNotice reports whether the scan found a file closed that was written, and of which no close was
+// noticed. The notice may be on its way. Without the notice the pass would not count. So the file counts
+// as closed at the next look, if it is the same then: some writes never give the notice of a close.
+func (v *evidence) lacksNotice(f dirfs.Found) bool {
+	if !v.written[f.Path] || v.closed[f.Path].SameBytes(f.State) || v.unnoticed[f.Path].SameBytes(f.State) {
+		return false
+	}
+	v.unnoticed[f.Path] = f.State
+	v.writers[f.State.ID()] = "its close gave no notice yet"
+	return true
 }
 
 // noteMapped notes files that are written through a memory map. Such writes may not change the
@@ -247,22 +267,33 @@ func (v *evidence) unfinished(e *entry, since, now time.Time, state WorkerState)
 	}
 	w, err := v.wholeness(e)
 	if err == nil && w == format.Torn {
-		if state != Running || since.Before(now) {
-			v.noteVoid(e, state)
-		}
+		v.noteVoid(e, state)
 		return e.name, fmt.Sprintf("it is not whole: %s", tornHint(e)), nil
 	}
 	return "", "", err
 }
 
-// noteVoid notes how many passes left an incomplete entry. A look may find the entry while its next
-// pass is under way, which would make the passes before it void. So it is called for an entry that is
-// as at the last look, and counts only the passes that the last look knew. Workers that ended change nothing
-// any more.
+// tornPass is a closed entry that a look found incomplete.
+type tornPass struct {
+	state dirfs.FileState
+	times int // the passes that the look knew
+}
+
+// noteVoid counts the pass that left an incomplete entry, once two looks found the entry closed in the
+// same state. One look may find it while its next pass is under way. The passes before this one may have
+// been complete, so they count.
 func (v *evidence) noteVoid(e *entry, state WorkerState) {
-	v.void[e.name] = v.passes[e.name].Times
-	if earlier, ok := v.earlier[e.name]; ok && state == Running {
-		v.void[e.name] = earlier
+	was, is := v.torn[e.name], tornPass{e.top, v.passes[e.name].Times}
+	if !was.state.SameBytes(e.top) && state == Running {
+		v.torn[e.name] = is
+		return
+	}
+	if state != Running {
+		was = is
+	}
+	if was.times > v.voided[e.name] {
+		v.void[e.name]++
+		v.voided[e.name] = was.times
 	}
 }
 

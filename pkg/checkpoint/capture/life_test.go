@@ -167,6 +167,7 @@ func (l *life) dieHere(at point) {
 	v.closed, v.renamed, v.written = maps.Clone(v.closed), maps.Clone(v.renamed), maps.Clone(v.written)
 	v.passes, v.void, v.mapped = maps.Clone(v.passes), maps.Clone(v.void), maps.Clone(v.mapped)
 	v.unsure, v.sound = maps.Clone(v.unsure), maps.Clone(v.sound)
+	v.torn, v.voided, v.unnoticed = maps.Clone(v.torn), maps.Clone(v.voided), maps.Clone(v.unnoticed)
 	c.evidence = &v
 	l.w, l.c = &playedWorker{l.t, disk}, &c
 	l.s.killed = at

@@ -24,6 +24,7 @@ type entry struct {
 	top      dirfs.FileState  // of the name itself
 	files    []dirfs.Found    // the files to capture, by path
 	scratch  string           // a temporary name in the directory
+	deep     string           // a file of it that lies too deep for a manifest
 	mark     *dirfs.FileState // the state of the entry's mark: a file that says that it is complete
 	progress progress         // the content of the mark
 	named    bool             // a tracker file names the entry
@@ -229,9 +230,6 @@ func (l *listing) add(name string, depth int) error {
 	if !e.dir && !fi.Mode().IsRegular() {
 		return nil
 	}
-	if depth > manifest.MaxDepth {
-		return manifest.ErrTooDeep{Path: name}
-	}
 	if _, counted := e.order(); e.dir && !counted {
 		list, err := l.tree.ReadDir(name)
 		if err != nil || !slices.ContainsFunc(list, func(d fs.DirEntry) bool { return framework(d.Name()) }) {
@@ -247,13 +245,13 @@ func (l *listing) add(name string, depth int) error {
 			return true
 		}
 		return false
-	}}
+	}, Deep: func(p string) { e.deep = p }}
 	e.files, err = files.From(name, fi, depth)
 	if err != nil {
 		return err
 	}
 	slices.SortFunc(e.files, func(a, b dirfs.Found) int { return strings.Compare(a.Path, b.Path) })
-	if len(e.files) == 0 {
+	if len(e.files) == 0 && e.deep == "" {
 		return nil
 	}
 	l.entries[name] = e

@@ -164,6 +164,9 @@ func (c *Watcher) forget() {
 	deleteNames(v.closed, gone)
 	deleteNames(v.renamed, gone)
 	deleteNames(v.void, gone)
+	deleteNames(v.voided, gone)
+	deleteNames(v.torn, gone)
+	deleteNames(v.unnoticed, gone)
 	deleteNames(v.written, gone)
 	deleteNames(v.passes, gone) // last: gone reads it
 }

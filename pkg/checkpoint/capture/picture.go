@@ -22,6 +22,10 @@ func (c *Watcher) decide(
 ) (*Picture, []Refusal, error) {
 	l := judge.Look{Workers: state, Now: now, Began: c.began, Temporary: c.temporary(found),
 		Before: now.Add(-min(now.Sub(c.before), c.pause))}
+	if c.copied { // the save of the last look was copied since, and changes may be as old as that look
+		l.Before = c.before
+	}
+	c.copied = false
 	c.countNumbers(fresh, state)
 	for _, name := range slices.Sorted(maps.Keys(found.entries)) {
 		u, err := c.unit(found.entries[name], fresh, now, state)
@@ -207,6 +211,7 @@ func (c *Watcher) picture(
 	found *listing, units []judge.Unit, d judge.Decision, now time.Time,
 ) (*Picture, error) {
 	c.sequence++
+	c.copied = true
 	p := &Picture{seen: map[string]*entry{}, decision: d, passes: map[string]notices.Passes{},
 		Save: chunkstore.Save{Stamp: c.stamp, Sequence: c.sequence, Time: now, Dir: c.tree,
 			Directories: []string{}}}

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -22,60 +23,144 @@ func (d *busyDisk) Notes(n int) []dirfs.Note {
 	return d.playedDisk.Notes(n)
 }
 
-// A look lists a file that was emptied for the next save. Before the look reads the notices, the file is
-// complete. The save before, of which the look knows both files, is then not taken with the new file.
-func TestFileThatIsWrittenDuringALook(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	disk := &busyDisk{playedDisk: newPlayedDisk(&now)}
-	c, err := watch(tree{Dir{}, disk}, stampOfLives, Workers{State: func() WorkerState { return Running },
+// race is a capture whose worker writes while the agent looks.
+type race struct {
+	t    *testing.T
+	now  time.Time
+	disk *busyDisk
+	c    *Watcher
+	scan func() // what the worker does between the notices and the scan of open files
+}
+
+func newRace(t *testing.T) *race {
+	r := &race{t: t, now: time.Unix(1e9, 0)}
+	r.disk = &busyDisk{playedDisk: newPlayedDisk(&r.now)}
+	c, err := watch(tree{Dir{}, r.disk}, stampOfLives, Workers{State: func() WorkerState { return Running },
 		PIDs: func() []int { return []int{1} }}, nil)
 	must(t, err)
-	c.evidence.forWriting = disk.forWriting
-	do := func(calls ...call) {
-		for _, x := range calls {
-			disk.tick()
-			must(t, disk.call(x))
+	r.c = c
+	c.evidence.forWriting = func(roots []int, want map[dirfs.FileID]bool) (map[dirfs.FileID]string, string) {
+		if work := r.scan; work != nil {
+			r.scan = nil
+			work()
 		}
+		return r.disk.forWriting(roots, want)
 	}
-	write := func(name string) {
-		do(call{Op: "create", Name: name}, call{Op: "write", Name: name, Data: []byte("\x00a save")},
-			call{Op: "close", Name: name})
+	return r
+}
+
+func (r *race) do(op, name string) {
+	r.t.Helper()
+	r.disk.tick()
+	must(r.t, r.disk.call(call{Op: op, Name: name, Data: []byte("\x00a save")}))
+}
+
+// write writes files whole, one after the other.
+func (r *race) write(names ...string) {
+	r.t.Helper()
+	for _, name := range names {
+		r.do("create", name)
+		r.do("write", name)
+		r.do("close", name)
 	}
-	look := func(after time.Duration) *Picture {
-		now = now.Add(after)
-		p, _, err := c.Look(now)
-		must(t, err)
-		return p
-	}
-	take := func(what string) {
-		t.Helper()
-		p := look(100 * time.Millisecond)
-		for range 30 {
-			if p != nil {
-				break
+}
+
+func (r *race) look() *Picture {
+	r.t.Helper()
+	r.now = r.now.Add(100 * time.Millisecond)
+	p, _, err := r.c.Look(r.now)
+	must(r.t, err)
+	return p
+}
+
+// takes expects that a save with both files is taken.
+func (r *race) takes() {
+	r.t.Helper()
+	for range 60 {
+		if p := r.look(); p != nil {
+			if paths(p) != "a.raw b.raw" {
+				r.t.Fatalf("%s is taken", paths(p))
 			}
-			p = look(100 * time.Millisecond)
+			r.c.Taken(p)
+			r.now = r.now.Add(10 * time.Second)
+			return
 		}
-		if p == nil || paths(p) != "a.raw b.raw" {
-			t.Fatalf("%s: %v", what, p)
-		}
-		c.Taken(p)
 	}
-	write("a.raw")
-	write("b.raw")
-	take("the first save")
-	now = now.Add(10 * time.Second)
-	write("a.raw")
-	write("b.raw")
-	do(call{Op: "create", Name: "a.raw"}) // the next save
-	disk.between = func() {
-		do(call{Op: "write", Name: "a.raw", Data: []byte("\x00a save")}, call{Op: "close", Name: "a.raw"})
-	}
+	r.t.Fatal("no save is taken")
+}
+
+// takesNone expects that nothing is taken: a.raw is of a newer save than b.raw.
+func (r *race) takesNone() {
+	r.t.Helper()
 	for range 20 {
-		if p := look(60 * time.Millisecond); p != nil {
-			t.Fatalf("%s is taken, with a.raw of the next save", paths(p))
+		if p := r.look(); p != nil {
+			r.t.Fatalf("%s is taken, of two saves", paths(p))
 		}
 	}
-	write("b.raw")
-	take("the next save")
+}
+
+// Saves write a.raw and b.raw. A worker goes on while the agent looks, so that the list of files, the notices
+// and the open files are of different moments. No save is taken with a file of the next one.
+func TestFilesThatAreWrittenDuringALook(t *testing.T) {
+	for what, next := range map[string]func(r *race){
+		"a.raw is emptied when it is listed, and complete before the notices are read": func(r *race) {
+			r.write("a.raw", "b.raw")
+			r.do("create", "a.raw")
+			r.now = r.now.Add(70 * time.Millisecond)
+			r.disk.between = func() { r.do("write", "a.raw"); r.do("close", "a.raw") }
+		},
+		"a.raw is emptied in two looks": func(r *race) {
+			r.write("a.raw", "b.raw")
+			r.do("create", "a.raw")
+			r.now = r.now.Add(70 * time.Millisecond)
+			if p := r.look(); p != nil {
+				r.t.Fatalf("%s is taken", paths(p))
+			}
+			r.disk.between = func() { r.do("write", "a.raw"); r.do("close", "a.raw") }
+		},
+		"a.raw is closed between the notices and the scan": func(r *race) {
+			r.write("a.raw", "b.raw")
+			r.do("create", "a.raw")
+			r.do("write", "a.raw")
+			r.now = r.now.Add(70 * time.Millisecond)
+			r.scan = func() { r.do("close", "a.raw") }
+		},
+		"a save that failed left a.raw empty": func(r *race) {
+			r.write("a.raw", "b.raw")
+			r.do("create", "a.raw")
+			r.do("close", "a.raw")
+			r.takesNone()
+			r.write("a.raw")
+		},
+	} {
+		for _, saves := range []int{1, 5} { // the order of saves is known after some
+			t.Run(fmt.Sprintf("%s, after %d", what, saves), func(t *testing.T) {
+				r := newRace(t)
+				for range saves {
+					r.write("a.raw", "b.raw")
+					r.takes()
+				}
+				next(r)
+				r.takesNone()
+			})
+		}
+	}
+}
+
+// The close of b.raw comes while the look that takes the save scans. The pass is of that save, not of the
+// next one.
+func TestFileThatIsClosedDuringTheScan(t *testing.T) {
+	r := newRace(t)
+	r.write("a.raw", "b.raw")
+	r.takes()
+	r.write("a.raw")
+	r.do("create", "b.raw")
+	r.do("write", "b.raw")
+	r.now = r.now.Add(70 * time.Millisecond)
+	r.scan = func() { r.do("close", "b.raw") }
+	r.takes()
+	r.write("a.raw", "b.raw")
+	r.takes()
+	r.write("a.raw")
+	r.takesNone()
 }

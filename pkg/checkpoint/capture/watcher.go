@@ -84,6 +84,7 @@ type Watcher struct {
 	refused  map[dirfs.FileState]bool
 	delay    delay
 	sequence uint64
+	copied   bool // the last look found a save
 	pause    time.Duration
 	rest     time.Duration // at least pause
 }
@@ -269,26 +270,21 @@ func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, e
 	if err != nil {
 		return nil, nil, err
 	}
-	clear(c.evidence.earlier)
-	for _, changes := range []*notices.Changes{c.notices.Take(), c.log.Take()} {
-		if changes == nil {
-			continue
-		}
-		c.evidence.note(changes)
-		if changes.Lost {
-			c.memory = judge.Memory{} // the numbers of writes are unknown now
-		}
-		if changes.Together {
-			c.memory.Together()
-		}
-	}
+	c.evidence.settled = c.evidence.newest
+	c.takeNotices()
 	fresh := c.note(found, now)
 	c.fresh = len(fresh)
 	if len(fresh) == 0 {
 		c.delay = delay{reported: c.delay.reported}
 		return nil, nil, nil
 	}
+	for _, e := range fresh {
+		if e.deep != "" {
+			return nil, nil, manifest.ErrTooDeep{Path: e.deep}
+		}
+	}
 	c.evidence.scan(fresh, c.workers, state)
+	c.takeNotices() // a file that the scan found closed may have been closed since the notices were taken
 	return c.decide(found, fresh, now, state)
 }
 
@@ -328,4 +324,20 @@ func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 	c.noteGrowth(fresh, now)
 	slices.SortFunc(fresh, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
 	return fresh
+}
+
+// takeNotices takes the notices that came since it was called last.
+func (c *Watcher) takeNotices() {
+	for _, changes := range []*notices.Changes{c.notices.Take(), c.log.Take()} {
+		if changes == nil {
+			continue
+		}
+		c.evidence.note(changes)
+		if changes.Lost {
+			c.memory = judge.Memory{} // the numbers of writes are unknown now
+		}
+		if changes.Together {
+			c.memory.Together()
+		}
+	}
 }

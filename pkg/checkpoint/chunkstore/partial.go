@@ -27,7 +27,7 @@ func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(ctx.Err(), s.fenced(x.Generation)); err != nil {
+	if err := errors.Join(ctx.Err(), s.disk.Abandoned(), s.fenced(x.Generation)); err != nil {
 		return err
 	}
 	h := manifest.Sum(x.Manifest)

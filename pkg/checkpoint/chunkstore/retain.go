@@ -180,7 +180,7 @@ func (s *Store) HasUncommitted() bool {
 
 // Numbers lists the committed checkpoints that are complete on this disk, oldest first.
 func (s *Store) Numbers() (have []manifest.Number) {
-	if s.disk.Abandoned() {
+	if s.disk.Abandoned() != nil {
 		return nil // the next agent does not find it
 	}
 	s.mu.Lock()

@@ -303,7 +303,7 @@ type encoded struct {
 // publish makes the manifest durable. Its chunks must be on disk, verified, and pinned by the
 // caller.
 func (s *Store) publish(ctx context.Context, g schema.Generation, e encoded) error {
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), s.disk.Abandoned()); err != nil {
 		return err
 	}
 	if err := s.flush(); err != nil {

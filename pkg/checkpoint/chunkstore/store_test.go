@@ -556,3 +556,24 @@ func TestACommitIsNotedOnce(t *testing.T) {
 		t.Errorf("the disk has %v", got)
 	}
 }
+
+// A store whose directory was replaced acknowledges nothing, not even what it has, and has no inventory: the
+// next agent finds none of it.
+func TestAnAbandonedStoreAcknowledgesNothing(t *testing.T) {
+	from, s := memfs.New(), storeOn(t, memfs.New())
+	memfs.Model(t, from)
+	m, h := put(t, s, from, 1, 1)
+	must(t, s.AddCommitted(manifest.Head{Number: 1, Manifest: h}))
+	raw, _ := m.Encode()
+	if missing, err := s.Offer(t.Context(), 1, raw); err != nil || missing != nil {
+		t.Fatalf("before: %v, %v", missing, err)
+	}
+	s.Abandon()
+	if _, err := s.Offer(t.Context(), 1, raw); !errors.Is(err, dirfs.ErrQuarantined) {
+		t.Errorf("an offer of what it has: %v", err)
+	}
+	if got := s.Numbers(); len(got) > 0 {
+		t.Errorf("its inventory is %v", got)
+	}
+	must(t, s.Verify(t.Context(), h)) // reading goes on
+}

@@ -49,8 +49,13 @@ const maxFailed = 2
 // that opens the path would not find files that are written now.
 func (d *Disk) Abandon() { d.gone.Store(true) }
 
-// Abandoned reports whether Abandon was called.
-func (d *Disk) Abandoned() bool { return d.gone.Load() }
+// Abandoned returns the error of a disk that was abandoned.
+func (d *Disk) Abandoned() error {
+	if d.gone.Load() {
+		return fmt.Errorf("%w: its directory was removed, or replaced by another one", ErrQuarantined)
+	}
+	return nil
+}
 
 // WriteFile puts data at dir/name. If it fails, an existing file stays.
 func (d *Disk) WriteFile(dir, name string, data []byte) error {
@@ -85,11 +90,11 @@ func (d *Disk) FillDirect(name string, perm fs.FileMode, content func(io.Writer)
 }
 
 func (d *Disk) fill(name string, perm fs.FileMode, content func(File) error) (File, error) {
-	switch {
-	case d.failed.Load() >= maxFailed:
+	if d.failed.Load() >= maxFailed {
 		return nil, fmt.Errorf("%w: it failed twice to sync", ErrQuarantined)
-	case d.gone.Load():
-		return nil, fmt.Errorf("%w: its directory was removed, or replaced by another one", ErrQuarantined)
+	}
+	if err := d.Abandoned(); err != nil {
+		return nil, err
 	}
 	f, err := d.FS.Create(name, perm)
 	if err != nil {

@@ -168,13 +168,14 @@ func Walk(t Reader, name string, skip func(path string) bool) (files []Found, er
 	if err != nil {
 		return nil, err
 	}
-	return Walker{t, skip}.From(name, fi, 1)
+	return Walker{Tree: t, Skip: skip}.From(name, fi, 1)
 }
 
 // Walker lists regular files of a tree.
 type Walker struct {
 	Tree Reader
 	Skip func(path string) bool // nil: none
+	Deep func(path string)      // gets the files that lie too deep for a manifest; nil: they are an error
 }
 
 // From is Walk for a file or directory whose info is known. depth is its depth below the root.
@@ -182,8 +183,11 @@ func (w Walker) From(name string, fi fs.FileInfo, depth int) (files []Found, err
 	switch {
 	case !fi.Mode().IsRegular() && !fi.IsDir():
 		return nil, nil
-	case depth > manifest.MaxDepth:
+	case !fi.IsDir() && depth > manifest.MaxDepth && w.Deep == nil:
 		return nil, manifest.ErrTooDeep{Path: name}
+	case !fi.IsDir() && depth > manifest.MaxDepth:
+		w.Deep(name)
+		return nil, nil
 	case !fi.IsDir():
 		return []Found{{Path: name, Mode: fi.Mode().Perm(), State: StateOf(fi)}}, nil
 	}

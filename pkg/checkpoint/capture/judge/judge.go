@@ -313,7 +313,14 @@ func (m *Memory) try(l Look, number *int64) Decision {
 	if why.Why != "" {
 		return why
 	}
+	var waits []Unit // new units that the next save may open once more
+	for _, u := range wrote {
+		if u.quiet > 0 && m.newcomer(u) {
+			waits = append(waits, u)
+		}
+	}
 	wrote, left := m.leaveOut(slices.DeleteFunc(wrote, func(u Unit) bool { return u.Status != Done }))
+	left = append(left, waits...)
 	if len(wrote) == 0 {
 		return Decision{}
 	}

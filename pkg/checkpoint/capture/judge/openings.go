@@ -51,6 +51,9 @@ func (m *Memory) noteOpenings(l Look) {
 		for i := range max(0, n) {
 			o.close(u, last.Add(-apart*time.Duration(n-1-i)))
 		}
+		if n > 0 {
+			o.waits = time.Time{} // another save, or a later part of this one
+		}
 		o.seen = u.Opens
 		m.setOpenings(u.Key, o)
 	}
@@ -94,7 +97,11 @@ func (o *openings) close(u Unit, at time.Time) {
 		o.before = max(gap, o.pause)
 		o.most = min(o.before/2, maxQuiet)
 		if o.first.IsZero() {
-			o.most = min(max(FirstQuiet, o.before/quietShare), maxQuiet)
+			share := time.Duration(quietShare)
+			if o.usual > 1 {
+				share = 2
+			}
+			o.most = min(max(FirstQuiet, o.before/share), maxQuiet)
 		}
 		o.first, o.times, o.pause = at, 1, 0
 	}
@@ -137,7 +144,8 @@ func (m *Memory) settle(l Look) {
 	for i := range l.Units {
 		u := &l.Units[i]
 		o := m.openings[u.Key]
-		if !u.Fresh || !u.Opaque || u.Proven || u.Status != Done || o.path != u.Path || o.times == 0 {
+		known := o.path == u.Path && o.times > 0
+		if !known || !u.Fresh || !u.Opaque || u.Proven || u.Status != Done || m.apart[u.Key] {
 			continue
 		}
 		if o.usual > 1 || o.usual == 0 && l.Workers != Running { // lacksFirst waits while they run

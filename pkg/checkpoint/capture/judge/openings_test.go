@@ -95,3 +95,68 @@ func TestSavesThatOpenAFileAgainBetweenLooks(t *testing.T) {
 		}
 	}
 }
+
+// write is a file that a script writes.
+type write struct {
+	at   time.Duration
+	name string
+	step int
+}
+
+// played returns what looks at equal distances take.
+func (d *folder) played(every, until time.Duration, writes ...write) (taken []string) {
+	start, next := d.now, d.now
+	looks := func(to time.Duration) {
+		for ; next.Before(start.Add(to)); next = next.Add(every) {
+			d.now = next
+			if got := d.look(); got != nil {
+				taken = append(taken, strings.Join(got, "+"))
+			}
+		}
+		d.now = start.Add(to)
+	}
+	for _, w := range writes {
+		looks(w.at)
+		d.write(w.name, w.step)
+	}
+	looks(until)
+	return taken
+}
+
+// A new file is opened twice. It waits, and the save after it is taken without it. It is not of that save
+// because it comes before it.
+func TestNewFileThatIsOpenedAgain(t *testing.T) {
+	d := newFolder()
+	d.opaque = true
+	got := d.played(100*time.Millisecond, 20*time.Second, write{2 * time.Second, "m", 1},
+		write{5 * time.Second, "m", 2}, write{8 * time.Second, "m", 3}, write{10 * time.Second, "b", 30},
+		write{10150 * time.Millisecond, "b", 31}, write{10700 * time.Millisecond, "m", 4})
+	for _, save := range got {
+		if strings.Contains(save, "b31+m4") || strings.Contains(save, "b30+m4") {
+			t.Errorf("mixed: %v", got)
+		}
+	}
+}
+
+// The workers of the next generation pause in their first save for longer than a tenth of the time before it.
+// They are known to open the file twice.
+func TestFirstSaveOfAGenerationThatKnowsItsSaves(t *testing.T) {
+	d := newFolder()
+	d.opaque = true
+	var writes []write
+	for k := 1; k <= 5; k++ {
+		at := time.Duration(k) * time.Minute
+		writes = append(writes, write{at, "m", 10 * k}, write{at + 4*time.Second, "m", 10*k + 1})
+	}
+	d.played(200*time.Millisecond, 330*time.Second, writes...)
+	n := newFolder()
+	n.opaque = true
+	n.m.Remember(d.m.Keys())
+	n.m.RememberReopened(d.m.Reopened())
+	n.files["m"] = &file{step: 51, in: true}
+	got := n.played(200*time.Millisecond, 40*time.Second, write{15 * time.Second, "m", 60},
+		write{19 * time.Second, "m", 61})
+	if strings.Contains(strings.Join(got, " "), "m60") {
+		t.Errorf("the body alone is taken: %v", got)
+	}
+}
