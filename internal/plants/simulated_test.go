@@ -21,7 +21,7 @@ var simulated = []struct {
 		"has files of the steps"},
 	{"the last checkpoint with two copies is dropped", saved, 270,
 		"no checkpoint of the record is readable"},
-	{"section 10: a store that was set back counts as current", saved, 68,
+	{"section 10: a store that was set back counts as current", saved, 140,
 		"all of its nodes knew more"},
 	{"section 10: agents that are alive do not notice a store that is set back", "TestWipes", 6,
 		"a world runs again (G6)"},
