@@ -231,11 +231,14 @@ func TestTrainerAndServerKilled(t *testing.T) {
 	if now := content(p.path("pid-0")); now != other {
 		t.Errorf("the other trainer is process %s now, and was %s", now, other)
 	}
-	if given := p.given("log", "workerlog.1"); given["ELASTIC_RESTARTED"] != "1" ||
-		given["ELASTIC_GENERATION"] != "1" {
-		t.Errorf("the trainer is given ELASTIC_RESTARTED=%q in generation %q",
-			given["ELASTIC_RESTARTED"], given["ELASTIC_GENERATION"])
-	}
+	until(t, "the log has what the new trainer is given", func() error {
+		given := p.given("log", "workerlog.1")
+		if given["ELASTIC_RESTARTED"] != "1" || given["ELASTIC_GENERATION"] != "1" {
+			return fmt.Errorf("ELASTIC_RESTARTED=%q in generation %q",
+				given["ELASTIC_RESTARTED"], given["ELASTIC_GENERATION"])
+		}
+		return nil
+	})
 	signalPID(t, p.pidIn("pid-server", ""), syscall.SIGKILL)
 	p.says(x, "server 0 on")
 	p.says(x, "generation 2 running")
