@@ -12,18 +12,25 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-// A job that waits for the only holder of its newest checkpoint names it.
-func TestTheHolderThatIsAwayIsNamed(t *testing.T) {
-	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	a, b := membership.Ref{Node: "a", Incarnation: "1"}, membership.Ref{Node: "b", Incarnation: "2"}
-	s := rendezvous.Snapshot{
+// cannotRead7 returns a job whose generation 2 is forming on node a, which cannot read checkpoint 7.
+// Node b is not registered.
+func cannotRead7() (s rendezvous.Snapshot, now time.Time, a, b membership.Ref) {
+	now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	a, b = membership.Ref{Node: "a", Incarnation: "1"}, membership.Ref{Node: "b", Incarnation: "2"}
+	s = rendezvous.Snapshot{
 		Job: &rendezvous.Job{Name: "x", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}},
 		World: &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Forming, Count: 1, Time: now,
 			Members: []membership.Ref{a}},
 		Nodes: []membership.Node{{Ref: a, Attempt: 1}},
-		Head:  checkpoint.Head{Number: 7, Holders: []membership.Ref{b}},
 		Doing: []rendezvous.Activity{{Node: "a", Kind: "unreadable", Done: 7}},
 	}
+	return s, now, a, b
+}
+
+// A job that waits for the only holder of its newest checkpoint names it.
+func TestTheHolderThatIsAwayIsNamed(t *testing.T) {
+	s, now, a, b := cannotRead7()
+	s.Head = checkpoint.Head{Number: 7, Holders: []membership.Ref{b}}
 	const want = "generation 2 starts when a is ready; checkpoint 7 is only on b: bring back one that has it"
 	if got := status.Explain(&s, now).Why; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -81,19 +88,10 @@ func TestPartsOfTheCheckpoint(t *testing.T) {
 
 // No holder of the newest checkpoint can read it, and a node that may have an older one is away.
 func TestTheNodeWithAnOlderCheckpointIsNamed(t *testing.T) {
-	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	a, b := membership.Ref{Node: "a", Incarnation: "1"}, membership.Ref{Node: "b", Incarnation: "2"}
-	s := rendezvous.Snapshot{
-		Job: &rendezvous.Job{Name: "x", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}},
-		World: &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Forming, Count: 1, Time: now,
-			Members: []membership.Ref{a}},
-		Nodes: []membership.Node{{Ref: a, Attempt: 1}},
-		Head:  checkpoint.Head{Number: 7, Manifest: checkpoint.Hash{7}, Holders: []membership.Ref{a}},
-		History: []checkpoint.Head{{Number: 6, Manifest: checkpoint.Hash{6}, Holders: []membership.Ref{a, b}},
-			{Number: 7, Manifest: checkpoint.Hash{7}, Holders: []membership.Ref{a}}},
-		Held:  map[string]rendezvous.Held{"a": {Rev: 12}},
-		Doing: []rendezvous.Activity{{Node: "a", Kind: "unreadable", Done: 7}},
-	}
+	s, now, a, b := cannotRead7()
+	s.Head = checkpoint.Head{Number: 7, Manifest: checkpoint.Hash{7}, Holders: []membership.Ref{a}}
+	s.History = []checkpoint.Head{{Number: 6, Manifest: checkpoint.Hash{6}, Holders: []membership.Ref{a, b}}, s.Head}
+	s.Held = map[string]rendezvous.Held{"a": {Rev: 12}}
 	const want = "generation 2 starts when a is ready; no holder can read checkpoint 7, and b may have checkpoint 6: " +
 		"bring it back"
 	if got := status.Explain(&s, now).Why; got != want {

@@ -17,8 +17,8 @@ import (
 // Claiming is a request to claim a job.
 type Claiming struct {
 	Claim  rendezvous.Claim     // with its lease
-	Before int64                // the snapshot of the store that is behind
-	Seen   *rendezvous.Snapshot // the store, which is behind
+	Before int64                // the revision of the claim of this node that it replaces; 0: none
+	Seen   *rendezvous.Snapshot // the snapshot of the store that is behind
 }
 
 // Claim writes a claim on its lease, if the job in the store, or its absence, is as in Seen.
@@ -56,8 +56,8 @@ func (r Requests) Removed(ctx context.Context, uid schema.UID) (bool, error) {
 type Remaking struct {
 	Me   rendezvous.Claim
 	Job  *reclaim.Remake
-	Own  rendezvous.Job       // the snapshot of the store that is behind
-	Seen *rendezvous.Snapshot // the store, which is behind
+	Own  rendezvous.Job       // the settings of this agent, for a job whose attempt had ended
+	Seen *rendezvous.Snapshot // the snapshot of the store that is behind
 }
 
 // mostClaims is the number of claims that are compared one by one. A transaction has at most 128
