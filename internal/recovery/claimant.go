@@ -286,7 +286,7 @@ func (k *claimant) readDisk(ctx context.Context) error {
 	c.Heads, c.Newest, c.Sequence, c.Parts = found.Committed, found.Newest, found.Sequence, found.Parts
 	c.OtherParts = found.Others
 	for _, h := range c.Committed() {
-		if h.Number > c.Known.Number {
+		if c.Known.Before(h) {
 			c.Known = h
 		}
 	}

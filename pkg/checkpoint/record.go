@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -99,7 +100,7 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 func (r *Record) Commit(
 	ctx context.Context, h, seen manifest.Head, holders []membership.Node,
 ) (manifest.Head, error) {
-	h.Number, h.Copies, h.Holders = seen.Number+1, len(holders), nil
+	h.Number, h.Order, h.Copies, h.Holders = seen.Number+1, seen.Order.Next(time.Now()), len(holders), nil
 	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation),
 		store.Unchanged(r.Job.Head(), seen.Rev),
 		// a claim lists the checkpoints on a disk, so there must be no newer commit after it
@@ -194,7 +195,7 @@ func (r *Record) failedGuard(
 // otherwise.
 func (r *Record) Rollback(seen, to manifest.Head) (manifest.Head, []store.Guard, []store.Write) {
 	guard := store.Unchanged(r.Job.Checkpoint(uint64(to.Number)), to.Rev)
-	to.Number = seen.Number + 1
+	to = to.Again(seen)
 	return to, []store.Guard{guard}, r.writes(to)
 }
 

@@ -68,7 +68,7 @@ func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) 
 	isHead := func(h manifest.Head) bool { return h.Manifest == k.Head.Manifest }
 	if slices.Contains(held, k.Head.Manifest) && !slices.ContainsFunc(heads, isHead) {
 		heads = append(heads, k.Head)
-		slices.SortFunc(heads, func(a, b manifest.Head) int { return cmp.Compare(a.Number, b.Number) })
+		slices.SortFunc(heads, manifest.Head.Compare)
 	}
 	x := salvager{s: s}
 	for _, h := range heads {
@@ -150,13 +150,13 @@ func (x *salvager) readManifest(ctx context.Context, h manifest.Hash) *manifest.
 // first. After a rollback, which commits older bytes again, it returns only captures of a
 // generation without a commit.
 func (x *salvager) captured(ctx context.Context, g schema.Generation, held []manifest.Hash) []manifest.Head {
-	var number manifest.Number
+	var newest manifest.Head
 	var last manifest.Position
 	noted := map[manifest.Hash]bool{}
 	for _, h := range x.found.Committed {
 		m := x.readManifest(ctx, h.Manifest)
 		noted[h.Manifest] = true
-		number = max(number, h.Number)
+		newest = h
 		if at := (manifest.Position{Generation: h.Generation, Sequence: 0}); m != nil {
 			at.Sequence = m.Sequence
 			if at.Before(last) {
@@ -179,9 +179,8 @@ func (x *salvager) captured(ctx context.Context, g schema.Generation, held []man
 		if at := (manifest.Position{}); m != nil && m.Generation == g && !m.Part {
 			at = manifest.Position{Generation: m.Generation, Sequence: m.Sequence}
 			if last.Before(at) {
-				all = append(all, capture{manifest.Head{Number: number + 1, Generation: m.Generation,
-					Manifest: h, Step: m.Step,
-					Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time}, at})
+				all = append(all, capture{manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step,
+					Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time}.Again(newest), at})
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -49,9 +50,22 @@ func TestSalvage(t *testing.T) {
 		}, 2, 0, 0, 2},
 		{"after a fall-back nothing of before it", func(t *testing.T, s *chunkstore.Store, disk *memfs.FS,
 			all []manifest.Hash) {
-			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Generation: 1, Manifest: all[0]},
-				{Number: 2, Generation: 2, Manifest: all[2]}, {Number: 3, Generation: 1, Manifest: all[1]}}))
+			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Order: 10, Generation: 1, Manifest: all[0]},
+				{Number: 2, Order: 20, Generation: 2, Manifest: all[2]},
+				{Number: 3, Order: 30, Generation: 1, Manifest: all[1]}}))
 		}, 2, 2, 3, 3},
+		{"what was committed last, and not the larger number", func(t *testing.T, s *chunkstore.Store,
+			disk *memfs.FS, all []manifest.Hash) {
+			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Order: 10, Generation: 1, Manifest: all[0]},
+				{Number: 4, Order: 15, Generation: 1, Manifest: all[1]},
+				{Number: 2, Order: 20, Generation: 2, Manifest: all[2]}}))
+		}, 0, 3, 2, 3},
+		{"and a capture that follows it", func(t *testing.T, s *chunkstore.Store, disk *memfs.FS,
+			all []manifest.Hash) {
+			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Order: 10, Generation: 1, Manifest: all[0]},
+				{Number: 4, Order: 15, Generation: 1, Manifest: all[1]},
+				{Number: 2, Order: 20, Generation: 2, Manifest: all[2]}}))
+		}, 2, 4, 3, 3},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			disk, from := memfs.New(), memfs.New()
@@ -62,8 +76,8 @@ func TestSalvage(t *testing.T) {
 				_, h := checkpointtest.Put(t, s, from, schema.Generation(at.Generation), uint64(at.Sequence))
 				all = append(all, h)
 			}
-			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Generation: 1, Manifest: all[0]},
-				{Number: 2, Generation: 1, Manifest: all[1]}}))
+			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Order: 10, Generation: 1, Manifest: all[0]},
+				{Number: 2, Order: 20, Generation: 1, Manifest: all[1]}}))
 			c.prep(t, s, disk, all)
 			found, err := Salvage(t.Context(), readonly.New(disk), Known{World: c.g})
 			must(t, err)
@@ -73,7 +87,8 @@ func TestSalvage(t *testing.T) {
 			}
 			switch {
 			case c.whole == 0 && newest == nil:
-			case c.whole == 0 || newest == nil || newest.Manifest != all[c.whole-1] || newest.Number != c.as:
+			case c.whole == 0 || newest == nil || newest.Manifest != all[c.whole-1] || newest.Number != c.as,
+				slices.ContainsFunc(heads, newest.Before):
 				t.Errorf("newest %+v, want capture %d as number %d", newest, c.whole, c.as)
 			}
 			if want := []uint64{0, 1, 2, 1, 2}[c.whole]; found.Sequence != want {

@@ -17,7 +17,8 @@ func (c *Claim) Ahead(s *Snapshot) bool {
 	if s.Job.UID != c.Job.UID {
 		return false
 	}
-	return s.Fence < c.Generation || s.Head.Number < c.Known.Number || s.World == nil && c.World > 0 ||
+	return s.Fence < c.Generation || s.Head.Number < c.Known.Number || s.Head.Before(c.Known) ||
+		s.World == nil && c.World > 0 ||
 		s.Cluster == c.Cluster && s.Rev < c.StoreRev
 }
 

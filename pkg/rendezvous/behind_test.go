@@ -21,10 +21,10 @@ import (
 // respect. Another job is not behind.
 func TestAhead(t *testing.T) {
 	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u", Succeeds: "t"}, Generation: 3, World: 3,
-		Known: checkpoint.Head{Number: 7}, Cluster: 1, StoreRev: 50}
+		Known: checkpoint.Head{Number: 7, Order: 70}, Cluster: 1, StoreRev: 50}
 	store := func(change func(s *rendezvous.Snapshot)) rendezvous.Snapshot {
 		s := rendezvous.Snapshot{Job: &rendezvous.Job{UID: "u"}, Fence: 3,
-			World: &rendezvous.World{Generation: 3}, Head: checkpoint.Head{Number: 7}, Cluster: 1, Rev: 50}
+			World: &rendezvous.World{Generation: 3}, Head: checkpoint.Head{Number: 7, Order: 70}, Cluster: 1, Rev: 50}
 		change(&s)
 		return s
 	}
@@ -33,13 +33,17 @@ func TestAhead(t *testing.T) {
 		behind bool
 	}{
 		"as it was": {func(*rendezvous.Snapshot) {}, false},
-		"newer": {func(s *rendezvous.Snapshot) { s.Fence, s.Head.Number, s.Rev = 4, 8, 60 },
+		"newer": {func(s *rendezvous.Snapshot) { s.Fence, s.Rev = 4, 60; s.Head.Number, s.Head.Order = 8, 80 },
 			false},
 		"wiped": {func(s *rendezvous.Snapshot) {
 			*s = rendezvous.Snapshot{Cluster: 2, Rev: 1}
 		}, true},
-		"an older generation":  {func(s *rendezvous.Snapshot) { s.Fence = 2 }, true},
-		"an older commit":      {func(s *rendezvous.Snapshot) { s.Head.Number = 6 }, true},
+		"an older generation":                    {func(s *rendezvous.Snapshot) { s.Fence = 2 }, true},
+		"an older commit":                        {func(s *rendezvous.Snapshot) { s.Head.Number = 6 }, true},
+		"as many commits, the last made earlier": {func(s *rendezvous.Snapshot) { s.Head.Order = 60 }, true},
+		"more commits, the last made earlier": {func(s *rendezvous.Snapshot) {
+			s.Head.Number, s.Head.Order = 9, 60
+		}, true},
 		"no world":             {func(s *rendezvous.Snapshot) { s.World = nil }, true},
 		"an older revision":    {func(s *rendezvous.Snapshot) { s.Rev = 49 }, true},
 		"of another cluster":   {func(s *rendezvous.Snapshot) { s.Cluster, s.Rev = 2, 10 }, false},

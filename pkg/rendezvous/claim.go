@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -16,9 +17,10 @@ type Claim struct {
 	Node       string            `json:"-"`
 	Job        Job               `json:"job"` // as it was, under the uid that it had
 	Wish       Wish              `json:"wish"`
-	WishRev    int64             `json:"wish_rev"`        // when it was written, in the store that was lost
-	Generation schema.Generation `json:"generation"`      // the largest that the node saw
-	World      schema.Generation `json:"world"`           // the newest World that the node knows; 0: none
+	WishRev    int64             `json:"wish_rev"`   // when it was written, in the store that was lost
+	Generation schema.Generation `json:"generation"` // the largest that the node saw
+	World      schema.Generation `json:"world"`      // the newest World that the node knows; 0: none
+	WorldOrder schema.Order      `json:"world_order,omitempty"`
 	Phase      Phase             `json:"phase,omitempty"` // of that World, if it ended
 	Count      int               `json:"count"`           // of its members
 	Rank       int               `json:"rank"`            // of this node in that World; -1: it is no member
@@ -61,7 +63,7 @@ func Claimed(node string, j Job, wish Wish, w *World) Claim {
 	if w == nil {
 		return c
 	}
-	c.World, c.Generation, c.Count = w.Generation, w.Generation, w.Count
+	c.World, c.WorldOrder, c.Generation, c.Count = w.Generation, w.Order, w.Generation, w.Count
 	if w.Phase.Ended() && w.Attempt == j.Attempt {
 		c.Phase = w.Phase
 	}
@@ -90,18 +92,28 @@ func (c *Claim) Learn(s *Snapshot) {
 	if s.Job == nil || s.Job.UID != c.Job.UID {
 		return
 	}
-	if s.Head.Number > c.Known.Number {
+	if c.Known.Before(s.Head) {
 		c.Known = s.Head
 	}
-	if s.World == nil || s.World.Generation <= c.World {
+	if s.World == nil {
 		return
 	}
 	now := Claimed(c.Node, c.Job, c.Wish, s.World)
-	c.World, c.Phase, c.Count, c.Rank, c.Members = now.World, now.Phase, now.Count, now.Rank, now.Members
+	if now.CompareWorlds(c) <= 0 {
+		return
+	}
+	c.Lived = c.Lived && now.World > c.World // else nodes went on without this one
+	c.World, c.WorldOrder, c.Phase, c.Count = now.World, now.WorldOrder, now.Phase, now.Count
+	c.Rank, c.Members = now.Rank, now.Members
 	if c.Wish.Request == "" {
 		c.Wish, c.WishRev = now.Wish, now.WishRev
 	}
 	c.Looked = false // which captures count depends on the World
+}
+
+// CompareWorlds orders claims by the newest World that their nodes know.
+func (c *Claim) CompareWorlds(o *Claim) int {
+	return cmp.Or(cmp.Compare(c.WorldOrder, o.WorldOrder), cmp.Compare(c.World, o.World))
 }
 
 // Committed returns the commits of which the node has all or some parts on its disk.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 func TestClaimed(t *testing.T) {
@@ -48,6 +49,37 @@ func TestWhatAClaimLearns(t *testing.T) {
 		c.Learn(&Snapshot{Job: x.shown, Head: head, Fence: 7})
 		if c.Known.Number != x.known || c.Top != 5 || c.Generation != 7 {
 			t.Errorf("of %s it learns %+v", x.what, c)
+		}
+	}
+}
+
+// A node that was away learns of the World that was proposed last, and of the commit that was made last,
+// also if the store was set back and their numbers are smaller than those that it knew.
+func TestAClaimLearnsOfTheLaterHistory(t *testing.T) {
+	world := func(g schema.Generation, order schema.Order) *World {
+		return &World{Generation: g, Order: order, Members: []membership.Ref{{Node: "b"}}, Count: 1}
+	}
+	for _, x := range []struct {
+		what  string
+		world *World
+		head  checkpoint.Head
+		want  Claim
+	}{
+		{"the next one", world(8, 80), checkpoint.Head{Number: 6, Order: 60},
+			Claim{World: 8, Count: 1, Known: checkpoint.Head{Number: 6}, Lived: true}},
+		{"a later one of a smaller generation", world(5, 80), checkpoint.Head{Number: 3, Order: 60},
+			Claim{World: 5, Count: 1, Known: checkpoint.Head{Number: 3}}},
+		{"an earlier one", world(6, 60), checkpoint.Head{Number: 4, Order: 40},
+			Claim{World: 7, Count: 2, Known: checkpoint.Head{Number: 5}, Lived: true}},
+		{"an earlier one of a larger generation", world(9, 60), checkpoint.Head{Number: 9, Order: 40},
+			Claim{World: 7, Count: 2, Known: checkpoint.Head{Number: 5}, Lived: true}},
+	} {
+		c := Claim{Job: Job{UID: "u"}, Known: checkpoint.Head{Number: 5, Order: 50}, Generation: 7, World: 7,
+			WorldOrder: 70, Count: 2, Lived: true}
+		c.Learn(&Snapshot{Job: &Job{UID: "u"}, World: x.world, Head: x.head, Fence: x.world.Generation})
+		if c.World != x.want.World || c.Count != x.want.Count || c.Known.Number != x.want.Known.Number ||
+			c.Lived != x.want.Lived || c.Generation != max(7, x.world.Generation) {
+			t.Errorf("%s: %+v", x.what, c)
 		}
 	}
 }

@@ -81,11 +81,15 @@ func TestRestore(t *testing.T) {
 	p := newPast(t, rendezvous.Stopped, nil)
 	s := p.see()
 	late := s.Head // a commit of generation 3 is on its way
+	s.Head.Order = 1
 	head, err := p.req.Restore(t.Context(), &s, s.History[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := p.see()
+	if !s.Head.Before(head) || head.Order < schema.Order(time.Now().UnixMilli()-60_000) {
+		t.Errorf("%+v was restored after %+v", head, s.Head)
+	}
 	if head.Number != 3 || now.Head.Number != 3 || now.Head.Manifest != s.History[0].Manifest ||
 		*now.Head.Step != 0 ||
 		len(now.History) != 3 || now.Head.Rev != head.Rev {

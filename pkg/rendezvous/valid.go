@@ -89,6 +89,7 @@ func (w *World) Validate() error {
 	p.Name("uid", string(w.UID))
 	p.Generation("generation", w.Generation)
 	p.Check(w.Generation > 0 || w.Phase.Ended(), "generation is 0") // stopped before its first World
+	p.Range("order", int64(w.Order), 0, int64(schema.MaxOrder))
 	p.Range("attempt", int64(w.Attempt), 0, maxCount)
 	p.Check(slices.Contains(phases, w.Phase), "phase is %.80q", w.Phase)
 	p.Check(w.Phase != Waiting || w.Hold != nil, "it waits and does not say why")
@@ -147,6 +148,7 @@ func (w *World) validParts() error {
 	}
 	if r := w.Resume; r != nil {
 		p.Check(r.Number >= 1 && r.Number <= checkpoint.MaxNumber, "resume is %d", r.Number)
+		p.Range("order of resume", int64(r.Order), 0, int64(schema.MaxOrder))
 		for _, n := range r.Holders {
 			p.Name("holder", n)
 		}
@@ -236,6 +238,7 @@ func (c *Claim) Validate() error {
 	p.Note(c.Wish.Validate())
 	p.Generation("generation", c.Generation)
 	p.Generation("world", c.World)
+	p.Range("world_order", int64(c.WorldOrder), 0, int64(schema.MaxOrder))
 	p.Check(c.Phase == "" || slices.Contains(phases, c.Phase), "phase is %.80q", c.Phase)
 	p.Range("count", int64(c.Count), 0, scaling.MaxWorld)
 	p.Range("rank", int64(c.Rank), -1, scaling.MaxWorld)

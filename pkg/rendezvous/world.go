@@ -92,6 +92,7 @@ const (
 // Resume is the checkpoint that a generation starts from.
 type Resume struct {
 	Number   checkpoint.Number `json:"number"`
+	Order    schema.Order      `json:"order,omitempty"`
 	Manifest checkpoint.Hash   `json:"manifest"`
 	Step     *int64            `json:"step"`
 	Samples  *int64            `json:"samples"`
@@ -146,6 +147,7 @@ type Quarantine struct {
 type World struct {
 	UID        schema.UID        `json:"uid"`
 	Generation schema.Generation `json:"generation"`
+	Order      schema.Order      `json:"order,omitempty"`
 	Attempt    int               `json:"attempt"`
 	Phase      Phase             `json:"phase"`
 	Time       time.Time         `json:"time"` // of the phase, for people

@@ -54,6 +54,19 @@ type Generation uint64
 // MaxGeneration is the largest generation for which keys sort as numbers do. No job gets there.
 const MaxGeneration Generation = 999_999_999_999
 
+// Order is the place of a record among all records of its kind that a job ever had. Numbers and
+// generations do not tell this place, because they are given again after the store was set back. An
+// order is the time in milliseconds, or one more than the order of the record before if that is
+// larger. So the order of later records is larger as long as clocks agree, and that of the next
+// record is larger whatever the clocks show.
+type Order int64
+
+// MaxOrder is the largest order that a record may have: the year 287396.
+const MaxOrder Order = 1 << 53
+
+// Next returns the order of the record that follows a record of order o.
+func (o Order) Next(now time.Time) Order { return min(max(o+1, Order(now.UnixMilli())), MaxOrder) }
+
 func (j Job) Prefix() string { return Root + string(j) + "/" }
 func (j Job) Job() string    { return j.Prefix() + "job" }
 func (j Job) Fence() string  { return j.Prefix() + "fence" }

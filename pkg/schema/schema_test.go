@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -20,6 +21,19 @@ func TestValidName(t *testing.T) {
 	} {
 		if got := schema.ValidName(name); got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// An order is above that of the record before it, whatever the clock shows, and is the time if it can.
+func TestOrder(t *testing.T) {
+	at := time.UnixMilli(1000)
+	for before, want := range map[schema.Order]schema.Order{
+		0: 1000, 998: 1000, 999: 1000, 1000: 1001, 5000: 5001, schema.MaxOrder - 1: schema.MaxOrder,
+		schema.MaxOrder: schema.MaxOrder,
+	} {
+		if got := before.Next(at); got != want {
+			t.Errorf("after %d: %d, want %d", before, got, want)
 		}
 	}
 }

@@ -164,6 +164,56 @@ func TestNodeThatComesToAJobThatCannotGoOn(t *testing.T) {
 	})
 }
 
+// The store is set back while both nodes are away, and then lost with them. In between a goes on from
+// what the store shows, because it was away when b made the newer commits. Those of b have larger numbers,
+// and those of a were made later. The job goes on from the newest of a, and b offers its own.
+func TestSetBackAndThenLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFaulty(t, seedOf(6), someFaults()) // of one node or two
+		s.layout = layoutMarked
+		s.threeSaves()
+		old := s.etcd.Backup()
+		s.at["a"].kill()
+		commits := func(least checkpoint.Number) (h checkpoint.Head) {
+			s.until("the job commits", 5*time.Minute, func(x rendezvous.Snapshot) bool {
+				h = x.Head
+				return h.Number >= least && s.running(0, 1)(x) && x.Head.Generation == x.World.Generation
+			})
+			return h
+		}
+		late := commits(8)
+		s.lose("set back", func() {
+			s.at["b"].kill()
+			s.restore(old, true)
+		})
+		s.up("a")
+		newest := commits(1)
+		if newest.Number >= late.Number {
+			t.Fatalf("a has made %d commits, and b %d", newest.Number, late.Number)
+		}
+		s.lose("wiped", func() {
+			newest = s.snapshot().Head
+			s.at["a"].kill()
+			s.etcd.Wipe()
+		})
+		s.up("b")
+		s.up("a")
+		made := rendezvous.Snapshot{}
+		s.until("the job is made again", 2*time.Minute, func(x rendezvous.Snapshot) bool {
+			made = x
+			return x.Job != nil && x.Head.Number > late.Number
+		})
+		if made.Head.Manifest != newest.Manifest {
+			t.Errorf("it goes on from %+v, the newest is %+v\n%s", made.Head, newest, s.story())
+		}
+		s.until("b offers its own", 2*time.Minute, func(x rendezvous.Snapshot) bool {
+			return slices.ContainsFunc(x.History,
+				func(h checkpoint.Head) bool { return h.Offered && h.Manifest == late.Manifest })
+		})
+		s.close()
+	})
+}
+
 // The store is lost while a node that has taken its name is about to register. Its data goes on
 // with the job, and its saves are committed.
 func TestWipedWhileANodeRegisters(t *testing.T) {

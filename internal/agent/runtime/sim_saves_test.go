@@ -361,7 +361,8 @@ func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resu
 		return event.Resume{}, capture.Scratch(x.chunks, dir)
 	}
 	from, m, err := x.replicator.Prepare(ctx,
-		replicator.Resume{Generation: w.Generation, Number: w.Resume.Number, Manifest: w.Resume.Manifest}, dir)
+		replicator.Resume{Generation: w.Generation, Number: w.Resume.Number, Order: w.Resume.Order,
+			Manifest: w.Resume.Manifest}, dir)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.resume = m

@@ -52,7 +52,7 @@ func (d *Disk) Recall(node string) (*rendezvous.Claim, error) {
 	}
 	err = d.read(node, func(s *readonly.Store) error {
 		h, err := s.Newest()
-		if h.Number > m.Claim.Known.Number { // the checkpoint was committed after the claim was written
+		if m.Claim.Known.Before(h) { // the checkpoint was committed after the claim was written
 			m.Claim.Known = h
 		}
 		return err

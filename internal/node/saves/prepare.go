@@ -49,8 +49,8 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	if shared {
 		resume.From, err = s.replicator.Entry(ctx, r.Number, r.Manifest, dir.Path)
 	} else {
-		from := replicator.Resume{Generation: w.Generation, Number: r.Number, Manifest: r.Manifest,
-			Own: s.reader(w)}
+		from := replicator.Resume{Generation: w.Generation, Number: r.Number, Order: r.Order,
+			Manifest: r.Manifest, Own: s.reader(w)}
 		resume.From, manifest, err = s.replicator.Prepare(ctx, from, dir)
 	}
 	switch {

@@ -136,7 +136,7 @@ func (s *Store) noteCommitted(committed []manifest.Head) error {
 			keep = append(keep, c)
 		}
 	}
-	slices.SortFunc(keep, func(a, b manifest.Head) int { return int(a.Number) - int(b.Number) })
+	slices.SortFunc(keep, manifest.Head.Compare)
 	if slices.EqualFunc(keep, s.heads, func(a, b manifest.Head) bool {
 		return a.Number == b.Number && a.Manifest == b.Manifest
 	}) {

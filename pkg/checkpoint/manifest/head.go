@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ type Number uint64
 // Head is the record of a committed checkpoint: ckpt/head is the newest, ckpt/n/<number> is each.
 type Head struct {
 	Number     Number            `json:"number"`
+	Order      schema.Order      `json:"order,omitempty"`
 	Generation schema.Generation `json:"generation"` // of the workers that wrote the bytes
 	Manifest   Hash              `json:"manifest"`
 	Step       *int64            `json:"step"`    // null: not in the save
@@ -38,6 +40,22 @@ type Head struct {
 type HeldPart struct {
 	Manifest Hash     `json:"manifest"`
 	Holders  []string `json:"holders"`
+}
+
+// Compare orders the commits of a job by time. The numbers alone do not, because they are given again
+// after the store was set back.
+func (h Head) Compare(o Head) int {
+	return cmp.Or(cmp.Compare(h.Order, o.Order), cmp.Compare(h.Number, o.Number))
+}
+
+// Before reports whether h was committed before o.
+func (h Head) Before(o Head) bool { return h.Compare(o) < 0 }
+
+// Again returns h as the commit that follows head: the job goes back to h. It is as new as head, and
+// not as new as a commit of which the store does not know.
+func (h Head) Again(head Head) Head {
+	h.Number, h.Order = head.Number+1, head.Order+1
+	return h
 }
 
 // LaterStep reports whether both steps are known, and h has the later one.

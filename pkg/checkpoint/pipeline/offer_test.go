@@ -136,14 +136,15 @@ func TestOffer(t *testing.T) {
 		{[]manifest.Number{1, 2, 3, 4, 5, 6, 7}, 9, 0}} {
 		e := newCluster(t, "a")
 		r := e.replicator("a", e.etcd.Client("a"), func(replicator.Event) {}).Record
-		head := manifest.Head{Number: 8, Manifest: manifest.Hash{8}}
+		head := manifest.Head{Number: 8, Order: 80, Manifest: manifest.Hash{8}}
 		head.Rev = e.write(t, store.Put(testJob.Head(), schema.Encode(head)))
 		var committed []manifest.Head
 		for _, n := range c.taken {
 			committed = append(committed, manifest.Head{Number: n})
 			e.write(t, store.Put(testJob.Checkpoint(uint64(n)), schema.Encode(manifest.Head{Number: n})))
 		}
-		err := r.Offer(t.Context(), manifest.Head{Number: c.was, Manifest: manifest.Hash{9}}, head, committed)
+		offered := manifest.Head{Number: c.was, Order: 90, Manifest: manifest.Hash{9}}
+		err := r.Offer(t.Context(), offered, head, committed)
 		if c.want == 0 {
 			if !errors.Is(err, checkpoint.ErrNoNumber) {
 				t.Errorf("%+v: %v", c, err)
@@ -154,7 +155,7 @@ func TestOffer(t *testing.T) {
 		read, err := r.Store.Get(t.Context(), testJob.Checkpoint(uint64(c.want)), "")
 		must(t, err)
 		h, err := checkpoint.DecodeHead(read.One())
-		if err != nil || h.Manifest != (manifest.Hash{9}) || !h.Offered {
+		if err != nil || h.Manifest != (manifest.Hash{9}) || !h.Offered || !h.Before(head) {
 			t.Errorf("%+v: %+v %v", c, h, err)
 		}
 	}

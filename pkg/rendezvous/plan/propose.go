@@ -92,7 +92,8 @@ func (p *planner) resumeFrom(w *rendezvous.World) {
 	if h.Number == 0 {
 		return
 	}
-	w.Resume = &rendezvous.Resume{Number: h.Number, Manifest: h.Manifest, Step: h.Step, Samples: h.Samples}
+	w.Resume = &rendezvous.Resume{Number: h.Number, Order: h.Order, Manifest: h.Manifest, Step: h.Step,
+		Samples: h.Samples}
 	for _, r := range h.Holders {
 		w.Resume.Holders = append(w.Resume.Holders, r.Node)
 	}

@@ -53,8 +53,7 @@ func (p *planner) fallBack() Step {
 		at := whereIs(p.s, older)
 		switch {
 		case at == here, at == promised && late:
-			head := *older
-			head.Number = bad.Number + 1
+			head := older.Again(bad)
 			p.newHead, p.older = &head, older
 			return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number))
 		case at == away, at != nowhere && !late:
@@ -94,8 +93,7 @@ func (p *planner) useOlderCheckpoint(l *rendezvous.Ledger) {
 	}
 	for i, h := range p.s.History {
 		if h.Number == b.To {
-			head := h
-			head.Number = p.s.Head.Number + 1
+			head := h.Again(p.s.Head)
 			p.newHead, p.older, p.distrust = &head, &p.s.History[i], b.Why
 		}
 	}

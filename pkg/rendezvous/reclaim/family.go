@@ -45,9 +45,9 @@ func newestJob(claims []rendezvous.Claim) schema.UID {
 // to its predecessors. A claim to a predecessor comes from a node that was away when the job was
 // made again.
 //
-// The checkpoint numbers in the claims to predecessors are outdated. Where the claims to the job
-// and its twins name checkpoints, withCurrentNumbers gives those of the predecessors the numbers of
-// today and drops the others.
+// The numbers and orders of checkpoints in the claims to predecessors are outdated. Where the claims
+// to the job and its twins name checkpoints, withCurrentNumbers gives those of the predecessors the
+// numbers of today and drops the others.
 //
 // The last claim of the result decides the job, the wish and the World.
 func claimsOf(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim) {
@@ -55,7 +55,7 @@ func claimsOf(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Clai
 	if at < 0 {
 		return nil
 	}
-	job, numbers := &claims[at].Job, map[checkpoint.Hash]checkpoint.Number{}
+	job, numbers := &claims[at].Job, map[checkpoint.Hash]checkpoint.Head{}
 	own := func(c rendezvous.Claim) bool { return c.Job.UID == uid || job.Twin(&c.Job) }
 	for _, c := range claims {
 		if !own(c) {
@@ -63,8 +63,8 @@ func claimsOf(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Clai
 		}
 		mine = append(mine, c)
 		for _, h := range append(slices.Clone(c.Heads), c.Known) {
-			if h.Number > 0 {
-				numbers[h.Manifest] = max(numbers[h.Manifest], h.Number)
+			if numbers[h.Manifest].Before(h) {
+				numbers[h.Manifest] = h
 			}
 		}
 	}
@@ -90,33 +90,38 @@ func claimsOf(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Clai
 	}
 	// the last claim decides the job, the wish and the World
 	slices.SortFunc(mine, func(a, b rendezvous.Claim) int {
-		return cmp.Or(cmp.Compare(ofJob(a), ofJob(b)), cmp.Compare(a.World, b.World),
+		return cmp.Or(cmp.Compare(ofJob(a), ofJob(b)), a.CompareWorlds(&b),
 			cmp.Compare(min(len(a.Members), 1), min(len(b.Members), 1)),
 			cmp.Compare(a.WishRev, b.WishRev), cmp.Compare(a.Node, b.Node))
 	})
 	return mine
 }
 
-// withNewestNumbers returns the claim with the largest number that numbers has for each checkpoint.
-// A checkpoint has several numbers where the job went back to it, and this node may not have heard
-// of the last one. Under its new number a checkpoint may be newer than the newest one that the node
-// read. If it cannot be read, the next World reports that.
-func withNewestNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) rendezvous.Claim {
+// withNewestNumbers returns the claim with the number and order of the newest commit that numbers has of
+// each checkpoint. A checkpoint has several numbers where the job went back to it, and this node may
+// not have heard of the last one. Under its new number a checkpoint may be newer than the newest one
+// that the node read. If it cannot be read, the next World reports that.
+func withNewestNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Head) rendezvous.Claim {
 	if c.Newest == nil {
 		return c
 	}
+	renumber := func(h *checkpoint.Head) {
+		if n := numbers[h.Manifest]; h.Before(n) {
+			h.Number, h.Order = n.Number, n.Order
+		}
+	}
 	newest := *c.Newest
-	newest.Number = max(newest.Number, numbers[newest.Manifest])
+	renumber(&newest)
 	c.Heads = slices.Clone(c.Heads)
 	for i := range c.Heads {
 		h := &c.Heads[i]
-		back := h.Number < c.Newest.Number // not read, because a newer one was whole
-		if h.Number = max(h.Number, numbers[h.Manifest]); back && compare(*h, newest) > 0 {
+		back := h.Before(*c.Newest) // not read, because a newer one was whole
+		if renumber(h); back && compare(*h, newest) > 0 {
 			newest, c.Sequence = *h, 0
 		}
 	}
 	c.Newest = &newest
-	slices.SortStableFunc(c.Heads, func(a, b checkpoint.Head) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortStableFunc(c.Heads, checkpoint.Head.Compare)
 	return c
 }
 
@@ -124,7 +129,7 @@ func withNewestNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoin
 // numbers there. Where it drops the newest checkpoint that the node read (for example an
 // uncommitted capture), the newest remaining one takes its place. If that cannot be read, the next
 // World reports it.
-func withCurrentNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) rendezvous.Claim {
+func withCurrentNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Head) rendezvous.Claim {
 	heads, read := c.Heads, c.Newest
 	c.Heads, c.Newest, c.Sequence, c.Known = nil, nil, 0, checkpoint.Head{}
 	if read != nil {
@@ -132,7 +137,7 @@ func withCurrentNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoi
 	}
 	for _, h := range heads {
 		n, ok := numbers[h.Manifest]
-		if h.Number = n; !ok {
+		if h.Number, h.Order = n.Number, n.Order; !ok {
 			continue
 		}
 		c.Heads = append(c.Heads, h)

@@ -1,7 +1,6 @@
 package reclaim
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -37,11 +36,11 @@ func joinParts(claims []rendezvous.Claim) []rendezvous.Claim {
 				continue
 			}
 			c.Heads = append(slices.Clone(c.Heads), p.Head)
-			if c.Newest == nil || c.Newest.Number <= p.Head.Number {
+			if c.Newest == nil || c.Newest.Compare(p.Head) <= 0 {
 				c.Newest, c.Sequence = &p.Head, 0
 			}
 		}
-		slices.SortFunc(c.Heads, func(a, b checkpoint.Head) int { return cmp.Compare(a.Number, b.Number) })
+		slices.SortFunc(c.Heads, checkpoint.Head.Compare)
 	}
 	return all
 }

@@ -62,10 +62,10 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 		last.Members, last.Count = last.Job.Claimants, len(last.Job.Claimants)
 	}
 	missing := absentMembers(mine, last)
-	best := newestOf(mine, last.World)
+	best := newestOf(mine, last)
 	gone := absentHolders(mine, known)
 	// A job that had a commit never begins from scratch.
-	if len(gone) > 0 && (best == nil || best.Number < known.Number) || best == nil && known.Number > 0 {
+	if len(gone) > 0 && (best == nil || best.Before(known)) || best == nil && known.Number > 0 {
 		return Verdict{Missing: sorted(gone, missing), Holds: &known}
 	}
 	if last.World == 0 && wait == ForAll {
@@ -77,7 +77,7 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	case wait == ForAll && len(all) > 0:
 		return Verdict{Missing: all}
 	case len(missing) > 0 && len(missing)+len(spares) >= copies,
-		len(missing)+len(spares) > 0 && !lived(mine, last.World):
+		len(missing)+len(spares) > 0 && !lived(mine, last):
 		return Verdict{Missing: sorted(missing, spares)}
 	}
 	return Verdict{Remake: remake(claims, mine, missing, best)}
@@ -91,9 +91,11 @@ func DecideNewest(claims []rendezvous.Claim) Verdict {
 // minCopies is the number of copies that every commit has at least, if there are enough nodes.
 const minCopies = 2
 
-// lived reports whether a claimant was in World g when the store was lost.
-func lived(mine []rendezvous.Claim, g schema.Generation) bool {
-	return slices.ContainsFunc(mine, func(c rendezvous.Claim) bool { return c.Lived && c.World == g })
+// lived reports whether a claimant was in the World of last when the store was lost.
+func lived(mine []rendezvous.Claim, last rendezvous.Claim) bool {
+	return slices.ContainsFunc(mine, func(c rendezvous.Claim) bool {
+		return c.Lived && c.CompareWorlds(&last) == 0
+	})
 }
 
 // absentMembers returns the members of the newest World that have not claimed.
@@ -109,7 +111,7 @@ func absentMembers(mine []rendezvous.Claim, last rendezvous.Claim) (missing []st
 	}
 	claimed := map[int]bool{}
 	for _, c := range mine {
-		claimed[c.Rank] = claimed[c.Rank] || c.World == last.World
+		claimed[c.Rank] = claimed[c.Rank] || c.CompareWorlds(&last) == 0
 	}
 	for rank := range last.Count { // no first rank of that World has claimed, so the names are not known
 		if !claimed[rank] {
@@ -151,19 +153,22 @@ func claimedBy(claims []rendezvous.Claim, node string) bool {
 	return slices.ContainsFunc(claims, func(c rendezvous.Claim) bool { return c.Node == node })
 }
 
-// newestOf returns the newest checkpoint that a claimant read and found whole; g is the generation
-// of the newest World. Captures of g are compared by their sequence: a node that did not hear of a
-// commit gives its copy a number that is too low.
-func newestOf(claims []rendezvous.Claim, g schema.Generation) *checkpoint.Head {
+// newestOf returns the newest checkpoint that a claimant read and found whole; last has the newest
+// World. Captures of its generation are compared by their sequence: a node that did not hear of a
+// commit gives its copy a number and an order that are too low.
+func newestOf(claims []rendezvous.Claim, last rendezvous.Claim) *checkpoint.Head {
+	captured := func(c rendezvous.Claim) bool {
+		another := c.World == last.World && c.WorldOrder != last.WorldOrder // of the same generation
+		return c.Newest.Generation == last.World && c.Sequence > 0 && !another
+	}
 	var best rendezvous.Claim
 	for _, c := range claims {
 		if c.Newest == nil {
 			continue
 		}
 		order := -1
-		if b := best.Newest; b != nil {
-			if order = compare(*b, *c.Newest); b.Generation == g && c.Newest.Generation == g &&
-				best.Sequence > 0 && c.Sequence > 0 {
+		if best.Newest != nil {
+			if order = compare(*best.Newest, *c.Newest); captured(best) && captured(c) {
 				order = cmp.Or(cmp.Compare(best.Sequence, c.Sequence), order)
 			}
 		}
@@ -174,16 +179,15 @@ func newestOf(claims []rendezvous.Claim, g schema.Generation) *checkpoint.Head {
 	return best.Newest
 }
 
-// compare orders checkpoints by number. Of two with the same number, the committed one is newer
-// than the one that was only captured.
+// compare orders checkpoints by their commits. Of two that are equally new, the committed one is
+// newer than the one that was only captured.
 func compare(a, b checkpoint.Head) int {
-	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(min(a.Copies, 1), min(b.Copies, 1)),
-		a.Time.Compare(b.Time))
+	return cmp.Or(a.Compare(b), cmp.Compare(min(a.Copies, 1), min(b.Copies, 1)), a.Time.Compare(b.Time))
 }
 
 func newestKnown(claims []rendezvous.Claim) (known checkpoint.Head) {
 	for _, c := range claims {
-		if c.Known.Number > known.Number {
+		if known.Before(c.Known) {
 			known = c.Known
 		}
 	}

@@ -1,7 +1,6 @@
 package reclaim
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,17 +54,18 @@ func remake(all, mine []rendezvous.Claim, missing []string, best *checkpoint.Hea
 func Without(claims []rendezvous.Claim, n checkpoint.Number) *Remake {
 	claims = joinParts(claims)
 	mine := claimsOf(claims, newestJob(claims))
+	var chosen *checkpoint.Head
 	for _, c := range mine {
-		for _, h := range c.Heads {
-			if h.Number == n {
-				return remake(claims, mine, absentMembers(mine, mine[len(mine)-1]), &h)
+		for _, h := range claimed(c) {
+			if h.Number == n && (chosen == nil || compare(*chosen, h) < 0) {
+				chosen = &h
 			}
 		}
-		if c.Newest != nil && c.Newest.Number == n {
-			return remake(claims, mine, absentMembers(mine, mine[len(mine)-1]), c.Newest)
-		}
 	}
-	return nil
+	if chosen == nil {
+		return nil
+	}
+	return remake(claims, mine, absentMembers(mine, mine[len(mine)-1]), chosen)
 }
 
 // Choices returns the numbers that Without accepts, the oldest first.
@@ -73,56 +73,65 @@ func Choices(claims []rendezvous.Claim) []checkpoint.Number {
 	claims = joinParts(claims)
 	numbers := map[checkpoint.Number]bool{}
 	for _, c := range claimsOf(claims, newestJob(claims)) {
-		for _, h := range c.Heads {
+		for _, h := range claimed(c) {
 			numbers[h.Number] = true
-		}
-		if c.Newest != nil {
-			numbers[c.Newest.Number] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(numbers))
+}
+
+// claimed returns the checkpoints of a claim.
+func claimed(c rendezvous.Claim) []checkpoint.Head {
+	all := slices.Clone(c.Heads)
+	if c.Newest != nil {
+		all = append(all, *c.Newest)
+	}
+	return all
 }
 
 // mostHistory bounds the number of older checkpoints that are adopted, because the size of a
 // transaction is limited.
 const mostHistory = 32
 
-// adopt sets the fence, the head and the history. The head gets a number above every number that a
-// claimant knows, and the fence is at least every generation that a claimant knows. So no
+// adopt sets the fence, the head and the history. The head gets a number and an order above all that
+// a claimant knows, and the fence is at least every generation that a claimant knows. So no
 // checkpoint or generation of the lost store is newer.
 func (r *Remake) adopt(all, mine []rendezvous.Claim, best *checkpoint.Head) {
-	var number checkpoint.Number
+	var top checkpoint.Head
 	for _, c := range all {
 		r.Fence = max(r.Fence, c.Generation, c.World)
-		number = max(number, c.Known.Number, c.Top)
-		for _, h := range c.Heads {
-			number = max(number, h.Number)
-		}
-		if c.Newest != nil {
-			number = max(number, c.Newest.Number)
+		top.Number = max(top.Number, c.Top)
+		for _, h := range append(claimed(c), c.Known) {
+			top.Number, top.Order = max(top.Number, h.Number), max(top.Order, h.Order)
 		}
 	}
 	if best == nil {
 		return
 	}
-	head := *best
-	r.Was, head.Number = best.Number, number+1
-	head = heldBy(mine, head)
+	head := heldBy(mine, best.Again(top))
 	head.Offered = false
-	r.Head = &head
-	older := map[checkpoint.Number]checkpoint.Head{}
+	r.Was, r.Head, r.History = best.Number, &head, olderThan(*best, mine)
+}
+
+// olderThan returns the commits that the claimants have beside best, oldest first. Of commits with the
+// same number only the newest counts, and of older commits only those with smaller numbers.
+func olderThan(best checkpoint.Head, mine []rendezvous.Claim) (older []checkpoint.Head) {
+	var all []checkpoint.Head
 	for _, c := range mine {
-		for _, h := range c.Heads {
-			if h.Number <= best.Number && h.Manifest != best.Manifest {
-				older[h.Number] = heldBy(mine, h)
-			}
+		all = append(all, c.Heads...)
+	}
+	slices.SortStableFunc(all, checkpoint.Head.Compare)
+	below := best.Number + 1
+	for _, h := range slices.Backward(all) {
+		if h.Number >= below || len(older) == mostHistory {
+			continue
+		}
+		if below = h.Number; h.Manifest != best.Manifest {
+			older = append(older, heldBy(mine, h))
 		}
 	}
-	for _, h := range older {
-		r.History = append(r.History, h)
-	}
-	slices.SortFunc(r.History, func(a, b checkpoint.Head) int { return cmp.Compare(a.Number, b.Number) })
-	r.History = r.History[max(0, len(r.History)-mostHistory):]
+	slices.Reverse(older)
+	return older
 }
 
 // holders returns the claimants that have all of a manifest on their disks, and how many they are.

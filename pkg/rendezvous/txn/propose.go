@@ -24,6 +24,11 @@ func (r Requests) Propose(
 ) (rendezvous.World, error) {
 	w := p.World
 	w.Proposal, w.Time = fmt.Sprintf("%012d-%s", w.Generation, rand.Text()), time.Now()
+	var last schema.Order
+	if seen.World != nil {
+		last = seen.World.Order
+	}
+	w.Order = last.Next(w.Time)
 	if max(w.Count, len(w.Leavers)) > rendezvous.MaxInline {
 		if err := r.putMembers(ctx, &w); err != nil {
 			return rendezvous.World{}, err

@@ -3,7 +3,6 @@
 package readonly
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,7 +145,7 @@ func (s *Store) Heads() (heads []manifest.Head, err error) {
 	if heads, err = layout.ReadHeads(s.disk); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(heads, func(a, b manifest.Head) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(heads, manifest.Head.Compare)
 	return heads, nil
 }
 

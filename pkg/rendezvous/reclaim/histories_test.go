@@ -1,0 +1,90 @@
+package reclaim
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// in gives a claim's World an order.
+func (c claim) in(order schema.Order) claim { c.WorldOrder = order; return c }
+
+func (c claim) captured(sequence uint64) claim { c.Sequence = sequence; return c }
+
+func ordered(h checkpoint.Head, order schema.Order) checkpoint.Head { h.Order = order; return h }
+
+// The store was set back to checkpoint 1 while all nodes were away. Before that, the job had
+// committed 2, 3 and 4. Then a went on from 1 alone, and committed another 2. Then the store was lost.
+func TestDecideOfTwoHistories(t *testing.T) {
+	one := ordered(saved(1, 1, "a", "b"), 10)
+	was := []checkpoint.Head{one, ordered(saved(2, 2, "b", "c"), 20), ordered(saved(3, 3, "b", "c"), 30),
+		ordered(saved(4, 4, "b", "c"), 40)}
+	now := []checkpoint.Head{one, ordered(saved(2, 22, "a"), 60)}
+	for _, c := range []struct {
+		what   string
+		claims []claim
+		want   string
+	}{
+		{"the commit that was made last counts, and not the larger number",
+			[]claim{says("a", 5, "a", now...).in(50), says("b", 4, "b c", was...).in(15)},
+			"remake: fence 5, 5 was 2 on a, and 1"},
+		{"nor the larger generation",
+			[]claim{says("a", 5, "a", now...).in(50), says("b", 9, "b c", was...).in(15)},
+			"remake: fence 9, 5 was 2 on a, and 1"},
+		{"a node that only heard of it waits for it",
+			[]claim{says("d", 5, "a", one).in(50).knows(now[1]), says("b", 9, "b c", was...).in(15)},
+			"wait for a with 2"},
+		{"the members of the World that was proposed last have to come",
+			[]claim{says("d", 5, "a e", now...).in(50), says("b", 9, "b c", was...).in(15),
+				says("a", 5, "a e", one).in(50)}, "wait for e"},
+		{"a commit of the old history counts if there was none in the new one",
+			[]claim{says("a", 5, "a", one).in(50), says("b", 9, "b c", was...).in(15),
+				says("c", 9, "b c", was...).in(15)}, "remake: fence 9, 5 was 4 on b c, and 1, and 2, and 3"},
+		{"captures are not compared with those of another World of the same generation",
+			[]claim{says("a", 2, "a", now...).in(50).captured(1), says("b", 2, "b", was...).in(15).captured(9)},
+			"remake: fence 2, 5 was 2 on a, and 1"},
+		{"an operator went back to the first one",
+			[]claim{says("a", 4, "a b", one, ordered(saved(2, 1, "a", "b"), 60)).in(15),
+				says("b", 9, "b c", was...).in(14)}, "remake: fence 9, 5 was 2 on a b"},
+		{"older commits with the numbers of newer ones do not count",
+			[]claim{says("a", 5, "a", append(now, ordered(saved(3, 33, "a"), 70))...).in(50),
+				says("b", 9, "b c", was...).in(15)}, "remake: fence 9, 5 was 3 on a, and 1, and 2"},
+		{"a World without an order is older",
+			[]claim{says("a", 5, "a", now...).in(50), says("b", 9, "b c", saved(7, 7, "b")).in(0)},
+			"remake: fence 9, 8 was 2 on a, and 1"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			v := decide(c.claims, "u", ForAll)
+			if got := stepText(v); !strings.HasPrefix(got, c.want) || c.want[0] == 'r' && got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			if v.Remake == nil {
+				return
+			}
+			for _, x := range c.claims {
+				if x.Newest != nil && !x.Newest.Before(*v.Remake.Head) {
+					t.Errorf("%+v of %s is newer than the head %+v", x.Newest, x.Node, v.Remake.Head)
+				}
+			}
+			for _, h := range v.Remake.History {
+				if h.Number == 2 && v.Remake.Was == 3 && h.Manifest != now[1].Manifest {
+					t.Errorf("checkpoint 2 is %+v", h)
+				}
+			}
+		})
+	}
+}
+
+// Of two checkpoints with the number that the operator chose, the one that was committed last counts.
+func TestWithoutOfTwoHistories(t *testing.T) {
+	was, now := ordered(saved(2, 2, "b"), 20), ordered(saved(2, 22, "a"), 60)
+	claims := []claim{says("b", 9, "b c", was).in(15), says("a", 5, "a d", now).in(50)}
+	for range 2 {
+		if r := Without(all(claims), 2); r == nil || r.Head.Manifest != now.Manifest {
+			t.Errorf("%+v", r)
+		}
+		claims[0], claims[1] = claims[1], claims[0]
+	}
+}
