@@ -274,7 +274,8 @@ func (k *claimant) readDisk(ctx context.Context) error {
 	if g, err := k.r.Disk.Seen(c.Node); err == nil {
 		c.Generation = max(c.Generation, g)
 	}
-	found, err := k.r.Disk.Salvage(ctx, c.Node, checkpoint.Known{World: c.World, Head: c.Known})
+	found, err := k.r.Disk.Salvage(ctx, c.Node, checkpoint.Known{World: c.World, Order: c.WorldOrder,
+		Head: c.Known})
 	if err == nil && time.Now().Before(k.limit) {
 		err = found.Unread
 	}
@@ -286,9 +287,7 @@ func (k *claimant) readDisk(ctx context.Context) error {
 	c.Heads, c.Newest, c.Sequence, c.Parts = found.Committed, found.Newest, found.Sequence, found.Parts
 	c.OtherParts = found.Others
 	for _, h := range c.Committed() {
-		if c.Known.Before(h) {
-			c.Known = h
-		}
+		c.LearnCommit(h)
 	}
 	return nil
 }

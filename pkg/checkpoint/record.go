@@ -91,7 +91,8 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 }
 
 // Commit makes a checkpoint the head, with the number after that of seen, and returns the head. The
-// generation of h is that of the workers that wrote the bytes. holders have these bytes, or the
+// generation of h is that of the workers that wrote the bytes, and its order that of their World: the
+// order of the commit is above it. holders have these bytes, or the
 // parts in h.Parts, verified and durable. This node is one of them, and needs no guard.
 //
 // Errors: ErrFenced if a newer generation was proposed, so another try is useless. store.ErrMoved
@@ -100,7 +101,8 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 func (r *Record) Commit(
 	ctx context.Context, h, seen manifest.Head, holders []membership.Node,
 ) (manifest.Head, error) {
-	h.Number, h.Order, h.Copies, h.Holders = seen.Number+1, seen.Order.Next(time.Now()), len(holders), nil
+	h.Number, h.Order = seen.Number+1, max(seen.Order, h.Order).Next(time.Now())
+	h.Copies, h.Holders = len(holders), nil
 	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation),
 		store.Unchanged(r.Job.Head(), seen.Rev),
 		// a claim lists the checkpoints on a disk, so there must be no newer commit after it

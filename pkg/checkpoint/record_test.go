@@ -143,6 +143,11 @@ func TestOrderOfCommits(t *testing.T) {
 		if three.Order != ahead.Order+1 || !ahead.Before(three) {
 			t.Errorf("%+v follows %+v", three, ahead)
 		}
+		of, err := r.Commit(t.Context(), manifest.Head{Generation: 1, Order: three.Order + 50}, three, nil)
+		if must(t, err); of.Order != three.Order+51 {
+			t.Errorf("a commit of a World of order %d has the order %d", three.Order+50, of.Order)
+		}
+		three = of
 		back, _, _ := r.Rollback(three, one)
 		if back.Order != three.Order+1 {
 			t.Errorf("%+v takes the place of %+v", back, three)

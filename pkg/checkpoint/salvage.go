@@ -41,6 +41,7 @@ type OtherParts struct {
 // Known has what a node knows of its job from elsewhere than its disk.
 type Known struct {
 	World schema.Generation // the newest; 0: none
+	Order schema.Order      // of that World
 	Head  manifest.Head     // the newest that the node knows
 }
 
@@ -85,7 +86,7 @@ func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) 
 	}
 	newestFirst := slices.Clone(x.found.Committed)
 	slices.Reverse(newestFirst)
-	for _, h := range append(x.captured(ctx, k.World, held), newestFirst...) {
+	for _, h := range append(x.captured(ctx, k, held), newestFirst...) {
 		if m := x.readWhole(ctx, h.Manifest); m != nil {
 			x.found.Newest, x.found.Sequence = &h, m.Sequence
 			break
@@ -146,10 +147,10 @@ func (x *salvager) readManifest(ctx context.Context, h manifest.Hash) *manifest.
 	return m
 }
 
-// captured returns the captures of generation g in held that are later than all commits, newest
+// captured returns the captures of the newest World in held that are later than all commits, newest
 // first. After a rollback, which commits older bytes again, it returns only captures of a
 // generation without a commit.
-func (x *salvager) captured(ctx context.Context, g schema.Generation, held []manifest.Hash) []manifest.Head {
+func (x *salvager) captured(ctx context.Context, k Known, held []manifest.Hash) []manifest.Head {
 	var newest manifest.Head
 	var last manifest.Position
 	noted := map[manifest.Hash]bool{}
@@ -176,11 +177,13 @@ func (x *salvager) captured(ctx context.Context, g schema.Generation, held []man
 			continue
 		}
 		m := x.readManifest(ctx, h)
-		if at := (manifest.Position{}); m != nil && m.Generation == g && !m.Part {
+		if at := (manifest.Position{}); m != nil && m.Generation == k.World && m.World == k.Order && !m.Part {
 			at = manifest.Position{Generation: m.Generation, Sequence: m.Sequence}
 			if last.Before(at) {
-				all = append(all, capture{manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step,
-					Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time}.Again(newest), at})
+				head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step,
+					Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time}.Again(newest)
+				head.Order = max(head.Order, k.Order+1)
+				all = append(all, capture{head, at})
 			}
 		}
 	}

@@ -133,6 +133,31 @@ func TestSalvageOfADiskThatDoesNotRead(t *testing.T) {
 	}
 }
 
+// A capture of another World of the same generation, from before the store was set back, does not count.
+func TestSalvageOfTwoWorldsOfOneGeneration(t *testing.T) {
+	disk, from := memfs.New(), memfs.New()
+	s := checkpointtest.OpenStore(t, disk)
+	for i, world := range []schema.Order{20, 10} {
+		memfs.WriteFile(t, from, "model.pt", memfs.Bytes(uint64(i), 100), 0o600)
+		save := checkpointtest.SaveOf(t, from, 2, uint64(i+1))
+		save.World = world
+		_, _, err := s.Put(t.Context(), save)
+		must(t, err)
+	}
+	for _, k := range []Known{{World: 2, Order: 20}, {World: 2, Order: 10}} {
+		found, err := Salvage(t.Context(), readonly.New(disk), k)
+		must(t, err)
+		if want := map[schema.Order]uint64{20: 1, 10: 2}[k.Order]; found.Newest == nil ||
+			found.Sequence != want || found.Newest.Order != k.Order+1 {
+			t.Errorf("of the World of order %d: %+v, capture %d", k.Order, found.Newest, found.Sequence)
+		}
+	}
+	if found, err := Salvage(t.Context(), readonly.New(disk), Known{World: 2, Order: 30}); err != nil ||
+		found.Newest != nil {
+		t.Errorf("of a third World: %+v, %v", found.Newest, err)
+	}
+}
+
 // A job was made again from a capture, and lost once more before the disk has a note of that.
 func TestSalvageKnowsTheHead(t *testing.T) {
 	disk, from := memfs.New(), memfs.New()
@@ -166,12 +191,20 @@ func (f *failing) Open(name string) (dirfs.File, error) {
 // checkpoint that it knows is kept, to be offered, and counts under its number no more.
 func TestComeLate(t *testing.T) {
 	at := func(step int64) *int64 { return &step }
-	for _, head := range []manifest.Head{{Number: 1, Step: at(10)}, {Number: 1}, {Number: 7, Step: at(15)}} {
-		comeLate(t, head)
+	for _, head := range []manifest.Head{{Number: 1, Order: 40, Step: at(10)}, {Number: 1, Order: 40},
+		{Number: 7, Order: 40, Step: at(15)}, {Number: 7, Order: 15}} {
+		comeLate(t, head, func(disk *memfs.FS) error { return late.TruncateIn(disk, head) }, 1)
 	}
 }
 
-func comeLate(t *testing.T, head manifest.Head) {
+// A node comes to a job that was made again from a checkpoint with a larger number, which was committed
+// earlier. The node keeps what was committed since then, to offer it.
+func TestComeToAJobOfAnOlderCheckpoint(t *testing.T) {
+	adopted := manifest.Head{Number: 9, Order: 25}
+	comeLate(t, adopted, func(disk *memfs.FS) error { return late.KeepIn(disk, adopted) }, 3)
+}
+
+func comeLate(t *testing.T, head manifest.Head, come func(*memfs.FS) error, newest manifest.Number) {
 	t.Helper()
 	disk, from := memfs.New(), memfs.New()
 	s := checkpointtest.OpenStore(t, disk)
@@ -179,16 +212,16 @@ func comeLate(t *testing.T, head manifest.Head) {
 	for n := range 3 {
 		memfs.WriteFile(t, from, "model.pt", memfs.Bytes(uint64(n), 100), 0o600)
 		_, h := checkpointtest.Put(t, s, from, 1, uint64(n+1))
-		heads = append(heads, manifest.Head{Number: manifest.Number(n + 1), Generation: 1, Manifest: h,
-			Step: new(int64(10 * (n + 1)))})
+		heads = append(heads, manifest.Head{Number: manifest.Number(n + 1), Order: schema.Order(10 * (n + 1)),
+			Generation: 1, Manifest: h, Step: new(int64(10 * (n + 1)))})
 	}
 	must(t, s.NoteCommitted(heads))
-	must(t, late.TruncateIn(disk, head))
+	must(t, come(disk))
 	s = checkpointtest.OpenStore(t, disk)
 	if kept, err := s.Late(); err != nil || kept == nil || kept.Manifest != heads[2].Manifest {
 		t.Errorf("head %d: late %+v, %v", head.Number, kept, err)
 	}
-	if newest, ok := s.Newest(); !ok || newest.Number != 1 {
-		t.Errorf("head %d: newest %+v", head.Number, newest)
+	if noted, ok := s.Newest(); !ok || noted.Number != newest {
+		t.Errorf("head %d: newest %+v", head.Number, noted)
 	}
 }

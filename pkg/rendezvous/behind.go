@@ -18,7 +18,7 @@ func (c *Claim) Ahead(s *Snapshot) bool {
 		return false
 	}
 	return s.Fence < c.Generation || s.Head.Number < c.Known.Number || s.Head.Before(c.Known) ||
-		s.World == nil && c.World > 0 ||
+		s.World == nil && c.World > 0 || s.World != nil && s.World.Order < c.WorldOrder ||
 		s.Cluster == c.Cluster && s.Rev < c.StoreRev
 }
 

@@ -21,10 +21,11 @@ import (
 // respect. Another job is not behind.
 func TestAhead(t *testing.T) {
 	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u", Succeeds: "t"}, Generation: 3, World: 3,
-		Known: checkpoint.Head{Number: 7, Order: 70}, Cluster: 1, StoreRev: 50}
+		WorldOrder: 30, Known: checkpoint.Head{Number: 7, Order: 70}, Cluster: 1, StoreRev: 50}
 	store := func(change func(s *rendezvous.Snapshot)) rendezvous.Snapshot {
 		s := rendezvous.Snapshot{Job: &rendezvous.Job{UID: "u"}, Fence: 3,
-			World: &rendezvous.World{Generation: 3}, Head: checkpoint.Head{Number: 7, Order: 70}, Cluster: 1, Rev: 50}
+			World: &rendezvous.World{Generation: 3, Order: 30},
+			Head:  checkpoint.Head{Number: 7, Order: 70}, Cluster: 1, Rev: 50}
 		change(&s)
 		return s
 	}
@@ -43,6 +44,9 @@ func TestAhead(t *testing.T) {
 		"as many commits, the last made earlier": {func(s *rendezvous.Snapshot) { s.Head.Order = 60 }, true},
 		"more commits, the last made earlier": {func(s *rendezvous.Snapshot) {
 			s.Head.Number, s.Head.Order = 9, 60
+		}, true},
+		"another World of the generation, proposed earlier": {func(s *rendezvous.Snapshot) {
+			s.World.Order = 20
 		}, true},
 		"no world":             {func(s *rendezvous.Snapshot) { s.World = nil }, true},
 		"an older revision":    {func(s *rendezvous.Snapshot) { s.Rev = 49 }, true},

@@ -27,8 +27,8 @@ type Claim struct {
 	// by rank. For a large World only its first ranks list them.
 	Members []string        `json:"members,omitempty"`
 	Known   checkpoint.Head `json:"known"` // the newest commit of this job that the node heard of
-	// Top is the largest number of a commit that the store shows, of whichever job. The job that is
-	// made again gives no number up to Top.
+	// Top is the largest number of a commit that the store shows, of whichever job, or that the node
+	// knew before. The job that is made again gives no number up to Top.
 	Top   checkpoint.Number `json:"top,omitempty"`
 	Heads []checkpoint.Head `json:"heads"` // commits on the node's disk, the oldest first
 	// the newest checkpoint on the node's disk that it has read and found whole
@@ -92,9 +92,7 @@ func (c *Claim) Learn(s *Snapshot) {
 	if s.Job == nil || s.Job.UID != c.Job.UID {
 		return
 	}
-	if c.Known.Before(s.Head) {
-		c.Known = s.Head
-	}
+	c.LearnCommit(s.Head)
 	if s.World == nil {
 		return
 	}
@@ -102,13 +100,23 @@ func (c *Claim) Learn(s *Snapshot) {
 	if now.CompareWorlds(c) <= 0 {
 		return
 	}
-	c.Lived = c.Lived && now.World > c.World // else nodes went on without this one
+	if now.World <= c.World { // nodes went on without this one, after the store was set back
+		now = Claimed(c.Node, c.Job, s.Wish, s.World)
+		c.Lived, c.Spares, c.Wish, c.WishRev = false, nil, now.Wish, now.WishRev
+	}
 	c.World, c.WorldOrder, c.Phase, c.Count = now.World, now.WorldOrder, now.Phase, now.Count
 	c.Rank, c.Members = now.Rank, now.Members
 	if c.Wish.Request == "" {
 		c.Wish, c.WishRev = now.Wish, now.WishRev
 	}
 	c.Looked = false // which captures count depends on the World
+}
+
+// LearnCommit updates the claim with a commit of its job.
+func (c *Claim) LearnCommit(h checkpoint.Head) {
+	if c.Known.Before(h) {
+		c.Top, c.Known = max(c.Top, c.Known.Number), h
+	}
 }
 
 // CompareWorlds orders claims by the newest World that their nodes know.

@@ -66,19 +66,21 @@ func TestAClaimLearnsOfTheLaterHistory(t *testing.T) {
 		want  Claim
 	}{
 		{"the next one", world(8, 80), checkpoint.Head{Number: 6, Order: 60},
-			Claim{World: 8, Count: 1, Known: checkpoint.Head{Number: 6}, Lived: true}},
+			Claim{World: 8, Count: 1, Known: checkpoint.Head{Number: 6}, Lived: true, WishRev: 9, Top: 6}},
 		{"a later one of a smaller generation", world(5, 80), checkpoint.Head{Number: 3, Order: 60},
-			Claim{World: 5, Count: 1, Known: checkpoint.Head{Number: 3}}},
+			Claim{World: 5, Count: 1, Known: checkpoint.Head{Number: 3}, WishRev: 2, Top: 5}},
 		{"an earlier one", world(6, 60), checkpoint.Head{Number: 4, Order: 40},
-			Claim{World: 7, Count: 2, Known: checkpoint.Head{Number: 5}, Lived: true}},
+			Claim{World: 7, Count: 2, Known: checkpoint.Head{Number: 5}, Lived: true, WishRev: 9, Top: 4}},
 		{"an earlier one of a larger generation", world(9, 60), checkpoint.Head{Number: 9, Order: 40},
-			Claim{World: 7, Count: 2, Known: checkpoint.Head{Number: 5}, Lived: true}},
+			Claim{World: 7, Count: 2, Known: checkpoint.Head{Number: 5}, Lived: true, WishRev: 9, Top: 9}},
 	} {
 		c := Claim{Job: Job{UID: "u"}, Known: checkpoint.Head{Number: 5, Order: 50}, Generation: 7, World: 7,
-			WorldOrder: 70, Count: 2, Lived: true}
-		c.Learn(&Snapshot{Job: &Job{UID: "u"}, World: x.world, Head: x.head, Fence: x.world.Generation})
+			WorldOrder: 70, Count: 2, Lived: true, Spares: []string{"s"}, Wish: Wish{Request: "r"}, WishRev: 9}
+		c.Learn(&Snapshot{Job: &Job{UID: "u"}, World: x.world, Head: x.head, Fence: x.world.Generation,
+			Wish: Wish{Request: "q", Rev: 2}})
 		if c.World != x.want.World || c.Count != x.want.Count || c.Known.Number != x.want.Known.Number ||
-			c.Lived != x.want.Lived || c.Generation != max(7, x.world.Generation) {
+			c.Lived != x.want.Lived || c.Generation != max(7, x.world.Generation) || c.WishRev != x.want.WishRev ||
+			c.Top != x.want.Top || (c.Spares == nil) != (c.WishRev == 2) {
 			t.Errorf("%s: %+v", x.what, c)
 		}
 	}

@@ -98,7 +98,9 @@ type Job struct {
 	Lineage []schema.UID `json:"lineage,omitempty"`
 	Ran     bool         `json:"ran,omitempty"` // the job had a World before it was made again
 	// Adopted is the number that its first checkpoint had in the lost store; 0: there was none.
-	Adopted checkpoint.Number `json:"adopted,omitempty"`
+	// AdoptedOrder is the order that it had there.
+	Adopted      checkpoint.Number `json:"adopted,omitempty"`
+	AdoptedOrder schema.Order      `json:"adopted_order,omitempty"`
 	// Claimants are the nodes that claimed the job when it was made again; empty if they are many.
 	// Until the job has a World, they count as its members.
 	Claimants []string `json:"claimants,omitempty"`
@@ -109,6 +111,11 @@ type Job struct {
 	Roles *roles.Spec `json:"roles,omitempty"` // nil: every process is a trainer
 	Time  time.Time   `json:"time"`
 	Rev   int64       `json:"-"`
+}
+
+// AdoptedHead is the checkpoint from which the job was made again, as it was in the lost store.
+func (j *Job) AdoptedHead() checkpoint.Head {
+	return checkpoint.Head{Number: j.Adopted, Order: j.AdoptedOrder}
 }
 
 // Place is the size of a world of so many nodes, as roles count it.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -58,5 +59,10 @@ func TestOrderOfWorlds(t *testing.T) {
 	put(r.Job.World(), ahead)
 	if next := propose(2); next != ahead.Order+1 {
 		t.Errorf("the order of the next World is %d, that before is %d", next, ahead.Order)
+	}
+	head := checkpoint.Head{Number: 1, Generation: 2, Order: ahead.Order + 50}
+	put(r.Job.Head(), head)
+	if next := propose(3); next != head.Order+1 {
+		t.Errorf("the order of the next World is %d, that of the head is %d", next, head.Order)
 	}
 }

@@ -44,6 +44,7 @@ func (j *Job) Validate() error {
 		p.Name("claimants", node)
 	}
 	p.Check(j.Adopted <= checkpoint.MaxNumber, "adopted is %d", j.Adopted)
+	p.Range("adopted_order", int64(j.AdoptedOrder), 0, int64(schema.MaxOrder))
 	p.Note(j.Rules.validate())
 	if b := j.Base; b.Nodes != 0 || b.Slots != 0 || b.Batch != 0 || b.LR != 0 {
 		p.Note(b.Validate())

@@ -51,7 +51,7 @@ func (d *keptDisk) adopt(job rendezvous.Job) error {
 		return nil
 	}
 	if job.Follows(d.uid) {
-		if err := late.KeepIn(d.chunks, job.Adopted); err != nil {
+		if err := late.KeepIn(d.chunks, job.AdoptedHead()); err != nil {
 			return err
 		}
 	} else if d.uid != "" {
@@ -303,7 +303,8 @@ func (x *keptSaves) state(g schema.Generation) capture.WorkerState {
 }
 
 func (x *keptSaves) stamp(w rendezvous.World) checkpoint.Stamp {
-	return checkpoint.Stamp{Job: x.a.s.job.Name, UID: w.UID, Generation: w.Generation, WorldSize: w.Size()}
+	return checkpoint.Stamp{Job: x.a.s.job.Name, UID: w.UID, Generation: w.Generation, World: w.Order,
+		WorldSize: w.Size()}
 }
 
 func (x *keptSaves) Close(ctx context.Context, g schema.Generation) error {

@@ -34,11 +34,11 @@ func (k *saves) remake(ctx context.Context) error {
 	}
 	k.snap.Job = &job
 	text := fmt.Sprintf("job %s is made again from checkpoint %d%s, which is checkpoint %d now",
-		name, m.Was, atStep(m.Head.Step), m.Head.Number)
+		name, m.Was.Number, atStep(m.Head.Step), m.Head.Number)
 	if len(m.Missing) > 0 {
 		text += ", without " + phrase.List(m.Missing)
 	}
 	from := *m.Head
-	from.Number = m.Was
+	from.Number = m.Was.Number
 	return k.restored(from, *m.Head, text)
 }

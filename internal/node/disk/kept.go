@@ -60,7 +60,7 @@ func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) 
 	}
 	// this is before the new id is written: afterwards unlisted files of the store are deleted
 	if job.Follows(was) {
-		if err := late.Keep(filepath.Join(dir, StoreDir), job.Adopted); err != nil {
+		if err := late.Keep(filepath.Join(dir, StoreDir), job.AdoptedHead()); err != nil {
 			return "", err
 		}
 	}

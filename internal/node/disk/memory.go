@@ -52,9 +52,7 @@ func (d *Disk) Recall(node string) (*rendezvous.Claim, error) {
 	}
 	err = d.read(node, func(s *readonly.Store) error {
 		h, err := s.Newest()
-		if m.Claim.Known.Before(h) { // the checkpoint was committed after the claim was written
-			m.Claim.Known = h
-		}
+		m.Claim.LearnCommit(h) // it may have been committed after the claim was written
 		return err
 	})
 	return &m.Claim, err

@@ -113,7 +113,8 @@ func (s *Saves) CommitLeft(ctx context.Context, w rendezvous.World, self members
 }
 
 func (s *Saves) stamp(w rendezvous.World) checkpoint.Stamp {
-	return checkpoint.Stamp{Job: s.c.Job, UID: w.UID, Generation: w.Generation, WorldSize: w.Size()}
+	return checkpoint.Stamp{Job: s.c.Job, UID: w.UID, Generation: w.Generation, World: w.Order,
+		WorldSize: w.Size()}
 }
 
 // HandOver ensures that another node has the head before this node leaves.

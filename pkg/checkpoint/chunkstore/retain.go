@@ -138,7 +138,7 @@ func (s *Store) noteCommitted(committed []manifest.Head) error {
 	}
 	slices.SortFunc(keep, manifest.Head.Compare)
 	if slices.EqualFunc(keep, s.heads, func(a, b manifest.Head) bool {
-		return a.Number == b.Number && a.Manifest == b.Manifest
+		return a.Compare(b) == 0 && a.Manifest == b.Manifest
 	}) {
 		return nil
 	}

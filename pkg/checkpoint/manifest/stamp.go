@@ -8,6 +8,7 @@ type Stamp struct {
 	Job        schema.Job
 	UID        schema.UID
 	Generation schema.Generation
+	World      schema.Order // of the World of that generation
 	WorldSize  int
 	Part       bool   // see Manifest
 	Of         string // see Manifest

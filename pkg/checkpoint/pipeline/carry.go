@@ -71,8 +71,8 @@ func (l *Pipeline) afterCommit(
 
 // headOf returns the record of a manifest.
 func headOf(m *manifest.Manifest, h manifest.Hash) manifest.Head {
-	return manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
-		Bytes: m.Bytes(), Time: time.Now().UTC()}
+	return manifest.Head{Generation: m.Generation, Order: m.World, Manifest: h, Step: m.Step,
+		Samples: m.Samples, Bytes: m.Bytes(), Time: time.Now().UTC()}
 }
 
 // protect commits a save whose copies are held at the time of the commit.

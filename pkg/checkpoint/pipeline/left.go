@@ -56,9 +56,7 @@ func CommitLeft(ctx context.Context, r *replicator.Replicator, l Left) (manifest
 		if err != nil {
 			continue // the manifest is damaged; try the previous one
 		}
-		made, err := r.Record.Commit(ctx, manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step,
-			Samples: m.Samples,
-			Bytes:   m.Bytes(), Time: time.Now().UTC()}, head, []membership.Node{l.Self})
+		made, err := r.Record.Commit(ctx, headOf(m, h), head, []membership.Node{l.Self})
 		if store.Moved(err) || errors.Is(err, chunkstore.ErrFenced) {
 			return manifest.Head{}, nil // a newer generation goes on from the checkpoint that it found
 		}

@@ -34,7 +34,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 
 		c.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
 		must(t, b.Store.Raise(3))
-		must(t, late.KeepIn(c.disks["b"], 4))
+		must(t, late.KeepIn(c.disks["b"], manifest.Head{Number: 4}))
 		b.AdoptJob("again")
 		done := make(chan error, 1)
 		run, crash := context.WithCancel(ctx)
@@ -95,7 +95,7 @@ func TestPartsThatCameTooLateAreOffered(t *testing.T) {
 			store.Put(testJob.Checkpoint(8), other), store.Put(testJob.Head(), other))
 		for _, n := range nodes {
 			must(t, x.replicators[n].Store.Raise(3))
-			must(t, late.KeepIn(x.disks[n], 0))
+			must(t, late.KeepIn(x.disks[n], manifest.Head{}))
 			x.replicators[n].AdoptJob("again")
 		}
 		tidy := func(nodes ...string) {

@@ -106,8 +106,8 @@ func withNewestNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoin
 		return c
 	}
 	renumber := func(h *checkpoint.Head) {
-		if n := numbers[h.Manifest]; h.Before(n) {
-			h.Number, h.Order = n.Number, n.Order
+		if n, committed := numbers[h.Manifest]; committed && compare(*h, n) < 0 {
+			h.Number, h.Order, h.Copies = n.Number, n.Order, max(1, h.Copies)
 		}
 	}
 	newest := *c.Newest

@@ -69,9 +69,61 @@ func TestDecideOfTwoHistories(t *testing.T) {
 				}
 			}
 			for _, h := range v.Remake.History {
-				if h.Number == 2 && v.Remake.Was == 3 && h.Manifest != now[1].Manifest {
+				if h.Number == 2 && v.Remake.Was.Number == 3 && h.Manifest != now[1].Manifest {
 					t.Errorf("checkpoint 2 is %+v", h)
 				}
+			}
+		})
+	}
+}
+
+// Sequences count only among what the workers of one World saved. They decide about copies of which a
+// node did not hear whether they were committed, and about nothing else.
+func TestSequencesOfTwoHistories(t *testing.T) {
+	of := func(g schema.Generation, h checkpoint.Head) checkpoint.Head { h.Generation = g; return h }
+	copied := func(n checkpoint.Number, order schema.Order, g schema.Generation) checkpoint.Head {
+		h := ordered(saved(n, 8), order)
+		h.Generation, h.Copies = g, 0
+		return h
+	}
+	has := func(c claim, h checkpoint.Head, sequence uint64) claim {
+		c.Newest, c.Sequence = &h, sequence
+		return c
+	}
+	was, now := of(5, ordered(saved(9, 9, "a"), 600)), of(5, ordered(saved(4, 4, "n"), 1500))
+	offered := of(5, ordered(saved(3, 9, "l"), 1499))
+	one, two := ordered(saved(1, 1, "a", "b"), 100), ordered(saved(2, 2, "b", "x"), 200)
+	for _, c := range []struct {
+		what   string
+		claims []claim
+		wait   Wait
+		want   string
+	}{
+		{"the generation of an older commit was given again",
+			[]claim{says("a", 7, "a", was).in(50).captured(9).again(),
+				says("n", 5, "n", now).in(1400).captured(2).again()}, ForAll,
+			"remake: fence 7, 10 was 4 on n"},
+		{"a spare has a checkpoint that it offered",
+			[]claim{says("l", 5, "n", offered).in(1400).captured(9).knows(now),
+				says("n", 5, "n", now).in(1400).captured(2)}, ForAll, "remake: fence 5, 5 was 4 on n, and 3"},
+		{"a copy is newer than its order says, and a holder of the commit before it is gone",
+			[]claim{has(says("a", 2, "a b", one).in(1), copied(2, 101, 2), 7),
+				says("b", 2, "a b", one, two).in(1).captured(6)}, ForEnough,
+			"remake: fence 2, 3 was 2 on a, and 1, and 2"},
+		{"a copy of the newest World is newer than all commits before that World",
+			[]claim{says("a", 4, "a", was).in(50).captured(9).again(),
+				has(says("s", 5, "n s").in(1400), copied(1, 1401, 5), 3)}, ForEnough,
+			"remake: fence 5, 10 was 1 on s, without n"},
+		{"and a copy of another World of that generation is not",
+			[]claim{has(says("a", 5, "a").in(50), copied(10, 601, 5), 9),
+				says("n", 5, "n", now).in(1400).captured(2)}, ForAll, "remake: fence 5, 11 was 4 on n"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			for range 2 {
+				if got := stepText(decide(c.claims, "u", c.wait)); got != c.want {
+					t.Errorf("%s, want %s", got, c.want)
+				}
+				c.claims[0], c.claims[1] = c.claims[1], c.claims[0]
 			}
 		})
 	}

@@ -154,29 +154,43 @@ func claimedBy(claims []rendezvous.Claim, node string) bool {
 }
 
 // newestOf returns the newest checkpoint that a claimant read and found whole; last has the newest
-// World. Captures of its generation are compared by their sequence: a node that did not hear of a
-// commit gives its copy a number and an order that are too low.
+// World. A node that did not hear of a commit gives its copy a number and an order that are too low.
+// So such a copy is compared by its sequence with what else the workers of that World saved. If it is
+// the newest, it gets an order above the others.
 func newestOf(claims []rendezvous.Claim, last rendezvous.Claim) *checkpoint.Head {
-	captured := func(c rendezvous.Claim) bool {
-		another := c.World == last.World && c.WorldOrder != last.WorldOrder // of the same generation
-		return c.Newest.Generation == last.World && c.Sequence > 0 && !another
+	saved := func(c *rendezvous.Claim) bool { // by workers of the newest World
+		return c.Newest.Generation == last.World && c.Newest.Order >= last.WorldOrder && c.Sequence > 0
 	}
-	var best rendezvous.Claim
-	for _, c := range claims {
-		if c.Newest == nil {
-			continue
-		}
-		order := -1
-		if best.Newest != nil {
-			if order = compare(*best.Newest, *c.Newest); captured(best) && captured(c) {
-				order = cmp.Or(cmp.Compare(best.Sequence, c.Sequence), order)
-			}
-		}
-		if order < 0 {
+	var best *rendezvous.Claim
+	for i := range claims {
+		c := &claims[i]
+		switch {
+		case c.Newest == nil:
+		case best == nil:
+			best = c
+		case saved(best) && saved(c) && min(best.Newest.Copies, c.Newest.Copies) == 0 &&
+			best.Sequence != c.Sequence:
+			best = later(best, c)
+		case compare(*best.Newest, *c.Newest) < 0:
 			best = c
 		}
 	}
+	if best == nil {
+		return nil
+	}
 	return best.Newest
+}
+
+// later returns the claim with the larger sequence. Its checkpoint gets an order above that of the
+// other one.
+func later(a, b *rendezvous.Claim) *rendezvous.Claim {
+	if a.Sequence < b.Sequence {
+		a, b = b, a
+	}
+	x, h := *a, *a.Newest
+	h.Order = max(h.Order, b.Newest.Order+1)
+	x.Newest = &h
+	return &x
 }
 
 // compare orders checkpoints by their commits. Of two that are equally new, the committed one is

@@ -83,7 +83,7 @@ func stepText(v Verdict) string {
 	r := v.Remake
 	s := fmt.Sprintf("remake: fence %d", r.Fence)
 	if r.Head != nil {
-		s += fmt.Sprintf(", %d was %d on", r.Head.Number, r.Was)
+		s += fmt.Sprintf(", %d was %d on", r.Head.Number, r.Was.Number)
 		for _, h := range r.Head.Holders {
 			s += " " + h.Node
 		}

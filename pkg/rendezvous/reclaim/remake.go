@@ -21,7 +21,7 @@ type Remake struct {
 	Ended   bool // its attempt had ended, so it goes on as a new attempt
 	Fence   schema.Generation
 	Head    *checkpoint.Head
-	Was     checkpoint.Number // the number that the head had in the store that was lost
+	Was     checkpoint.Head // the head as it was in the store that was lost
 	History []checkpoint.Head
 	Claims  []string
 	Missing []string
@@ -100,7 +100,7 @@ func (r *Remake) adopt(all, mine []rendezvous.Claim, best *checkpoint.Head) {
 	var top checkpoint.Head
 	for _, c := range all {
 		r.Fence = max(r.Fence, c.Generation, c.World)
-		top.Number = max(top.Number, c.Top)
+		top.Number, top.Order = max(top.Number, c.Top), max(top.Order, c.WorldOrder)
 		for _, h := range append(claimed(c), c.Known) {
 			top.Number, top.Order = max(top.Number, h.Number), max(top.Order, h.Order)
 		}
@@ -110,7 +110,7 @@ func (r *Remake) adopt(all, mine []rendezvous.Claim, best *checkpoint.Head) {
 	}
 	head := heldBy(mine, best.Again(top))
 	head.Offered = false
-	r.Was, r.Head, r.History = best.Number, &head, olderThan(*best, mine)
+	r.Was, r.Head, r.History = *best, &head, olderThan(*best, mine)
 }
 
 // olderThan returns the commits that the claimants have beside best, oldest first. Of commits with the

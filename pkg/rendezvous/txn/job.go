@@ -34,8 +34,8 @@ func (r Requests) Create(ctx context.Context, j rendezvous.Job) error {
 // guard on that World lets it happen only once. j carries the settings of this agent.
 func (r Requests) Reopen(ctx context.Context, seen *rendezvous.Snapshot, j rendezvous.Job) error {
 	j.UID, j.Attempt = seen.Job.UID, seen.Job.Attempt+1
-	j.Succeeds, j.Lineage, j.Adopted = seen.Job.Succeeds, seen.Job.Lineage, seen.Job.Adopted
-	j.Ran = seen.Job.Ran
+	j.Succeeds, j.Lineage, j.Ran = seen.Job.Succeeds, seen.Job.Lineage, seen.Job.Ran
+	j.Adopted, j.AdoptedOrder = seen.Job.Adopted, seen.Job.AdoptedOrder
 	_, err := r.sendOn(ctx, schema.FenceIs(r.Job, j.UID, seen.Fence), "open a new attempt", store.Request{
 		If: []store.Guard{
 			store.Unchanged(r.Job.Job(), seen.Job.Rev),

@@ -24,11 +24,10 @@ func (r Requests) Propose(
 ) (rendezvous.World, error) {
 	w := p.World
 	w.Proposal, w.Time = fmt.Sprintf("%012d-%s", w.Generation, rand.Text()), time.Now()
-	var last schema.Order
-	if seen.World != nil {
-		last = seen.World.Order
+	w.Order = lastOrder(seen).Next(w.Time)
+	if p.NewHead != nil {
+		w.Order = max(w.Order, p.NewHead.Order+1)
 	}
-	w.Order = last.Next(w.Time)
 	if max(w.Count, len(w.Leavers)) > rendezvous.MaxInline {
 		if err := r.putMembers(ctx, &w); err != nil {
 			return rendezvous.World{}, err
@@ -54,6 +53,15 @@ func (r Requests) Propose(
 	rev, err := r.sendOn(ctx, r.fence(seen), "propose", store.Request{If: guards, Then: writes})
 	w.Rev = rev
 	return w, err
+}
+
+// lastOrder returns the largest order of the World and the head in the store. A World has a larger order
+// than the head of its proposal, and the commits of its workers have larger ones than the World.
+func lastOrder(seen *rendezvous.Snapshot) schema.Order {
+	if seen.World == nil {
+		return seen.Head.Order
+	}
+	return max(seen.World.Order, seen.Head.Order)
 }
 
 // proposal returns the guards and writes that every proposal has.

@@ -94,7 +94,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	if o := x.Seen.Job; o != nil && x.Seen.Fence == 0 { // it never ran, and its nodes go on in this job
 		j.Supersede(o)
 	}
-	j.Adopted, j.Ran, j.Time, j.Claimants = m.Was, m.Job.Ran, time.Now(), nil
+	j.Adopted, j.AdoptedOrder = m.Was.Number, m.Was.Order
+	j.Ran, j.Time, j.Claimants = m.Job.Ran, time.Now(), nil
 	if len(m.Claims) <= rendezvous.MaxInline {
 		j.Claimants = m.Claims
 	}
@@ -116,7 +117,7 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 		record := schema.Encode(*h)
 		then = append(then, store.Put(r.Job.Checkpoint(uint64(h.Number)), record),
 			store.Put(r.Job.Head(), record))
-		ev.Fields["checkpoint"], ev.Fields["adopted"] = h.Number, m.Was
+		ev.Fields["checkpoint"], ev.Fields["adopted"] = h.Number, m.Was.Number
 	}
 	for _, h := range m.History {
 		then = append(then, store.Put(r.Job.Checkpoint(uint64(h.Number)), schema.Encode(h)))

@@ -16,16 +16,16 @@ import (
 )
 
 // Keep must be called before the store in dir is used for a job that was made again from checkpoint
-// adopted; 0: from none. It keeps the newest later commit on this disk, also if the disk has only
+// adopted; the zero Head: from none. It keeps the newest later commit on this disk, also if the disk has only
 // parts of it. The commit is offered when the record has a head. The job starts from it only if the
 // operator asks.
-func Keep(dir string, adopted manifest.Number) error {
+func Keep(dir string, adopted manifest.Head) error {
 	return withStore(dir, func(t dirfs.FS) error { return KeepIn(t, adopted) })
 }
 
 // Truncate is Keep for a job that continued under its uid from an older state. head is its newest
-// commit now. It removes the records of commits above head and of later steps, because their
-// numbers are used again.
+// commit now. It removes the records of commits that have larger numbers than head, were made later, or are
+// of later steps, because their numbers are used again.
 func Truncate(dir string, head manifest.Head) error {
 	return withStore(dir, func(t dirfs.FS) error { return TruncateIn(t, head) })
 }
@@ -43,8 +43,8 @@ func withStore(dir string, do func(dirfs.FS) error) error {
 }
 
 // KeepIn is Keep in an open tree.
-func KeepIn(t dirfs.FS, adopted manifest.Number) error {
-	return keepIn(t, func(h manifest.Head) bool { return h.Number > adopted })
+func KeepIn(t dirfs.FS, adopted manifest.Head) error {
+	return keepIn(t, func(h manifest.Head) bool { return h.Number > adopted.Number || adopted.Before(h) })
 }
 
 // keepIn keeps the newest commit for which later is true, if it is on this disk.
@@ -71,7 +71,9 @@ func keepIn(t dirfs.FS, later func(manifest.Head) bool) error {
 
 // TruncateIn is Truncate in an open tree.
 func TruncateIn(t dirfs.FS, head manifest.Head) error {
-	later := func(h manifest.Head) bool { return h.Number > head.Number || h.LaterStep(head) }
+	later := func(h manifest.Head) bool {
+		return h.Number > head.Number || head.Before(h) || h.LaterStep(head)
+	}
 	heads, err := readonly.New(t).Heads()
 	if err != nil || !slices.ContainsFunc(heads, later) {
 		return err
