@@ -111,7 +111,8 @@ func (r *Replicator) ensureHeld(ctx context.Context, try attempt) (*resumed, err
 		return nil, err
 	}
 	return &resumed{m, manifest.Head{Number: n, Order: try.from.Order, Generation: m.Generation,
-		Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time, Copies: 1, Holders: []membership.Ref{{Node: r.Self}}}}, nil
+		Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time,
+		Copies: 1, Holders: []membership.Ref{{Node: r.Self}}}}, nil
 }
 
 // fetching reports the progress of a fetch.
