@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 var (
@@ -95,6 +96,17 @@ func Free(at string) error {
 		return fmt.Errorf("%w: %s is in use", ErrPorts, at)
 	}
 	return fmt.Errorf("listen at %s: %w", at, err)
+}
+
+// AwaitFree is Free, and waits up to limit while the address is in use. The processes of an agent that
+// was killed end a moment after it, and the next agent may start before that.
+func AwaitFree(at string, limit time.Duration) error {
+	const pause = 50 * time.Millisecond
+	for until := time.Now().Add(limit); ; time.Sleep(pause) {
+		if err := Free(at); !errors.Is(err, ErrPorts) || time.Now().After(until) {
+			return err
+		}
+	}
 }
 
 // bind tries the port on host, and on all addresses, because frameworks listen on all.

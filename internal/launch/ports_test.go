@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/elasticd/elastic/internal/launch"
 )
@@ -39,6 +40,21 @@ func TestPortsAreFreeAndNotEphemeral(t *testing.T) {
 			continue
 		}
 		l.Close()
+	}
+}
+
+// An address that is in use for a moment longer is free, and one that stays in use is not.
+func TestAwaitFree(t *testing.T) {
+	l, err := net.Listen("tcp", loopback+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := launch.AwaitFree(l.Addr().String(), 0); !errors.Is(err, launch.ErrPorts) {
+		t.Errorf("an address in use: %v", err)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { l.Close() })
+	if err := launch.AwaitFree(l.Addr().String(), time.Minute); err != nil {
+		t.Errorf("an address that was in use: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package options
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
@@ -199,6 +200,9 @@ func placeRoles(c *command.Call, o *node.Options) error {
 	return byAddress(c, o, list)
 }
 
+// portsEnd is how long processes of an agent that was killed may need to end.
+const portsEnd = 3 * time.Second
+
 // ownPorts fails if a port of a server of this node is in use.
 func ownPorts(_ *command.Call, o *node.Options) error {
 	r := o.Job.Roles
@@ -211,7 +215,7 @@ func ownPorts(_ *command.Call, o *node.Options) error {
 			if t.Role != roles.Server || t.At == "" {
 				continue
 			}
-			if err := launch.Free(t.At); err != nil {
+			if err := launch.AwaitFree(t.At, portsEnd); err != nil {
 				return problem.New(problem.Ports, "--servers: %v", err).Of(err).
 					Because("%s of this node is to listen there", t).
 					Cure("end that process, or another port in --servers")
