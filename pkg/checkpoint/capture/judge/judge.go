@@ -20,7 +20,6 @@ type Status int
 const (
 	Busy Status = iota // it is being written, or nothing shows that its writer has finished it
 	Done
-	Broken // it is incomplete, and no longer being written
 )
 
 // Unit is a file, or the directory of one step. Its writer writes it as a whole.

@@ -17,9 +17,11 @@ type openings struct {
 	unusual int
 	inner   time.Duration // the longest pause within a save
 	waits   time.Time     // since when a save waits for another close
+	newest  closings
+}
 
-	// of the newest save
-
+// closings are how the newest save closed the file.
+type closings struct {
 	path        string
 	number      int64
 	seen        int // Unit.Opens
@@ -34,17 +36,17 @@ type openings struct {
 func (m *Memory) noteOpenings(l Look) {
 	for _, u := range l.Units {
 		o := m.openings[u.Key]
-		if !u.Fresh || u.Log || u.Counted && o.path != "" && u.Number < o.number {
+		if !u.Fresh || u.Log || u.Counted && o.newest.path != "" && u.Number < o.newest.number {
 			continue
 		}
-		if o.path != u.Path {
+		if o.newest.path != u.Path {
 			o.end()
-			o.path, o.number, o.seen, o.times = u.Path, u.Number, 0, 0
+			o.newest.path, o.newest.number, o.newest.seen, o.newest.times = u.Path, u.Number, 0, 0
 		}
-		if o.first.IsZero() {
-			o.last = l.Began
+		if o.newest.first.IsZero() {
+			o.newest.last = l.Began
 		}
-		n, last, apart := u.Opens-o.seen, u.closed(l), time.Duration(0)
+		n, last, apart := u.Opens-o.newest.seen, u.closed(l), time.Duration(0)
 		if n > 1 && o.usual == 1 {
 			apart = last.Sub(l.Before) / time.Duration(n) // looks may be slower than saves
 		}
@@ -54,7 +56,7 @@ func (m *Memory) noteOpenings(l Look) {
 		if n > 0 {
 			o.waits = time.Time{} // another save, or a later part of this one
 		}
-		o.seen = u.Opens
+		o.newest.seen = u.Opens
 		m.setOpenings(u.Key, o)
 	}
 }
@@ -81,43 +83,43 @@ func (u Unit) closed(l Look) time.Time {
 // close notes that the unit was closed, and decides whether the same save did it. A counted unit is
 // always written by one save.
 func (o *openings) close(u Unit, at time.Time) {
-	gap, most := at.Sub(o.last), o.most
+	gap, most := at.Sub(o.newest.last), o.newest.most
 	if o.usual == 1 {
-		most = o.before / quietShare
+		most = o.newest.before / quietShare
 	}
-	same := gap < o.quiet() && at.Sub(o.first) <= most || u.Counted && o.seen > 0
-	if o.seen++; o.times > 0 && same {
-		o.times++
-		o.pause = max(o.pause, gap)
+	same := gap < o.quiet() && at.Sub(o.newest.first) <= most || u.Counted && o.newest.seen > 0
+	if o.newest.seen++; o.newest.times > 0 && same {
+		o.newest.times++
+		o.newest.pause = max(o.newest.pause, gap)
 		if o.usual != 1 || o.unusual > 0 {
-			o.usual, o.unusual = max(o.usual, o.times), 0
+			o.usual, o.unusual = max(o.usual, o.newest.times), 0
 		}
 	} else {
 		o.end()
-		o.before = max(gap, o.pause)
-		o.most = min(o.before/2, maxQuiet)
-		if o.first.IsZero() {
+		o.newest.before = max(gap, o.newest.pause)
+		o.newest.most = min(o.newest.before/2, maxQuiet)
+		if o.newest.first.IsZero() {
 			share := time.Duration(quietShare)
 			if o.usual > 1 {
 				share = 2
 			}
-			o.most = min(max(FirstQuiet, o.before/share), maxQuiet)
+			o.newest.most = min(max(FirstQuiet, o.newest.before/share), maxQuiet)
 		}
-		o.first, o.times, o.pause = at, 1, 0
+		o.newest.first, o.newest.times, o.newest.pause = at, 1, 0
 	}
-	o.last = at
+	o.newest.last = at
 }
 
 // end learns from the newest save. Call it when the next one begins.
 func (o *openings) end() {
 	switch {
-	case o.times == 0:
+	case o.newest.times == 0:
 	case o.usual == 0:
 		o.usual = 1
 	case o.usual == 1:
-		o.unusual = min(o.times-1, 1)
-	case o.times > 1:
-		o.usual, o.inner, o.unusual = o.times, o.pause, 0
+		o.unusual = min(o.newest.times-1, 1)
+	case o.newest.times > 1:
+		o.usual, o.inner, o.unusual = o.newest.times, o.newest.pause, 0
 	default:
 		if o.unusual++; o.unusual == again {
 			o.usual, o.inner, o.unusual = 1, 0, 0
@@ -129,11 +131,11 @@ func (o *openings) end() {
 func (o *openings) quiet() time.Duration {
 	switch {
 	case o.usual == 1:
-		return min(o.before/quietShare, maxQuiet)
-	case o.times < o.usual:
-		return o.most
+		return min(o.newest.before/quietShare, maxQuiet)
+	case o.newest.times < o.usual:
+		return o.newest.most
 	}
-	return min(max(FirstQuiet, o.before/quietShare, 2*max(o.inner, o.pause)), o.most)
+	return min(max(FirstQuiet, o.newest.before/quietShare, 2*max(o.inner, o.newest.pause)), o.newest.most)
 }
 
 // settle makes the units Busy that the newest save may open once more.
@@ -144,7 +146,7 @@ func (m *Memory) settle(l Look) {
 	for i := range l.Units {
 		u := &l.Units[i]
 		o := m.openings[u.Key]
-		known := o.path == u.Path && o.times > 0
+		known := o.newest.path == u.Path && o.newest.times > 0
 		if !known || !u.Fresh || !u.Opaque || u.Proven || u.Status != Done || m.apart[u.Key] {
 			continue
 		}
@@ -162,7 +164,7 @@ func (o *openings) settle(u *Unit, l Look) {
 	if o.usual == 0 {
 		quiet = FirstQuiet
 	}
-	if l.Now.Sub(o.last) >= quiet && (running || o.times >= o.usual) {
+	if l.Now.Sub(o.newest.last) >= quiet && (running || o.newest.times >= o.usual) {
 		o.waits = time.Time{}
 		return
 	}
@@ -185,13 +187,13 @@ func (o *openings) settle(u *Unit, l Look) {
 func (m *Memory) takenOpenings(d Decision) {
 	for _, u := range d.Take {
 		o, ok := m.openings[u.Key]
-		if !ok || o.path != u.Path {
+		if !ok || o.newest.path != u.Path {
 			continue
 		}
 		if o.usual == 0 {
-			o.usual = max(1, o.times)
+			o.usual = max(1, o.newest.times)
 		}
-		o.seen, o.waits = 0, time.Time{}
+		o.newest.seen, o.waits = 0, time.Time{}
 		m.openings[u.Key] = o
 	}
 }
