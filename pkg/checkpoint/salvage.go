@@ -182,7 +182,7 @@ func (x *salvager) captured(ctx context.Context, k Known, held []manifest.Hash) 
 			if last.Before(at) {
 				head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step,
 					Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time}.Again(newest)
-				head.Order = max(head.Order, k.Order+1)
+				head.Order = max(head.Order, k.Order.After())
 				all = append(all, capture{head, at})
 			}
 		}

@@ -133,7 +133,8 @@ func TestSalvageOfADiskThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// A capture of another World of the same generation, from before the store was set back, does not count.
+// A capture of another World of the same generation, from before the store was set back, does not
+// count.
 func TestSalvageOfTwoWorldsOfOneGeneration(t *testing.T) {
 	disk, from := memfs.New(), memfs.New()
 	s := checkpointtest.OpenStore(t, disk)

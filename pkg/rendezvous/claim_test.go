@@ -53,8 +53,8 @@ func TestWhatAClaimLearns(t *testing.T) {
 	}
 }
 
-// A node that was away learns of the World that was proposed last, and of the commit that was made last,
-// also if the store was set back and their numbers are smaller than those that it knew.
+// A node that was away learns of the World that was proposed last, and of the commit that was made
+// last, also if the store was set back and their numbers are smaller than those that it knew.
 func TestAClaimLearnsOfTheLaterHistory(t *testing.T) {
 	world := func(g schema.Generation, order schema.Order) *World {
 		return &World{Generation: g, Order: order, Members: []membership.Ref{{Node: "b"}}, Count: 1}

@@ -65,7 +65,10 @@ type Order int64
 const MaxOrder Order = 1 << 53
 
 // Next returns the order of the record that follows a record of order o.
-func (o Order) Next(now time.Time) Order { return min(max(o+1, Order(now.UnixMilli())), MaxOrder) }
+func (o Order) Next(now time.Time) Order { return max(o.After(), Order(now.UnixMilli())) }
+
+// After returns the smallest order above o.
+func (o Order) After() Order { return min(o+1, MaxOrder) }
 
 func (j Job) Prefix() string { return Root + string(j) + "/" }
 func (j Job) Job() string    { return j.Prefix() + "job" }

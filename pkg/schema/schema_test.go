@@ -35,6 +35,9 @@ func TestOrder(t *testing.T) {
 		if got := before.Next(at); got != want {
 			t.Errorf("after %d: %d, want %d", before, got, want)
 		}
+		if got := before.After(); got != min(before+1, schema.MaxOrder) {
+			t.Errorf("the smallest one after %d is %d", before, got)
+		}
 	}
 }
 

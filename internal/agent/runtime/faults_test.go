@@ -468,7 +468,8 @@ func (s *faulty) lose(how string, change func()) {
 	change()
 	is := s.snapshot()
 	if is.Job != nil && was.Job != nil && was.Job.Follows(is.Job.UID) {
-		s.disturbed(s.names...) // to nodes of the earlier uid, those of the later one are strangers until they claim
+		// to a node of the earlier uid, those of the later one are strangers until they claim
+		s.disturbed(s.names...)
 	}
 	s.mu.Lock()
 	s.behind = behind || is.Job == nil && s.known != nil || is.Fence < was.Fence ||

@@ -165,8 +165,8 @@ func TestNodeThatComesToAJobThatCannotGoOn(t *testing.T) {
 }
 
 // The store is set back while both nodes are away, and then lost with them. In between a goes on from
-// what the store shows, because it was away when b made the newer commits. Those of b have larger numbers,
-// and those of a were made later. The job goes on from the newest of a, and b offers its own.
+// what the store shows, because it was away when b made the newer commits. Those of b have larger
+// numbers, and those of a were made later. The job goes on from the newest of a, and b offers its own.
 func TestSetBackAndThenLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFaulty(t, seedOf(6), someFaults()) // of one node or two

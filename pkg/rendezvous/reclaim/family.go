@@ -97,10 +97,10 @@ func claimsOf(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Clai
 	return mine
 }
 
-// withNewestNumbers returns the claim with the number and order of the newest commit that numbers has of
-// each checkpoint. A checkpoint has several numbers where the job went back to it, and this node may
-// not have heard of the last one. Under its new number a checkpoint may be newer than the newest one
-// that the node read. If it cannot be read, the next World reports that.
+// withNewestNumbers returns the claim with the number and order of the newest commit that numbers has
+// of each checkpoint. A checkpoint has several numbers where the job went back to it, and this node
+// may not have heard of the last one. Under its new number a checkpoint may be newer than the newest
+// one that the node read. If it cannot be read, the next World reports that.
 func withNewestNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Head) rendezvous.Claim {
 	if c.Newest == nil {
 		return c

@@ -188,7 +188,7 @@ func later(a, b *rendezvous.Claim) *rendezvous.Claim {
 		a, b = b, a
 	}
 	x, h := *a, *a.Newest
-	h.Order = max(h.Order, b.Newest.Order+1)
+	h.Order = max(h.Order, b.Newest.Order.After())
 	x.Newest = &h
 	return &x
 }

@@ -26,7 +26,7 @@ func (r Requests) Propose(
 	w.Proposal, w.Time = fmt.Sprintf("%012d-%s", w.Generation, rand.Text()), time.Now()
 	w.Order = lastOrder(seen).Next(w.Time)
 	if p.NewHead != nil {
-		w.Order = max(w.Order, p.NewHead.Order+1)
+		w.Order = max(w.Order, p.NewHead.Order.After())
 	}
 	if max(w.Count, len(w.Leavers)) > rendezvous.MaxInline {
 		if err := r.putMembers(ctx, &w); err != nil {
@@ -55,8 +55,8 @@ func (r Requests) Propose(
 	return w, err
 }
 
-// lastOrder returns the largest order of the World and the head in the store. A World has a larger order
-// than the head of its proposal, and the commits of its workers have larger ones than the World.
+// lastOrder returns the largest order of the World and the head in the store. A World has a larger
+// order than the head of its proposal, and the commits of its workers have larger ones than the World.
 func lastOrder(seen *rendezvous.Snapshot) schema.Order {
 	if seen.World == nil {
 		return seen.Head.Order

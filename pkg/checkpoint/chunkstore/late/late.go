@@ -16,16 +16,16 @@ import (
 )
 
 // Keep must be called before the store in dir is used for a job that was made again from checkpoint
-// adopted; the zero Head: from none. It keeps the newest later commit on this disk, also if the disk has only
-// parts of it. The commit is offered when the record has a head. The job starts from it only if the
-// operator asks.
+// adopted; the zero Head: from none. It keeps the newest later commit on this disk, also if the disk
+// has only parts of it. The commit is offered when the record has a head. The job starts from it only
+// if the operator asks.
 func Keep(dir string, adopted manifest.Head) error {
 	return withStore(dir, func(t dirfs.FS) error { return KeepIn(t, adopted) })
 }
 
 // Truncate is Keep for a job that continued under its uid from an older state. head is its newest
-// commit now. It removes the records of commits that have larger numbers than head, were made later, or are
-// of later steps, because their numbers are used again.
+// commit now. It removes the records of commits that have larger numbers than head, were made
+// later, or are of later steps, because their numbers are used again.
 func Truncate(dir string, head manifest.Head) error {
 	return withStore(dir, func(t dirfs.FS) error { return TruncateIn(t, head) })
 }
