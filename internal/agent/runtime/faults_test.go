@@ -402,7 +402,7 @@ func (s *faulty) close() {
 func (s *faulty) runs(limit time.Duration) {
 	s.t.Helper()
 	began := time.Now()
-	s.untilAfter(quarantineLasts(), "a world runs (G6)", limit, func(x rendezvous.Snapshot) bool {
+	s.untilAfter(rulesWait(), "a world runs (G6)", limit, func(x rendezvous.Snapshot) bool {
 		s.insist(&x, time.Since(began))
 		s.mu.Lock()
 		same := s.known != nil && x.Job != nil && x.Job.UID == s.known.UID && !s.behind

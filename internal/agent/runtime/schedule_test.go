@@ -154,7 +154,7 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 			at[n] = s.start(n)
 		}
 	}
-	s.untilAfter(quarantineLasts(), "a world runs again (G6)", 25*time.Second, func(x rendezvous.Snapshot) bool {
+	s.untilAfter(rulesWait(), "a world runs again (G6)", 25*time.Second, func(x rendezvous.Snapshot) bool {
 		w := x.World
 		if w == nil || w.Attempt != x.Job.Attempt {
 			return false
@@ -170,19 +170,28 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 	return s
 }
 
-// quarantineLasts returns a function that reports whether the job lacks nodes because of
-// quarantines that are not over. A node whose workers failed is kept out, and too few others are
-// registered. Each planner counts the time from when it first sees the record. The function sees it
-// then or earlier.
-func quarantineLasts() func(rendezvous.Snapshot) bool {
+// rulesWait returns a function that reports whether the job waits as its rules say: for the end of
+// a pause between restarts, or because it lacks nodes for quarantines that are not over. A node whose
+// workers failed is kept out, and too few others are registered. Each planner counts the time from
+// when it first sees the record. The function sees it then or earlier.
+func rulesWait() func(rendezvous.Snapshot) bool {
 	type quarantine struct {
 		node  string
 		since schema.Generation
 	}
-	seen := map[quarantine]time.Time{}
+	seen, held := map[quarantine]time.Time{}, map[schema.Generation]time.Time{}
 	return func(x rendezvous.Snapshot) bool {
 		if x.World == nil {
 			return false
+		}
+		if h := x.World.Hold; h != nil && h.Backoff > 0 {
+			g := x.World.Generation
+			if held[g].IsZero() {
+				held[g] = time.Now()
+			}
+			if time.Since(held[g]) < time.Duration(h.Backoff) {
+				return true
+			}
 		}
 		var ends []time.Time
 		for _, r := range x.World.Ledger.Nodes {
