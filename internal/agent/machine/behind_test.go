@@ -6,6 +6,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -33,6 +34,47 @@ func TestStoreBehindTheDisk(t *testing.T) {
 	w.see(w.copy(), false)
 	if w.m.State() != StateCut {
 		t.Errorf("it believes the store again, and is %v", w.m.State())
+	}
+}
+
+// The store is replaced by a copy in which other nodes went on: its revisions, generations and numbers
+// are larger than those that this node knows, and what it shows was written before. An update of the
+// watch shows that first, and is no late one.
+func TestStoreOfAnotherHistory(t *testing.T) {
+	for what, x := range map[string]struct {
+		change func(s *rendezvous.Snapshot)
+		behind bool
+	}{
+		"a later commit and World": {func(s *rendezvous.Snapshot) {
+			s.World.Generation, s.World.Order, s.Head = 2, 30, checkpoint.Head{Number: 4, Order: 40}
+		}, false},
+		"an earlier World": {func(s *rendezvous.Snapshot) { s.World.Generation, s.World.Order = 5, 10 }, true},
+		"an earlier commit": {func(s *rendezvous.Snapshot) {
+			s.Head = checkpoint.Head{Number: 9, Order: 15}
+		}, true},
+		"an earlier World in a late update": {func(s *rendezvous.Snapshot) {
+			s.Rev, s.World.Order = 1, 10
+		}, false},
+	} {
+		w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
+			"ok start")
+		see := func(change func(s *rendezvous.Snapshot)) {
+			w.rev++
+			s := w.copy()
+			s.World.Rev = s.Rev
+			change(&s)
+			s.Fence = s.World.Generation
+			w.m.Decide(event.StoreRead{Update: follow.Update{Snapshot: s}}, w.now)
+		}
+		see(func(s *rendezvous.Snapshot) {
+			s.World.Order, s.Head = 20, checkpoint.Head{Number: 3, Order: 25}
+		})
+		if see(x.change); w.m.seen.behind != x.behind {
+			t.Errorf("%s: behind %v, want %v", what, w.m.seen.behind, x.behind)
+		}
+		if c := w.m.claim(); x.behind && c.Known.Number != 3 {
+			t.Errorf("%s: it claims checkpoint %d", what, c.Known.Number)
+		}
 	}
 }
 

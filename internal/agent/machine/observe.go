@@ -65,9 +65,12 @@ func (m *Machine) noteRevision(cluster uint64, rev int64) {
 
 // isBehind reports whether the store shows less than this node has seen. Only a read counts that
 // began after everything that this node has seen. An update of a watch, or of an earlier read, may
-// just be late.
+// just be late. But it is not late if its revision is larger.
 func (m *Machine) isBehind(e *event.StoreRead) bool {
 	o, s := &m.seen, &e.Snapshot
+	if m.isOfOtherHistory(s) {
+		return true
+	}
 	if o.rev == 0 || !e.Begun.After(o.revAt) {
 		return false
 	}
@@ -81,6 +84,18 @@ func (m *Machine) isBehind(e *event.StoreRead) bool {
 		return s.Cluster != o.cluster && (s.Job == nil || s.Job.UID == m.self.job.UID) || c.Ahead(s)
 	}
 	return s.Cluster != o.cluster || s.Rev < o.rev
+}
+
+// isOfOtherHistory reports whether s has a World or a commit that was made before those that this node
+// saw at an earlier revision. The store was then replaced by a copy of another history of the job.
+func (m *Machine) isOfOtherHistory(s *rendezvous.Snapshot) bool {
+	o := &m.seen
+	if w, known := s.World, o.world; w != nil && known != nil && w.UID == known.UID &&
+		s.Cluster == o.cluster && s.Rev >= known.Rev && w.Order < known.Order {
+		return true
+	}
+	return s.Whole && o.snap.Whole && s.Job != nil && o.snap.Job != nil && s.Job.UID == o.snap.Job.UID &&
+		s.Cluster == o.snap.Cluster && s.Rev >= o.snap.Rev && s.Head.Before(o.snap.Head)
 }
 
 // isWrongJob reports whether s is not of this node's job, or other nodes claim that job.

@@ -473,7 +473,7 @@ func (s *faulty) lose(how string, change func()) {
 	}
 	s.mu.Lock()
 	s.behind = behind || is.Job == nil && s.known != nil || is.Fence < was.Fence ||
-		is.Head.Number < was.Head.Number || is.Job != nil && was.Job != nil && is.Job.UID != was.Job.UID
+		is.Head.Number < was.Head.Number || is.Head.Before(was.Head) || is.Job != nil && was.Job != nil && is.Job.UID != was.Job.UID
 	s.older = is.Fence
 	s.knew = s.knowMore(&is)
 	s.tracef("it shows generation %d, checkpoint %d %.4v", is.Fence, is.Head.Number, is.Head.Manifest)

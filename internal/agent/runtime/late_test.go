@@ -169,48 +169,97 @@ func TestNodeThatComesToAJobThatCannotGoOn(t *testing.T) {
 // numbers, and those of a were made later. The job goes on from the newest of a, and b offers its own.
 func TestSetBackAndThenLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newFaulty(t, seedOf(6), someFaults()) // of one node or two
-		s.layout = layoutMarked
-		s.threeSaves()
-		old := s.etcd.Backup()
-		s.at["a"].kill()
-		commits := func(least checkpoint.Number) (h checkpoint.Head) {
-			s.until("the job commits", 5*time.Minute, func(x rendezvous.Snapshot) bool {
-				h = x.Head
-				return h.Number >= least && s.running(0, 1)(x) && x.Head.Generation == x.World.Generation
-			})
-			return h
-		}
-		late := commits(8)
-		s.lose("set back", func() {
-			s.at["b"].kill()
-			s.restore(old, true)
-		})
-		s.up("a")
-		newest := commits(1)
-		if newest.Number >= late.Number {
-			t.Fatalf("a has made %d commits, and b %d", newest.Number, late.Number)
-		}
+		s, x := twoHistories(t)
 		s.lose("wiped", func() {
-			newest = s.snapshot().Head
+			x.newest = s.snapshot().Head
 			s.at["a"].kill()
 			s.etcd.Wipe()
 		})
 		s.up("b")
 		s.up("a")
-		made := rendezvous.Snapshot{}
-		s.until("the job is made again", 2*time.Minute, func(x rendezvous.Snapshot) bool {
-			made = x
-			return x.Job != nil && x.Head.Number > late.Number
-		})
-		if made.Head.Manifest != newest.Manifest {
-			t.Errorf("it goes on from %+v, the newest is %+v\n%s", made.Head, newest, s.story())
-		}
-		s.until("b offers its own", 2*time.Minute, func(x rendezvous.Snapshot) bool {
-			return slices.ContainsFunc(x.History,
-				func(h checkpoint.Head) bool { return h.Offered && h.Manifest == late.Manifest })
-		})
+		s.keeps(x)
 		s.close()
+	})
+}
+
+// As before, but the store is not lost: it is set back a second time, to the copy that has the
+// commits of b. Its revisions, generations and numbers are larger than those that a knows.
+func TestSetBackToTheOtherHistory(t *testing.T) {
+	for name, lives := range map[string]bool{"a lives": true, "a is killed": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, x := twoHistories(t)
+				s.lose("set to the other copy", func() {
+					if x.newest = s.snapshot().Head; !lives {
+						s.at["a"].kill()
+					}
+					s.restore(x.other, true)
+				})
+				if !lives {
+					s.up("b")
+					s.up("a")
+				} else {
+					time.Sleep(2 * time.Second)
+					s.up("b")
+				}
+				s.keeps(x)
+				s.close()
+			})
+		})
+	}
+}
+
+// histories are two histories of a job.
+type histories struct {
+	late, newest checkpoint.Head // the newest commits of b and of a; a made its own later
+	other        memory.Backup   // the store with the commits of b
+}
+
+// twoHistories has b make commits that are forgotten, and then a, which was away, makes others. a runs.
+func twoHistories(t *testing.T) (s *faulty, x histories) {
+	t.Helper()
+	s = newFaulty(t, seedOf(6), someFaults()) // of one node or two
+	s.layout = layoutMarked
+	s.threeSaves()
+	old := s.etcd.Backup()
+	s.at["a"].kill()
+	commits := func(least checkpoint.Number) (h checkpoint.Head) {
+		s.until("the job commits", 5*time.Minute, func(x rendezvous.Snapshot) bool {
+			h = x.Head
+			return h.Number >= least && s.running(0, 1)(x) && x.Head.Generation == x.World.Generation
+		})
+		return h
+	}
+	commits(8)
+	s.lose("set back", func() {
+		x.late = s.snapshot().Head
+		s.at["b"].kill()
+		x.other = s.etcd.Backup()
+		s.restore(old, true)
+	})
+	s.up("a")
+	x.newest = commits(1)
+	if x.newest.Number >= x.late.Number {
+		t.Fatalf("a has made %d commits, and b %d", x.newest.Number, x.late.Number)
+	}
+	return s, x
+}
+
+// keeps waits until the job is made again. It goes on from the commit that was made last, and the other
+// one is offered.
+func (s *faulty) keeps(x histories) {
+	s.t.Helper()
+	made := rendezvous.Snapshot{}
+	s.until("the job is made again", 2*time.Minute, func(now rendezvous.Snapshot) bool {
+		made = now
+		return now.Job != nil && now.Job.Succeeds != ""
+	})
+	if made.Head.Manifest != x.newest.Manifest {
+		s.t.Errorf("it goes on from %+v, the newest is %+v\n%s", made.Head, x.newest, s.story())
+	}
+	s.until("the other one is offered", 2*time.Minute, func(now rendezvous.Snapshot) bool {
+		return slices.ContainsFunc(now.History,
+			func(h checkpoint.Head) bool { return h.Offered && h.Manifest == x.late.Manifest })
 	})
 }
 

@@ -78,7 +78,8 @@ func (r Requests) sameClaims(seen *rendezvous.Snapshot) []store.Guard {
 // Remake makes a job again, under a new uid and with a new secret, because the store is behind. It
 // fails if another node did so already, if the job was removed, or if the job or its claims changed
 // since Seen. It deletes what the store still has of the older job, except the records of
-// checkpoints and the events. It also deletes the checkpoints of another job that the store shows.
+// checkpoints and the events. It also deletes the records of checkpoints of another job that the store
+// shows, and of those that were passed over. Nodes that have the newest of these offer it.
 func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error) {
 	m, me := x.Job, x.Me
 	j, wish, was := m.Job, m.Wish, m.Job.UID
@@ -105,7 +106,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 			"claims":         m.Claims, "missing": append([]string{}, m.Missing...),
 			"checkpoint": nil, "adopted": nil}}
 	then := []store.Write{store.Put(r.Job.Job(), schema.Encode(j))} // Send knows an applied request by it
-	then = append(append(then, r.dropOther(x)...),
+	then = append(append(then, r.dropPassedOver(x)...), r.dropOther(x)...)
+	then = append(then,
 		store.Put(r.Job.Secret(j.UID), []byte(rand.Text()+rand.Text())),
 		store.Delete(r.Job.Secret(was)),
 		store.Put(r.Job.Wish(), schema.Encode(wish)),
@@ -149,6 +151,23 @@ func (r Requests) dropOther(x Remaking) (all []store.Write) {
 		return all
 	}
 	return slices.Concat(all, r.tombstones(o), r.dropCheckpoints(x))
+}
+
+// dropPassedOver returns the writes that delete the checkpoints that the store shows with larger
+// numbers than the adopted one, although they were committed before it. The store is a copy of another
+// history of the job.
+func (r Requests) dropPassedOver(x Remaking) (all []store.Write) {
+	was := x.Job.Was
+	if x.Seen.Job == nil || x.Seen.Job.UID != x.Job.Job.UID {
+		return nil
+	}
+	shown := x.Seen.History
+	for _, h := range shown[max(0, len(shown)-mostDropped):] {
+		if h.Number > was.Number && h.Before(was) && !h.Offered {
+			all = append(all, store.Delete(r.Job.Checkpoint(uint64(h.Number))))
+		}
+	}
+	return all
 }
 
 // mostDropped bounds how many records of checkpoints are deleted with a job: a transaction is small.
