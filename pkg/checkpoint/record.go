@@ -90,10 +90,10 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 	return g, err
 }
 
-// Commit makes a checkpoint the head, with the number after that of seen, and returns the head. The
-// generation of h is that of the workers that wrote the bytes, and its order that of their World: the
-// order of the commit is above it. holders have these bytes, or the
-// parts in h.Parts, verified and durable. This node is one of them, and needs no guard.
+// Commit makes a checkpoint the head, with the number after that of seen, and returns the head. h has
+// the generation of the workers that wrote the bytes, and the order of their World; the order of the
+// commit is above that. holders have these bytes, or the parts in h.Parts, verified and durable. This
+// node is one of them, and needs no guard.
 //
 // Errors: ErrFenced if a newer generation was proposed, so another try is useless. store.ErrMoved
 // if another checkpoint became the head. *HolderGoneError: commit again without that holder. After

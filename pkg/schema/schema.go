@@ -54,11 +54,11 @@ type Generation uint64
 // MaxGeneration is the largest generation for which keys sort as numbers do. No job gets there.
 const MaxGeneration Generation = 999_999_999_999
 
-// Order is the place of a record among all records of its kind that a job ever had. Numbers and
-// generations do not tell this place, because they are given again after the store was set back. An
-// order is the time in milliseconds, or one more than the order of the record before if that is
-// larger. So the order of later records is larger as long as clocks agree, and that of the next
-// record is larger whatever the clocks show.
+// Order is the place of a World or a commit among all Worlds and commits that a job ever had. Numbers
+// and generations do not tell this place, because they are given again after the store was set back.
+// An order is the time in milliseconds, or one more than the orders before it in the store if that is
+// larger. So later records have larger orders as long as clocks agree, and the next record of a store
+// has a larger one whatever the clocks show.
 type Order int64
 
 // MaxOrder is the largest order that a record may have: the year 287396.

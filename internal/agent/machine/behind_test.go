@@ -3,6 +3,7 @@ package machine
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
@@ -10,6 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -37,6 +39,22 @@ func TestStoreBehindTheDisk(t *testing.T) {
 	}
 }
 
+// A read of this node's own records shows a World of a larger generation that was proposed earlier.
+func TestReadOfAnotherHistory(t *testing.T) {
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
+		"ok start")
+	see := func(g schema.Generation, order schema.Order, begun time.Time) {
+		w.rev++
+		s := w.copy()
+		s.Whole, s.World.Rev, s.World.Generation, s.World.Order = false, 1, g, order
+		w.m.Decide(event.StoreRead{Update: follow.Update{Snapshot: s, Begun: begun}}, w.now)
+	}
+	see(2, 20, time.Time{})
+	if see(5, 10, w.now.Add(time.Second)); !w.m.seen.behind {
+		t.Error("the store is not behind")
+	}
+}
+
 // The store is replaced by a copy in which other nodes went on: its revisions, generations and numbers
 // are larger than those that this node knows, and what it shows was written before. An update of the
 // watch shows that first, and is no late one.
@@ -53,8 +71,14 @@ func TestStoreOfAnotherHistory(t *testing.T) {
 			s.Head = checkpoint.Head{Number: 9, Order: 15}
 		}, true},
 		"an earlier World in a late update": {func(s *rendezvous.Snapshot) {
-			s.Rev, s.World.Order = 1, 10
+			s.Rev, s.World.Rev, s.World.Order = 1, 1, 10
 		}, false},
+		"an earlier World of an update of this node alone, whose World is late": {func(s *rendezvous.Snapshot) {
+			s.Whole, s.World.Rev, s.World.Order = false, 1, 10
+		}, false},
+		"a World of an update of this node alone": {func(s *rendezvous.Snapshot) {
+			s.Whole, s.World.Generation, s.World.Order = false, 5, 10
+		}, true},
 	} {
 		w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
 			"ok start")

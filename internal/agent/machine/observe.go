@@ -65,7 +65,7 @@ func (m *Machine) noteRevision(cluster uint64, rev int64) {
 
 // isBehind reports whether the store shows less than this node has seen. Only a read counts that
 // began after everything that this node has seen. An update of a watch, or of an earlier read, may
-// just be late. But it is not late if its revision is larger.
+// just be late, unless isOfOtherHistory shows that it is not.
 func (m *Machine) isBehind(e *event.StoreRead) bool {
 	o, s := &m.seen, &e.Snapshot
 	if m.isOfOtherHistory(s) {
@@ -75,7 +75,7 @@ func (m *Machine) isBehind(e *event.StoreRead) bool {
 		return false
 	}
 	if w, known := s.World, o.world; w != nil && known != nil && w.UID == known.UID &&
-		(w.Generation < known.Generation ||
+		(w.Generation < known.Generation || w.Order < known.Order ||
 			w.Generation == known.Generation && w.Proposal != known.Proposal) {
 		return true
 	}
@@ -86,12 +86,15 @@ func (m *Machine) isBehind(e *event.StoreRead) bool {
 	return s.Cluster != o.cluster || s.Rev < o.rev
 }
 
-// isOfOtherHistory reports whether s has a World or a commit that was made before those that this node
-// saw at an earlier revision. The store was then replaced by a copy of another history of the job.
+// isOfOtherHistory reports whether s has a World or a commit that was made before those that this
+// node knows, although s is not older. The store was then replaced by a copy of another history of the
+// job. The revision of a snapshot that is not whole says nothing about its World, because the World and
+// the registration have watches of their own.
 func (m *Machine) isOfOtherHistory(s *rendezvous.Snapshot) bool {
 	o := &m.seen
 	if w, known := s.World, o.world; w != nil && known != nil && w.UID == known.UID &&
-		s.Cluster == o.cluster && s.Rev >= known.Rev && w.Order < known.Order {
+		s.Cluster == o.cluster && w.Order < known.Order &&
+		(s.Whole && s.Rev >= known.Rev || w.Rev > known.Rev) {
 		return true
 	}
 	return s.Whole && o.snap.Whole && s.Job != nil && o.snap.Job != nil && s.Job.UID == o.snap.Job.UID &&

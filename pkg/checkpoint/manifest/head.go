@@ -51,8 +51,8 @@ func (h Head) Compare(o Head) int {
 // Before reports whether h was committed before o.
 func (h Head) Before(o Head) bool { return h.Compare(o) < 0 }
 
-// Again returns h as the commit that follows head: the job goes back to h. It is as new as head, and
-// not as new as a commit of which the store does not know.
+// Again returns h as the commit that follows head: the job goes back to h. The clock is not in its
+// order, so it does not become newer than commits of which the store does not know.
 func (h Head) Again(head Head) Head {
 	h.Number, h.Order = head.Number+1, head.Order.After()
 	return h

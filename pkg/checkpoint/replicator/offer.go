@@ -47,6 +47,10 @@ func (r *Replicator) offer(
 		return true, nil
 	}
 	if slices.ContainsFunc(committed, func(h manifest.Head) bool { return h.Manifest == r.late.Manifest }) {
+		// else this disk would know the checkpoint under its older number for a moment
+		if err := r.Store.NoteCommitted(committed); err != nil {
+			return false, err
+		}
 		r.late = nil
 		return true, r.Store.DropLate()
 	}

@@ -109,7 +109,7 @@ func TestSequencesOfTwoHistories(t *testing.T) {
 		{"a copy is newer than its order says, and a holder of the commit before it is gone",
 			[]claim{has(says("a", 2, "a b", one).in(1), copied(2, 101, 2), 7),
 				says("b", 2, "a b", one, two).in(1).captured(6)}, ForEnough,
-			"remake: fence 2, 3 was 2 on a, and 1, and 2"},
+			"remake: fence 2, 4 was 3 on a, and 1, and 2"},
 		{"a copy of the newest World is newer than all commits before that World",
 			[]claim{says("a", 4, "a", was).in(50).captured(9).again(),
 				has(says("s", 5, "n s").in(1400), copied(1, 1401, 5), 3)}, ForEnough,

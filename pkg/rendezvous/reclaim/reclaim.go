@@ -156,7 +156,7 @@ func claimedBy(claims []rendezvous.Claim, node string) bool {
 // newestOf returns the newest checkpoint that a claimant read and found whole; last has the newest
 // World. A node that did not hear of a commit gives its copy a number and an order that are too low.
 // So such a copy is compared by its sequence with what else the workers of that World saved. If it is
-// the newest, it gets an order above the others.
+// the newest, it gets a number and an order above the others.
 func newestOf(claims []rendezvous.Claim, last rendezvous.Claim) *checkpoint.Head {
 	saved := func(c *rendezvous.Claim) bool { // by workers of the newest World
 		return c.Newest.Generation == last.World && c.Newest.Order >= last.WorldOrder && c.Sequence > 0
@@ -181,14 +181,14 @@ func newestOf(claims []rendezvous.Claim, last rendezvous.Claim) *checkpoint.Head
 	return best.Newest
 }
 
-// later returns the claim with the larger sequence. Its checkpoint gets an order above that of the
-// other one.
+// later returns the claim with the larger sequence. Its checkpoint gets a number and an order above
+// those of the other one.
 func later(a, b *rendezvous.Claim) *rendezvous.Claim {
 	if a.Sequence < b.Sequence {
 		a, b = b, a
 	}
 	x, h := *a, *a.Newest
-	h.Order = max(h.Order, b.Newest.Order.After())
+	h.Number, h.Order = max(h.Number, b.Newest.Number+1), max(h.Order, b.Newest.Order.After())
 	x.Newest = &h
 	return &x
 }

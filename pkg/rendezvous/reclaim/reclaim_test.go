@@ -117,7 +117,7 @@ func TestDecide(t *testing.T) {
 		{"a copy of which its node did not hear that it was committed is newer than its number says",
 			[]claim{says("a", 2, "a b", one).later(func(c *claim) { c.Newest, c.Sequence = &heard, 7 }),
 				says("b", 2, "a b", one, two).later(func(c *claim) { c.Sequence = 6 })}, ForAll,
-			"remake: fence 2, 3 was 2 on a, and 1, and 2"},
+			"remake: fence 2, 4 was 3 on a, and 1, and 2"},
 		{"but not where a World came after it",
 			[]claim{says("a", 2, "a b", one).later(func(c *claim) { c.Newest, c.Sequence = &heard, 7 }),
 				says("b", 3, "a b", one, two).later(func(c *claim) { c.Sequence = 6 })}, ForAll,

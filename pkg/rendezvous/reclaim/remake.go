@@ -98,6 +98,9 @@ const mostHistory = 32
 // checkpoint or generation of the lost store is newer.
 func (r *Remake) adopt(all, mine []rendezvous.Claim, best *checkpoint.Head) {
 	var top checkpoint.Head
+	if best != nil {
+		top.Number, top.Order = best.Number, best.Order
+	}
 	for _, c := range all {
 		r.Fence = max(r.Fence, c.Generation, c.World)
 		top.Number, top.Order = max(top.Number, c.Top), max(top.Order, c.WorldOrder)
