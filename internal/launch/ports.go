@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -98,13 +99,19 @@ func Free(at string) error {
 	return fmt.Errorf("listen at %s: %w", at, err)
 }
 
-// AwaitFree is Free, and waits up to limit while the address is in use. The processes of an agent that
-// was killed end a moment after it, and the next agent may start before that.
-func AwaitFree(at string, limit time.Duration) error {
+// AwaitFree is Free, and waits while the address is in use, until ctx ends. The processes of an agent
+// that was killed end a moment after it, and the next agent may start before that.
+func AwaitFree(ctx context.Context, at string) error {
 	const pause = 50 * time.Millisecond
-	for until := time.Now().Add(limit); ; time.Sleep(pause) {
-		if err := Free(at); !errors.Is(err, ErrPorts) || time.Now().After(until) {
+	for {
+		err := Free(at)
+		if !errors.Is(err, ErrPorts) {
 			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -49,11 +50,13 @@ func TestAwaitFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := launch.AwaitFree(l.Addr().String(), 0); !errors.Is(err, launch.ErrPorts) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := launch.AwaitFree(ended, l.Addr().String()); !errors.Is(err, launch.ErrPorts) {
 		t.Errorf("an address in use: %v", err)
 	}
 	time.AfterFunc(100*time.Millisecond, func() { l.Close() })
-	if err := launch.AwaitFree(l.Addr().String(), time.Minute); err != nil {
+	if err := launch.AwaitFree(t.Context(), l.Addr().String()); err != nil {
 		t.Errorf("an address that was in use: %v", err)
 	}
 }

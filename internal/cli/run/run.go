@@ -49,6 +49,9 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 	if err != nil {
 		return err
 	}
+	if err := options.OwnPorts(ctx, &o); err != nil {
+		return err
+	}
 	if c.Truth("dry-run") {
 		return dryRun(c, &o)
 	}

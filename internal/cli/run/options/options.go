@@ -36,7 +36,7 @@ func Parse(c *command.Call) (node.Options, error) {
 	}
 	for _, step := range []func(*command.Call, *node.Options) error{
 		workDir, modes, servers, sizes, plan.Batch, rules, names, times, streams, launcher, program,
-		address, ownPorts, serverCore, dirs,
+		address, serverCore, dirs,
 	} {
 		if err := step(c, &o); err != nil {
 			return o, err

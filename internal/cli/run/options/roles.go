@@ -1,6 +1,7 @@
 package options
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -203,19 +204,21 @@ func placeRoles(c *command.Call, o *node.Options) error {
 // portsEnd is how long processes of an agent that was killed may need to end.
 const portsEnd = 3 * time.Second
 
-// ownPorts fails if a port of a server of this node is in use.
-func ownPorts(_ *command.Call, o *node.Options) error {
+// OwnPorts fails if a port of a server of this node is in use, and stays so.
+func OwnPorts(ctx context.Context, o *node.Options) error {
 	r := o.Job.Roles
 	if r == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, portsEnd)
+	defer cancel()
 	tasks := r.Place(o.Job.Place(o.Job.Limits.Max))
 	if own := max(o.Place-1, 0); len(r.Hosts()) > 0 {
 		for _, t := range tasks[own] {
 			if t.Role != roles.Server || t.At == "" {
 				continue
 			}
-			if err := launch.AwaitFree(t.At, portsEnd); err != nil {
+			if err := launch.AwaitFree(ctx, t.At); err != nil {
 				return problem.New(problem.Ports, "--servers: %v", err).Of(err).
 					Because("%s of this node is to listen there", t).
 					Cure("end that process, or another port in --servers")
