@@ -285,6 +285,8 @@ func (s *faulty) look() {
 		switch {
 		case s.head.Copies < 2 && !s.reachable():
 			s.tracef("checkpoint %d had one copy, and its node is away", s.head.Number) // not promised
+		case s.layout == layoutParts && !s.heard(s.head):
+			s.tracef("no node heard that checkpoint %d was committed", s.head.Number) // nor acknowledged
 		case len(s.lost) == 0:
 			s.wrongf("checkpoint %d of step %d was acknowledged, and the job goes on from %d of step %d",
 				s.head.Number, s.stepOf(s.head), h.Number, s.stepOf(h))
