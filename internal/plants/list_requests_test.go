@@ -268,7 +268,9 @@ var requestPlants = []plant{
 		rendezvous + "/follow/follow.go", `store.One(r.Job.Job()), store.One(r.Job.Fence())}`, `store.One(r.Job.Job())}`,
 		rendezvous, "TestClaimsToAJobThatRan"},
 	{"section 10: a store that was set back counts as current", rendezvous + "/behind.go",
-		`return s.Fence < c.Generation || s.Head.Number < c.Known.Number ||`, `return`,
+		`s.Fence < c.Generation || s.Head.Number < c.Known.Number || s.Head.Before(c.Known) ||
+		s.World == nil && c.World > 0 || s.World != nil && s.World.Order < c.WorldOrder ||`,
+		`s.World == nil && c.World > 0 ||`,
 		runtime, "TestSetBackWhileAllWereDead"},
 	{"section 10: a checkpoint is removed when the job that went on without it has as many",
 		joining + "/lost.go", `j.state.late = c.PassedOver(s)`, `j.state.late = false`, runtime,

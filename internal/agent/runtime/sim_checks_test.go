@@ -19,7 +19,13 @@ func (s *faulty) noteCommit(snap *rendezvous.Snapshot) {
 	if n := len(s.commits); n > 0 && s.commits[n-1].head.Number == h.Number || h.Number == 0 {
 		return
 	}
-	s.commits = append(s.commits, committed{h, time.Now(), len(snap.Nodes)})
+	nodes := 0
+	for _, n := range snap.Nodes { // one that came at this moment is not known to the node that commits
+		if a := s.at[n.Node]; a != nil && time.Since(a.upSince) > time.Second {
+			nodes++
+		}
+	}
+	s.commits = append(s.commits, committed{h, time.Now(), nodes})
 	s.stepOf(h)
 	if h.Copies >= 2 || s.safe.Number > h.Number {
 		s.safe = h
