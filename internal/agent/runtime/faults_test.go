@@ -285,8 +285,6 @@ func (s *faulty) look() {
 		switch {
 		case s.head.Copies < 2 && !s.reachable():
 			s.tracef("checkpoint %d had one copy, and its node is away", s.head.Number) // not promised
-		case s.layout == layoutParts && !s.heard(s.head):
-			s.tracef("no node heard that checkpoint %d was committed", s.head.Number) // nor acknowledged
 		case len(s.lost) == 0:
 			s.wrongf("checkpoint %d of step %d was acknowledged, and the job goes on from %d of step %d",
 				s.head.Number, s.stepOf(s.head), h.Number, s.stepOf(h))
@@ -469,13 +467,10 @@ func (s *faulty) lose(how string, change func()) {
 	}
 	change()
 	is := s.snapshot()
-	if is.Job != nil && was.Job != nil && was.Job.Follows(is.Job.UID) {
-		// to a node of the earlier uid, those of the later one are strangers until they claim
-		s.disturbed(s.names...)
-	}
 	s.mu.Lock()
 	s.behind = behind || is.Job == nil && s.known != nil || is.Fence < was.Fence ||
-		is.Head.Number < was.Head.Number || is.Head.Before(was.Head) || is.Job != nil && was.Job != nil && is.Job.UID != was.Job.UID
+		is.Head.Number < was.Head.Number || is.Head.Before(was.Head) ||
+		is.Job != nil && was.Job != nil && is.Job.UID != was.Job.UID
 	s.older = is.Fence
 	s.knew = s.knowMore(&is)
 	s.tracef("it shows generation %d, checkpoint %d %.4v", is.Fence, is.Head.Number, is.Head.Manifest)

@@ -155,19 +155,6 @@ func (s *faulty) filesOf(h manifest.Hash, on func(*simHost) bool) (files []strin
 	return files, nil
 }
 
-// heard reports whether the disk of a machine has a record of the commit h. A commit in parts is not
-// acknowledged before: its nodes and the store may be lost while the answer is on its way. mu is held.
-func (s *faulty) heard(h checkpoint.Head) bool {
-	for _, x := range s.hosts {
-		heads, err := readonly.New(x.kept.chunks).Heads()
-		if err == nil && slices.ContainsFunc(heads,
-			func(c checkpoint.Head) bool { return c.Manifest == h.Manifest }) {
-			return true
-		}
-	}
-	return false
-}
-
 // readable reports whether these machines have every byte of the newest checkpoint: in parts, or one of
 // them alone. mu is held.
 func (s *faulty) readable(on func(*simHost) bool) bool {
