@@ -24,7 +24,7 @@ var protocolPlants = []plant{
 	{"parts: a missing shard that .metadata names is not noticed", checkpoint + "/parts/formats.go",
 		`!there[want] {`, `!there[want] && false {`, pipeline, "TestAShardIsMissing"},
 	{"parts: a part is salvaged as a checkpoint", checkpoint + "/salvage.go",
-		` && !m.Part {`, ` {`, pipeline, "TestAPartIsNotSalvaged"},
+		` || m.Part ||`, ` ||`, pipeline, "TestAPartIsNotSalvaged"},
 	{"parts: a captured part that was left is committed", pipeline + "/left.go",
 		`!named && !p.Part {`, `!named {`, pipeline, "TestAPartIsNotSalvaged"},
 	{"parts: a part that was left in the directory is committed", pipeline + "/left.go",
@@ -61,6 +61,28 @@ var protocolPlants = []plant{
 		"pkg/rendezvous/reclaim", "TestDecideOfParts"},
 	{"section 10: parts count only on nodes that know their commit", "pkg/rendezvous/reclaim/parts.go",
 		`claims = nameParts(claims)`, `_ = nameParts`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
+	{"section 10: parts of a capture count only with its commit", "pkg/rendezvous/reclaim/parts.go",
+		`if o.Captured != nil {`, `if o.Captured == nil {`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
+	{"section 10: parts count only on nodes that have a record of their commit",
+		"pkg/rendezvous/reclaim/parts.go", `		add(c.Known)
+`, ``, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
+	{"section 10: a capture in parts is part of the history", "pkg/rendezvous/reclaim/parts.go",
+		`if p.Head.Copies > 0 {`, `if p.Head.Copies >= 0 {`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
+	{"section 10: commits in parts have no place among the captures", "pkg/rendezvous/reclaim/parts.go",
+		`&p.Head, p.Sequence`, `&p.Head, 0`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
+	{"section 10: captures in parts of older Worlds count", checkpoint + "/salvage.go",
+		` || m.World != x.known.Order ||`, ` ||`, checkpoint, "TestSalvageOfCapturesInParts"},
+	{"section 10: captures count that are older than a commit in parts", checkpoint + "/salvage.go",
+		`	x.newest = h
+`, `	if !held {
+		x.found.Parts = append(x.found.Parts, parts)
+		return
+	}
+	x.newest = h
+`, checkpoint, "TestSalvageOfCapturesInParts"},
+	{"section 10: a commit in parts that only memory knows does not count", checkpoint + "/salvage.go",
+		`slices.Contains(slices.Concat(held, partial), k.Head.Manifest)`, `slices.Contains(held, k.Head.Manifest)`,
+		checkpoint, "TestSalvageOfCapturesInParts"},
 	{"parts: a late report overwrites a newer one", checkpoint + "/reports.go",
 		`schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(key, seen)`, `schema.FenceIs(r.Job, r.uid(), g)`,
 		pipeline, "TestALateReportChangesNothing"},

@@ -27,8 +27,9 @@ type Salvaged struct {
 
 // FoundParts are the verified parts of a commit.
 type FoundParts struct {
-	Head  manifest.Head   `json:"head"`
-	Parts []manifest.Hash `json:"parts"`
+	Head     manifest.Head   `json:"head"`
+	Parts    []manifest.Hash `json:"parts"`
+	Sequence uint64          `json:"sequence,omitempty"` // as in Salvaged
 }
 
 // OtherParts are the verified parts of a checkpoint without a commit record on this disk. Another
@@ -36,6 +37,10 @@ type FoundParts struct {
 type OtherParts struct {
 	Manifest manifest.Hash   `json:"manifest"`
 	Parts    []manifest.Hash `json:"parts"`
+	// Captured is the record of a capture of the newest world that is later than all commits on this
+	// disk: it counts, committed or not, where all its parts are found. nil: another checkpoint.
+	Captured *manifest.Head `json:"captured,omitempty"`
+	Sequence uint64         `json:"sequence,omitempty"` // as in Salvaged
 }
 
 // Known has what a node knows of its job from elsewhere than its disk.
@@ -51,8 +56,9 @@ type Known struct {
 //
 // A capture is preferred to a commit if it is a later capture of the generation of the newest world,
 // because no operator can have asked for an older one since. It gets the number that its commit
-// would have had, and has no copies. If a job was made again from a capture, the capture is the head
-// of that job, even if this disk has no record of it yet.
+// would have had, and has no copies. After a rollback, which commits older bytes again, a capture
+// counts only if its generation has no commit. If a job was made again from a capture, the capture is
+// the head of that job, even if this disk has no record of it yet.
 func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) {
 	heads, err := s.Heads()
 	if err != nil {
@@ -66,27 +72,23 @@ func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) 
 	if err != nil {
 		return Salvaged{}, err
 	}
-	isHead := func(h manifest.Head) bool { return h.Manifest == k.Head.Manifest }
-	if slices.Contains(held, k.Head.Manifest) && !slices.ContainsFunc(heads, isHead) {
+	committed := func(h manifest.Hash) bool {
+		return slices.ContainsFunc(heads, func(c manifest.Head) bool { return c.Manifest == h })
+	}
+	if slices.Contains(slices.Concat(held, partial), k.Head.Manifest) && !committed(k.Head.Manifest) {
 		heads = append(heads, k.Head)
 		slices.SortFunc(heads, manifest.Head.Compare)
 	}
-	x := salvager{s: s}
+	x := salvager{s: s, known: k}
 	for _, h := range heads {
-		if slices.Contains(held, h.Manifest) {
-			x.found.Committed = append(x.found.Committed, h)
-		} else if parts := x.wholeParts(ctx, partsOf(h)); parts != nil {
-			x.found.Parts = append(x.found.Parts, FoundParts{h, parts})
-		}
+		x.commit(ctx, h, slices.Contains(held, h.Manifest))
 	}
-	for _, h := range partial {
-		if !slices.ContainsFunc(heads, func(c manifest.Head) bool { return c.Manifest == h }) {
-			x.other(ctx, h)
-		}
+	for _, h := range slices.DeleteFunc(partial, committed) {
+		x.other(ctx, h)
 	}
 	newestFirst := slices.Clone(x.found.Committed)
 	slices.Reverse(newestFirst)
-	for _, h := range append(x.captured(ctx, k, held), newestFirst...) {
+	for _, h := range append(x.captured(ctx, slices.DeleteFunc(held, committed)), newestFirst...) {
 		if m := x.readWhole(ctx, h.Manifest); m != nil {
 			x.found.Newest, x.found.Sequence = &h, m.Sequence
 			break
@@ -97,17 +99,59 @@ func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) 
 
 // salvager is the state of one Salvage. Errors of reads are added to found.Unread.
 type salvager struct {
-	s     *readonly.Store
-	found Salvaged
+	s      *readonly.Store
+	known  Known
+	found  Salvaged
+	newest manifest.Head     // the newest commit that is on the disk, or parts of it
+	last   manifest.Position // captures up to it do not count
+}
+
+// commit adds a commit that is on this disk, or parts of it. Call it for the oldest commit first.
+func (x *salvager) commit(ctx context.Context, h manifest.Head, held bool) {
+	parts := FoundParts{Head: h}
+	if held {
+		x.found.Committed = append(x.found.Committed, h)
+	} else if parts.Parts = x.wholeParts(ctx, partsOf(h)); parts.Parts == nil {
+		return
+	}
+	x.newest = h
+	if m := x.readManifest(ctx, h.Manifest); m != nil {
+		parts.Sequence = m.Sequence
+		at := manifest.Position{Generation: h.Generation, Sequence: m.Sequence}
+		if at.Before(x.last) {
+			x.last.Sequence = 1<<64 - 1
+		} else {
+			x.last = at
+		}
+	}
+	if !held {
+		x.found.Parts = append(x.found.Parts, parts)
+	}
 }
 
 // other adds the parts of a checkpoint without a commit record on this disk.
 func (x *salvager) other(ctx context.Context, h manifest.Hash) {
 	if m := x.readManifest(ctx, h); m != nil {
 		if parts := x.wholeParts(ctx, m.Parts); parts != nil {
-			x.found.Others = append(x.found.Others, OtherParts{h, parts})
+			x.found.Others = append(x.found.Others, OtherParts{h, parts, x.asCommit(m, h), m.Sequence})
 		}
 	}
+}
+
+// asCommit returns the record that the commit of a capture would have had. It returns nil for a
+// capture that does not count without its commit.
+func (x *salvager) asCommit(m *manifest.Manifest, h manifest.Hash) *manifest.Head {
+	at := manifest.Position{Generation: m.Generation, Sequence: m.Sequence}
+	if m.Generation != x.known.World || m.World != x.known.Order || m.Part || !x.last.Before(at) {
+		return nil
+	}
+	head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
+		Bytes: m.Bytes(), Time: m.Time}.Again(x.newest)
+	head.Order = max(head.Order, x.known.Order.After())
+	for _, p := range m.Parts {
+		head.Parts = append(head.Parts, manifest.HeldPart{Manifest: p, Holders: []string{}})
+	}
+	return &head
 }
 
 func partsOf(h manifest.Head) (parts []manifest.Hash) {
@@ -147,47 +191,22 @@ func (x *salvager) readManifest(ctx context.Context, h manifest.Hash) *manifest.
 	return m
 }
 
-// captured returns the captures of the newest World in held that are later than all commits, newest
-// first. After a rollback, which commits older bytes again, it returns only captures of a
-// generation without a commit.
-func (x *salvager) captured(ctx context.Context, k Known, held []manifest.Hash) []manifest.Head {
-	var newest manifest.Head
-	var last manifest.Position
-	noted := map[manifest.Hash]bool{}
-	for _, h := range x.found.Committed {
-		m := x.readManifest(ctx, h.Manifest)
-		noted[h.Manifest] = true
-		newest = h
-		if at := (manifest.Position{Generation: h.Generation, Sequence: 0}); m != nil {
-			at.Sequence = m.Sequence
-			if at.Before(last) {
-				last.Sequence = 1<<64 - 1
-			} else {
-				last = at
-			}
-		}
-	}
+// captured returns those of the manifests that are captures of the newest World and later than all
+// commits, newest first.
+func (x *salvager) captured(ctx context.Context, held []manifest.Hash) []manifest.Head {
 	type capture struct {
 		manifest.Head
-		manifest.Position
+		sequence uint64
 	}
 	var all []capture
 	for _, h := range held {
-		if noted[h] {
-			continue
-		}
-		m := x.readManifest(ctx, h)
-		if at := (manifest.Position{}); m != nil && m.Generation == k.World && m.World == k.Order && !m.Part {
-			at = manifest.Position{Generation: m.Generation, Sequence: m.Sequence}
-			if last.Before(at) {
-				head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step,
-					Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time}.Again(newest)
-				head.Order = max(head.Order, k.Order.After())
-				all = append(all, capture{head, at})
+		if m := x.readManifest(ctx, h); m != nil {
+			if head := x.asCommit(m, h); head != nil {
+				all = append(all, capture{*head, m.Sequence})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b capture) int { return cmp.Compare(b.Sequence, a.Sequence) })
+	slices.SortFunc(all, func(a, b capture) int { return cmp.Compare(b.sequence, a.sequence) })
 	var heads []manifest.Head
 	for _, c := range all {
 		heads = append(heads, c.Head)

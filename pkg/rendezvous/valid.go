@@ -259,6 +259,12 @@ func (c *Claim) Validate() error {
 	for i := range c.Parts {
 		p.Note(c.Parts[i].Head.Validate())
 	}
+	for _, o := range c.OtherParts {
+		if o.Captured != nil {
+			p.Note(o.Captured.Validate())
+			p.Check(o.Captured.Copies == 0, "a capture has %d copies", o.Captured.Copies)
+		}
+	}
 	return p.Err()
 }
 

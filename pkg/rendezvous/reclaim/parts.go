@@ -1,6 +1,7 @@
 package reclaim
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -8,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// joinParts returns the claims, in which a commit counts as whole where the claims together have
+// joinParts returns the claims, in which a checkpoint counts as whole where the claims together have
 // all its parts: each node with a part of it then claims all of it. Parts of a node that has not
 // yet looked at its disk do not count.
 func joinParts(claims []rendezvous.Claim) []rendezvous.Claim {
@@ -35,10 +36,13 @@ func joinParts(claims []rendezvous.Claim) []rendezvous.Claim {
 			if !whole(p.Head) {
 				continue
 			}
-			c.Heads = append(slices.Clone(c.Heads), p.Head)
-			if c.Newest == nil || c.Newest.Compare(p.Head) <= 0 {
-				c.Newest, c.Sequence = &p.Head, 0
+			if p.Head.Copies > 0 { // it was committed
+				c.Heads = append(slices.Clone(c.Heads), p.Head)
 			}
+			joined := *c
+			joined.Newest, joined.Sequence = &p.Head, p.Sequence
+			newest := newestOf([]rendezvous.Claim{*c, joined}, *c)
+			c.Newest, c.Sequence = newest.Newest, newest.Sequence
 		}
 		slices.SortFunc(c.Heads, checkpoint.Head.Compare)
 	}
@@ -46,13 +50,26 @@ func joinParts(claims []rendezvous.Claim) []rendezvous.Claim {
 }
 
 // nameParts returns the claims, with parts moved from OtherParts to Parts where any claimant knows
-// that their checkpoint was committed. A node hears of a commit only after it was made, so the node
-// with the part may not know it.
+// that their checkpoint was committed, or has it as a capture that counts without that. A node hears
+// of a commit only after it was made, so the node with the part may not know it. Maybe no node does.
 func nameParts(claims []rendezvous.Claim) []rendezvous.Claim {
-	commits := map[checkpoint.Hash]checkpoint.Head{}
+	heads := map[checkpoint.Hash]checkpoint.Head{}
+	add := func(h checkpoint.Head) {
+		was, there := heads[h.Manifest]
+		if committed := cmp.Compare(min(was.Copies, 1), min(h.Copies, 1)); h.Parts != nil &&
+			(!there || cmp.Or(committed, was.Compare(h)) < 0) {
+			heads[h.Manifest] = h
+		}
+	}
 	for _, c := range claims {
+		add(c.Known)
 		for _, p := range c.Parts {
-			commits[p.Head.Manifest] = p.Head
+			add(p.Head)
+		}
+		for _, o := range c.OtherParts {
+			if o.Captured != nil {
+				add(*o.Captured)
+			}
 		}
 	}
 	all := slices.Clone(claims)
@@ -60,8 +77,8 @@ func nameParts(claims []rendezvous.Claim) []rendezvous.Claim {
 		c := &all[i]
 		c.Parts = slices.Clone(c.Parts)
 		for _, o := range c.OtherParts {
-			if h, ok := commits[o.Manifest]; ok {
-				c.Parts = append(c.Parts, checkpoint.FoundParts{Head: h, Parts: o.Parts})
+			if h, ok := heads[o.Manifest]; ok {
+				c.Parts = append(c.Parts, checkpoint.FoundParts{Head: h, Parts: o.Parts, Sequence: o.Sequence})
 			}
 		}
 	}

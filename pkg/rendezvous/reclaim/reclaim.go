@@ -62,7 +62,10 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 		last.Members, last.Count = last.Job.Claimants, len(last.Job.Claimants)
 	}
 	missing := absentMembers(mine, last)
-	best := newestOf(mine, last)
+	var best *checkpoint.Head
+	if c := newestOf(mine, last); c != nil {
+		best = c.Newest
+	}
 	gone := absentHolders(mine, known)
 	// A job that had a commit never begins from scratch.
 	if len(gone) > 0 && (best == nil || best.Before(known)) || best == nil && known.Number > 0 {
@@ -153,15 +156,14 @@ func claimedBy(claims []rendezvous.Claim, node string) bool {
 	return slices.ContainsFunc(claims, func(c rendezvous.Claim) bool { return c.Node == node })
 }
 
-// newestOf returns the newest checkpoint that a claimant read and found whole; last has the newest
-// World. A node that did not hear of a commit gives its copy a number and an order that are too low.
-// So such a copy is compared by its sequence with what else the workers of that World saved. If it is
-// the newest, it gets a number and an order above the others.
-func newestOf(claims []rendezvous.Claim, last rendezvous.Claim) *checkpoint.Head {
+// newestOf returns the claim with the newest checkpoint that a claimant read and found whole, nil if
+// there is none; last has the newest World. A node that did not hear of a commit gives its copy a
+// number and an order that are too low. So such a copy is compared by its sequence with what else the
+// workers of that World saved. If it is the newest, it gets a number and an order above the others.
+func newestOf(claims []rendezvous.Claim, last rendezvous.Claim) (best *rendezvous.Claim) {
 	saved := func(c *rendezvous.Claim) bool { // by workers of the newest World
 		return c.Newest.Generation == last.World && c.Newest.Order >= last.WorldOrder && c.Sequence > 0
 	}
-	var best *rendezvous.Claim
 	for i := range claims {
 		c := &claims[i]
 		switch {
@@ -175,10 +177,7 @@ func newestOf(claims []rendezvous.Claim, last rendezvous.Claim) *checkpoint.Head
 			best = c
 		}
 	}
-	if best == nil {
-		return nil
-	}
-	return best.Newest
+	return best
 }
 
 // later returns the claim with the larger sequence. Its checkpoint gets a number and an order above
