@@ -73,13 +73,8 @@ var protocolPlants = []plant{
 	{"section 10: captures in parts of older Worlds count", checkpoint + "/salvage.go",
 		` || m.World != x.known.Order ||`, ` ||`, checkpoint, "TestSalvageOfCapturesInParts"},
 	{"section 10: captures count that are older than a commit in parts", checkpoint + "/salvage.go",
-		`	x.newest = h
-`, `	if !held {
-		x.found.Parts = append(x.found.Parts, parts)
-		return
-	}
-	x.newest = h
-`, checkpoint, "TestSalvageOfCapturesInParts"},
+		`FoundParts{h, parts, x.advance(ctx, h)}`, `FoundParts{Head: h, Parts: parts, Sequence: 2}`,
+		checkpoint, "TestSalvageOfCapturesInParts"},
 	{"section 10: a commit in parts that only memory knows does not count", checkpoint + "/salvage.go",
 		`slices.Contains(slices.Concat(held, partial), k.Head.Manifest)`, `slices.Contains(held, k.Head.Manifest)`,
 		checkpoint, "TestSalvageOfCapturesInParts"},

@@ -81,7 +81,12 @@ func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) 
 	}
 	x := salvager{s: s, known: k}
 	for _, h := range heads {
-		x.commit(ctx, h, slices.Contains(held, h.Manifest))
+		if slices.Contains(held, h.Manifest) {
+			x.found.Committed = append(x.found.Committed, h)
+			x.advance(ctx, h)
+		} else if parts := x.wholeParts(ctx, partsOf(h)); parts != nil {
+			x.found.Parts = append(x.found.Parts, FoundParts{h, parts, x.advance(ctx, h)})
+		}
 	}
 	for _, h := range slices.DeleteFunc(partial, committed) {
 		x.other(ctx, h)
@@ -106,27 +111,20 @@ type salvager struct {
 	last   manifest.Position // captures up to it do not count
 }
 
-// commit adds a commit that is on this disk, or parts of it. Call it for the oldest commit first.
-func (x *salvager) commit(ctx context.Context, h manifest.Head, held bool) {
-	parts := FoundParts{Head: h}
-	if held {
-		x.found.Committed = append(x.found.Committed, h)
-	} else if parts.Parts = x.wholeParts(ctx, partsOf(h)); parts.Parts == nil {
-		return
-	}
+// advance makes h the newest commit, and returns its sequence; 0: not known.
+func (x *salvager) advance(ctx context.Context, h manifest.Head) (sequence uint64) {
 	x.newest = h
-	if m := x.readManifest(ctx, h.Manifest); m != nil {
-		parts.Sequence = m.Sequence
-		at := manifest.Position{Generation: h.Generation, Sequence: m.Sequence}
-		if at.Before(x.last) {
-			x.last.Sequence = 1<<64 - 1
-		} else {
-			x.last = at
-		}
+	m := x.readManifest(ctx, h.Manifest)
+	if m == nil {
+		return 0
 	}
-	if !held {
-		x.found.Parts = append(x.found.Parts, parts)
+	at := manifest.Position{Generation: h.Generation, Sequence: m.Sequence}
+	if at.Before(x.last) {
+		x.last.Sequence = 1<<64 - 1
+	} else {
+		x.last = at
 	}
+	return m.Sequence
 }
 
 // other adds the parts of a checkpoint without a commit record on this disk.
