@@ -299,6 +299,13 @@ var requestPlants = []plant{
 		` || job.Twin(&c.Job)`, ``, reclaim, "TestDecideOfTwins"},
 	{"section 10: nodes of a job that was made again twice do not go on in the third", reclaim + "/remake.go",
 		`if r.Job.Twin(&c.Job) {`, `if false {`, reclaim, "TestDecideOfTwins"},
+	{"section 10: a capture undoes a restore of which its disk knows", checkpoint + "/salvage.go",
+		`if back || h.Restored {`, `if back {`, checkpoint, "TestSalvage"},
+	{"section 10: a capture undoes a restore of which its node did not hear", reclaim + "/reclaim.go",
+		` &&
+			!c.Newest.Restored`, ``, reclaim, "TestSequencesOfTwoHistories"},
+	{"section 10: a copy of what was restored does not count as restored", reclaim + "/family.go",
+		`max(1, h.Copies), n.Restored`, `max(1, h.Copies), h.Restored`, reclaim, "TestSequencesOfTwoHistories"},
 	{"section 10: the head of a job that is lost again is only a capture", checkpoint + "/salvage.go",
 		`heads = append(heads, k.Head)`, `_ = k.Head`, checkpoint, "TestSalvageKnowsTheHead"},
 	{"section 10: a node that was not registered yet keeps the secret of the job that was lost",

@@ -57,7 +57,7 @@ type Known struct {
 // A capture is preferred to a commit if it is a later capture of the generation of the newest world,
 // because no operator can have asked for an older one since. It gets the number that its commit
 // would have had, and has no copies. After a rollback, which commits older bytes again, a capture
-// counts only if its generation has no commit. If a job was made again from a capture, the capture is
+// counts only if its generation has no commit, and none was restored. If a job was made again from a capture, the capture is
 // the head of that job, even if this disk has no record of it yet.
 func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) {
 	heads, err := s.Heads()
@@ -119,10 +119,12 @@ func (x *salvager) advance(ctx context.Context, h manifest.Head) (sequence uint6
 		return 0
 	}
 	at := manifest.Position{Generation: h.Generation, Sequence: m.Sequence}
-	if at.Before(x.last) {
-		x.last.Sequence = 1<<64 - 1
-	} else {
+	back := at.Before(x.last)
+	if !back {
 		x.last = at
+	}
+	if back || h.Restored {
+		x.last.Sequence = 1<<64 - 1
 	}
 	return m.Sequence
 }

@@ -66,6 +66,11 @@ func TestSalvage(t *testing.T) {
 				{Number: 4, Order: 15, Generation: 1, Manifest: all[1]},
 				{Number: 2, Order: 20, Generation: 2, Manifest: all[2]}}))
 		}, 2, 4, 3, 3},
+		{"what the operator restored, and no capture that follows it", func(t *testing.T, s *chunkstore.Store,
+			disk *memfs.FS, all []manifest.Hash) {
+			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Order: 10, Generation: 1, Manifest: all[0]},
+				{Number: 2, Order: 20, Generation: 2, Manifest: all[2], Restored: true}}))
+		}, 2, 3, 2, 2},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			disk, from := memfs.New(), memfs.New()

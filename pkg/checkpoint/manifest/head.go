@@ -32,8 +32,11 @@ type Head struct {
 	// Offered says that the checkpoint was committed before the store was lost, and was found after
 	// the job had been made again without it. The job starts from it only if the operator asks for
 	// it. Retention keeps it until then.
-	Offered bool  `json:"offered,omitempty"`
-	Rev     int64 `json:"-"` // ModRevision of ckpt/head; 0: there never was a commit
+	Offered bool `json:"offered,omitempty"`
+	// Restored says that an operator made an earlier checkpoint the head again. Saves that follow it
+	// in its generation are not newer.
+	Restored bool  `json:"restored,omitempty"`
+	Rev      int64 `json:"-"` // ModRevision of ckpt/head; 0: there never was a commit
 }
 
 // HeldPart is a part of a checkpoint, and the nodes that had it at the commit.
@@ -54,7 +57,7 @@ func (h Head) Before(o Head) bool { return h.Compare(o) < 0 }
 // Again returns h as the commit that follows head: the job goes back to h. The clock is not in its
 // order, so it does not become newer than commits of which the store does not know.
 func (h Head) Again(head Head) Head {
-	h.Number, h.Order = head.Number+1, head.Order.After()
+	h.Number, h.Order, h.Restored = head.Number+1, head.Order.After(), false
 	return h
 }
 

@@ -107,7 +107,7 @@ func withNewestNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoin
 	}
 	renumber := func(h *checkpoint.Head) {
 		if n, committed := numbers[h.Manifest]; committed && compare(*h, n) < 0 {
-			h.Number, h.Order, h.Copies = n.Number, n.Order, max(1, h.Copies)
+			h.Number, h.Order, h.Copies, h.Restored = n.Number, n.Order, max(1, h.Copies), n.Restored
 		}
 	}
 	newest := *c.Newest
@@ -137,7 +137,7 @@ func withCurrentNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoi
 	}
 	for _, h := range heads {
 		n, ok := numbers[h.Manifest]
-		if h.Number, h.Order = n.Number, n.Order; !ok {
+		if h.Number, h.Order, h.Restored = n.Number, n.Order, n.Restored; !ok {
 			continue
 		}
 		c.Heads = append(c.Heads, h)

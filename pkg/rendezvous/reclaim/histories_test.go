@@ -92,6 +92,8 @@ func TestSequencesOfTwoHistories(t *testing.T) {
 	}
 	was, now := of(5, ordered(saved(9, 9, "a"), 600)), of(5, ordered(saved(4, 4, "n"), 1500))
 	offered := of(5, ordered(saved(3, 9, "l"), 1499))
+	back := of(5, ordered(saved(5, 4, "b"), 1600))
+	back.Restored = true
 	one, two := ordered(saved(1, 1, "a", "b"), 100), ordered(saved(2, 2, "b", "x"), 200)
 	for _, c := range []struct {
 		what   string
@@ -117,6 +119,13 @@ func TestSequencesOfTwoHistories(t *testing.T) {
 		{"and a copy of another World of that generation is not",
 			[]claim{has(says("a", 5, "a").in(50), copied(10, 601, 5), 9),
 				says("n", 5, "n", now).in(1400).captured(2)}, ForAll, "remake: fence 5, 11 was 4 on n"},
+		{"nor is one that its node saved after a checkpoint that the operator restored",
+			[]claim{has(says("a", 5, "a b").in(1400), copied(5, 1501, 5), 9),
+				says("b", 5, "a b", back).in(1400).captured(2)}, ForAll, "remake: fence 5, 6 was 5 on b"},
+		{"also where another node knows of the restore",
+			[]claim{has(says("a", 5, "a b").in(1400), copied(5, 1501, 5), 9),
+				says("b", 5, "a b", now).in(1400).captured(2), says("s", 5, "a b").in(1400).knows(back)}, ForAll,
+			"remake: fence 5, 6 was 5 on b"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			for range 2 {

@@ -51,7 +51,8 @@ func (r Requests) Restore(
 	ctx context.Context, seen *rendezvous.Snapshot, to checkpoint.Head,
 ) (checkpoint.Head, error) {
 	from, was := to.Number, to.Rev
-	to.Number, to.Order, to.Offered = seen.Head.Number+1, lastOrder(seen).Next(time.Now()), false
+	to.Number, to.Order = seen.Head.Number+1, lastOrder(seen).Next(time.Now())
+	to.Offered, to.Restored = false, true
 	var worldRev int64
 	var g schema.Generation
 	if seen.World != nil {
