@@ -87,6 +87,9 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := p.see()
+	if again := head.Again(head); !head.Restored || again.Restored {
+		t.Errorf("restored %v, and committed again %v", head.Restored, again.Restored)
+	}
 	if !s.Head.Before(head) || head.Order < schema.Order(time.Now().UnixMilli()-60_000) {
 		t.Errorf("%+v was restored after %+v", head, s.Head)
 	}
