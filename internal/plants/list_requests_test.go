@@ -164,6 +164,8 @@ var requestPlants = []plant{
 	{"section 10: checkpoints of a node of the former job do not count", "internal/recovery/claimant.go",
 		`return !s.Job.Follows(c.Job.UID) || !s.Claimed(s.Job)`, `return true`,
 		runtime, "TestSetBackAndTheCopyIsOfTheFormerJob"},
+	{"section 10: a node that has just claimed waits before it claims again", "internal/agent/machine/lost.go",
+		`if !m.seen.wrongJob {`, `if false {`, runtime, "TestSetBackTwiceInASecond"},
 	{"section 10: claims that a set back store does not show count as ended", joining + "/lost.go",
 		`limit, cancel := context.WithTimeout(ctx, j.Settle)`, `limit, cancel := context.WithTimeout(ctx, 0)`,
 		runtime, "TestSetBackOnceMoreWhileItIsClaimed"},

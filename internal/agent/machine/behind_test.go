@@ -39,6 +39,37 @@ func TestStoreBehindTheDisk(t *testing.T) {
 	}
 }
 
+// The rest after a claim keeps a node from claiming one loss again and again. A loss that comes
+// within that rest, after the store had the job again, is claimed at once.
+func TestEachLossIsClaimedAtOnce(t *testing.T) {
+	w := replayed(t, "job 2", "enters", "b joins", "ok step",
+		"b ready", "ok ready", "ok step", "ok read", "ok start")
+	claims := func(e event.Event) bool {
+		w.now = w.now.Add(Tick)
+		return slices.ContainsFunc(w.m.Decide(e, w.now),
+			func(a action.Action) bool { _, ok := a.(action.Reclaim); return ok })
+	}
+	see := func(claims ...rendezvous.Claim) event.Event {
+		w.rev++
+		s := w.copy()
+		s.Claims = claims
+		return event.StoreRead{Update: follow.Update{Snapshot: s}}
+	}
+	other := rendezvous.Claim{Node: "b", Job: w.job, Behind: true}
+	if !claims(see(other)) {
+		t.Fatal("a loss that another node claims is not claimed")
+	}
+	if claims(event.Reclaimed{Job: w.job}) || claims(see(other)) {
+		t.Error("the same loss is claimed again at once")
+	}
+	if claims(see()) {
+		t.Error("a job that is there is claimed")
+	}
+	if !claims(see(other)) {
+		t.Error("the next loss is not claimed at once")
+	}
+}
+
 // A read of this node's own records shows a World of a larger generation that was proposed earlier.
 func TestReadOfAnotherHistory(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",

@@ -34,8 +34,8 @@ func (m *Machine) applyMemory(e event.Event) {
 	switch e := e.(type) {
 	case event.StoreBehind:
 		if o := &m.seen; m.self.joined {
-			o.behind, o.setBack, o.wrongJob = true, true, true
-			m.storeSilent() // it answers, but shows an older state
+			o.behind, o.setBack = true, true
+			m.loseJob()
 		}
 	case event.Remembered:
 		m.out.Answered(outbox.Remember, e.Err)
@@ -141,6 +141,17 @@ func (m *Machine) claim() rendezvous.Claim {
 		c.Spares = append(c.Spares, r.Node)
 	}
 	return c
+}
+
+// loseJob records that the store answers, and does not have this job as it is. If it had the job
+// since the last claim, the rest after that claim ends: a node that knows nothing of the job may
+// join at any moment, and go on from the older state as long as no claim is there.
+func (m *Machine) loseJob() {
+	if !m.seen.wrongJob {
+		m.out.EndRest(outbox.Reclaim)
+	}
+	m.seen.wrongJob = true
+	m.storeSilent()
 }
 
 // reclaimJob claims the job if the store is behind. Workers go on in the meantime.

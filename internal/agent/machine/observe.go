@@ -35,14 +35,14 @@ func (m *Machine) applyRead(e event.StoreRead) {
 	s := e.Snapshot
 	o.behind = o.behind || m.isBehind(&e)
 	o.setBack = o.behind && (s.Job != nil || s.World != nil)
-	if o.wrongJob = o.behind || m.isWrongJob(&s); o.wrongJob {
+	if o.behind || m.isWrongJob(&s) {
 		o.readFailed = o.readFailed || unanswered
-		m.storeSilent() // it answers, but not about this job
+		m.loseJob()
 		o.stale = o.stale && !e.Asked
 		m.out.Rest(outbox.Read, time.Second)
 		return
 	}
-	o.unreadable = nil
+	o.unreadable, o.wrongJob = nil, false
 	m.storeAnswered()
 	o.stale = false
 	m.noteRevision(s.Cluster, s.Rev)
