@@ -9,7 +9,6 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
-	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -128,28 +127,18 @@ func TestOutranksAJobThatRan(t *testing.T) {
 
 // A follower that reads only the claims knows whether the job has run.
 func TestClaimsToAJobThatRan(t *testing.T) {
-	c := memory.New()
-	r := txn.Requests{Store: c.Client("a"), Job: "x"}
+	w := newStoredJob(t, memory.New().Client("a"), "x")
+	w.uid = "w"
+	w.create(2)
+	w.claim(rendezvous.Claim{Node: "b", Job: rendezvous.Job{UID: "u"}, World: 3, Behind: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	k := rendezvous.Claim{Node: "b", Job: rendezvous.Job{UID: "u"}, World: 3, Behind: true}
-	put := func(key string, value []byte) {
-		t.Helper()
-		if _, err := r.Store.Txn(ctx, store.Txn{Then: []store.Write{store.Put(key, value)}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := r.Create(ctx, rendezvous.Job{UID: "w", Attempt: 1, Slots: 1,
-		Limits: rendezvous.Limits{Min: 2, Max: 2}}); err != nil {
-		t.Fatal(err)
-	}
-	put(r.Job.Claim("b"), schema.Encode(k))
-	reader := follow.Reader{Store: r.Store, Job: r.Job, Members: new(follow.MemberCache)}
+	reader := follow.Reader{Store: w.Store, Job: w.Job, Members: new(follow.MemberCache)}
 	seen := reader.Follow(ctx, follow.ScopeClaims)
 	if s := <-seen; s.Err != nil || !s.Claimed(s.Job) {
 		t.Errorf("before it ran: claimed %v, %v", s.Claimed(s.Job), s.Err)
 	}
-	put(r.Job.Fence(), []byte(schema.FenceValue("w", 1)))
+	w.put(w.Job.Fence(), []byte(schema.FenceValue("w", 1)))
 	if s := <-seen; s.Err != nil || s.Claimed(s.Job) {
 		t.Errorf("since it ran: claimed %v, %v", s.Claimed(s.Job), s.Err)
 	}
@@ -219,80 +208,40 @@ func TestHeadIsHere(t *testing.T) {
 // job is made again in one transaction, unless something changed since the read. The records of its
 // checkpoints stay.
 func TestRemakeOverAnOlderStore(t *testing.T) {
-	c := memory.New()
-	r := txn.Requests{Store: c.Client("a"), Job: "x"}
-	job := schema.Job("x")
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	put := func(key string, v any) {
-		t.Helper()
-		_, err := r.Store.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(key, schema.Encode(v))}})
-		must(err)
-	}
-	read := func() rendezvous.Snapshot {
-		t.Helper()
-		s, err := rendezvous.Read(t.Context(), r.Store, job)
-		must(err)
-		return s
-	}
-	must(r.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1, Slots: 1,
-		Limits: rendezvous.Limits{Min: 2, Max: 2}}))
-	me := membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1, Slots: 1}
-	put(job.Node("a"), me)
-	s := read()
-	me.Rev = s.Node("a").Rev
-	propose := func(s rendezvous.Snapshot, g schema.Generation) error {
-		_, err := r.Propose(t.Context(), &s, me,
-			plan.Propose{World: rendezvous.World{UID: "u", Generation: g, Attempt: 1,
-				Phase: rendezvous.Forming, Count: 1,
-				Members: []membership.Ref{me.Ref}, NP: 1, Slots: 1}})
-		return err
-	}
-	must(propose(s, 1))
+	w := newStoredJob(t, memory.New().Client("a"), "x").create(2).join("a").propose("a")
 	older := checkpoint.Head{Number: 1, Generation: 1, Manifest: checkpoint.Hash{9}}
-	put(job.Checkpoint(1), older)
-	put(job.Head(), older)
+	w.record(w.Job.Checkpoint(1), older)
+	w.record(w.Job.Head(), older)
 
 	saved := checkpoint.Head{Number: 2, Manifest: checkpoint.Hash{2}, Generation: 2, Copies: 1}
 	k := memberClaim("a", saved)
 	k.Behind, k.Members, k.Count = true, []string{"a"}, 1
-	var err error
-	k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute)
-	must(err)
-	s = read()
-	k.Rev, err = r.Claim(t.Context(), txn.Claiming{Claim: k, Seen: &s})
-	must(err)
-	if err := propose(read(), 2); !store.Moved(err) {
+	k = w.claim(k)
+	s := w.see()
+	if _, err := w.Propose(t.Context(), s, w.me(), w.next(s, "a")); !store.Moved(err) {
 		t.Errorf("a generation was proposed in a store that is behind: %v", err)
 	}
-	s = read()
 	if !s.Claimed(s.Job) {
 		t.Error("no reader sees that it is claimed")
 	}
-	remake := func(s rendezvous.Snapshot) (rendezvous.Job, error) {
-		return r.Remake(t.Context(),
-			txn.Remaking{Me: k, Job: reclaim.Decide([]rendezvous.Claim{k}, "u", reclaim.ForAll).
-				Remake, Seen: &s})
+	remake := func(s *rendezvous.Snapshot) (rendezvous.Job, error) {
+		return w.Remake(t.Context(), txn.Remaking{Me: k, Seen: s,
+			Job: reclaim.Decide([]rendezvous.Claim{k}, "u", reclaim.ForAll).Remake})
 	}
-	put(job.Head(), checkpoint.Head{Number: 3, Generation: 1, Manifest: checkpoint.Hash{8}})
+	w.record(w.Job.Head(), checkpoint.Head{Number: 3, Generation: 1, Manifest: checkpoint.Hash{8}})
 	if _, err := remake(s); !store.Moved(err) {
 		t.Errorf("it was made again over a commit of this moment: %v", err)
 	}
-	s = read()
-	must(r.Reopen(t.Context(), &s, *s.Job))
+	s = w.see()
+	w.must(w.Reopen(t.Context(), s, *s.Job))
 	if _, err := remake(s); !store.Moved(err) {
 		t.Errorf("it was made again over an attempt of this moment: %v", err)
 	}
-	j, err := remake(read())
-	must(err)
-	s = read()
+	j, err := remake(w.see())
+	w.must(err)
+	s = w.see()
 	if s.Job.UID != j.UID || s.Job.Succeeds != "u" || s.World != nil || len(s.Nodes) != 0 ||
-		len(s.Claims) != 0 ||
-		s.Fence != 3 ||
+		len(s.Claims) != 0 || s.Fence != 3 ||
 		s.Head.Manifest != saved.Manifest || len(s.History) != 2 {
 		t.Errorf("%+v", s)
 	}

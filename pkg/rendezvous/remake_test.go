@@ -36,24 +36,15 @@ func TestRemake(t *testing.T) {
 	saved1 := checkpoint.Head{Number: 1, Manifest: checkpoint.Hash{1}, Generation: 2, Copies: 1}
 	saved2 := checkpoint.Head{Number: 2, Manifest: checkpoint.Hash{2}, Generation: 2, Copies: 1}
 	claims := []rendezvous.Claim{memberClaim("a", saved1, saved2), memberClaim("b", saved2)}
-	var all []txn.Requests
+	var all []*storedJob
 	for i, k := range claims {
-		r := txn.Requests{Store: c.Client(k.Node), Job: "x"}
-		lease, _, err := r.Store.Grant(t.Context(), time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		claims[i].Lease = lease
-		if claims[i].Rev, err = r.Claim(t.Context(),
-			txn.Claiming{Claim: claims[i], Seen: &rendezvous.Snapshot{}}); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, r)
+		w := newStoredJob(t, c.Client(k.Node), "x")
+		claims[i] = w.claim(k)
+		all = append(all, w)
 	}
-	s, err := rendezvous.Read(t.Context(), all[0].Store, "x")
-	if err != nil || s.Job != nil || len(s.Claims) != 2 || s.Claims[1].Node != "b" ||
-		s.Claims[1].Rev != claims[1].Rev {
-		t.Fatalf("%v %+v", err, s)
+	s := all[0].see()
+	if s.Job != nil || len(s.Claims) != 2 || s.Claims[1].Node != "b" || s.Claims[1].Rev != claims[1].Rev {
+		t.Fatalf("%+v", s)
 	}
 	v := reclaim.Decide(s.Claims, "u", reclaim.ForAll)
 	mute := true
@@ -61,26 +52,20 @@ func TestRemake(t *testing.T) {
 		defer func() { mute = false }()
 		return memory.Fate{Mute: mute}
 	})
-	j, err := all[0].Remake(t.Context(), txn.Remaking{Me: s.Claims[0], Job: v.Remake, Seen: &s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j, err := all[0].Remake(t.Context(), txn.Remaking{Me: s.Claims[0], Job: v.Remake, Seen: s})
+	all[0].must(err)
 	if _, err := all[1].Remake(t.Context(),
-		txn.Remaking{Me: s.Claims[1], Job: v.Remake, Seen: &s}); !store.Moved(err) {
+		txn.Remaking{Me: s.Claims[1], Job: v.Remake, Seen: s}); !store.Moved(err) {
 		t.Errorf("a second one: %v", err)
 	}
-	if s, err = rendezvous.Read(t.Context(), all[1].Store, "x"); err != nil {
-		t.Fatal(err)
-	}
+	s = all[1].see()
 	if secret, err := rendezvous.ReadSecret(t.Context(), all[1].Store, "x", j.UID); err != nil ||
 		len(secret) == 0 {
 		t.Errorf("secret %q, %v", secret, err)
 	}
 	if s.Job.UID != j.UID || j.UID == "u" || s.Job.Succeeds != "u" || s.Job.Adopted != 2 || s.Wish.NP != 2 ||
 		s.Fence != 3 || s.Head.Number != 3 || s.Head.Manifest != (checkpoint.Hash{2}) ||
-		len(s.History) != 2 ||
-		len(s.Claims) != 0 ||
-		len(s.Events) != 1 || s.Events[0].Kind != "job_remade" {
+		len(s.History) != 2 || len(s.Claims) != 0 || len(s.Events) != 1 || s.Events[0].Kind != "job_remade" {
 		t.Errorf("%+v", s)
 	}
 	if read, err := all[0].Store.Get(t.Context(), schema.Job("x").Fence(), ""); err != nil ||
@@ -88,19 +73,13 @@ func TestRemake(t *testing.T) {
 		t.Errorf("fence %s %v", read.One().Value, err)
 	}
 	// The job was removed in the meantime, so a late request makes nothing.
-	if err := all[0].Remove(t.Context(), &s); err != nil {
-		t.Fatal(err)
-	}
+	all[0].must(all[0].Remove(t.Context(), s))
 	for _, u := range []schema.UID{"u", j.UID} {
 		if gone, err := all[0].Removed(t.Context(), u); !gone || err != nil {
 			t.Errorf("job %s was removed, and no tombstone says so: %v", u, err)
 		}
 	}
-	claims[1].Rev, err = all[1].Claim(t.Context(),
-		txn.Claiming{Claim: claims[1], Seen: &rendezvous.Snapshot{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	claims[1] = all[1].claim(claims[1])
 	if _, err := all[1].Remake(t.Context(), txn.Remaking{Me: claims[1], Job: v.Remake,
 		Seen: &rendezvous.Snapshot{Rev: claims[1].Rev}}); !store.Moved(err) {
 		t.Errorf("after rm: %v", err)
@@ -110,26 +89,18 @@ func TestRemake(t *testing.T) {
 // A job whose attempt had ended goes on as a new attempt, with the settings of the agent that makes
 // it again.
 func TestRemakeOfAFailedJob(t *testing.T) {
-	c := memory.New()
-	r := txn.Requests{Store: c.Client("a"), Job: "x"}
+	w := newStoredJob(t, memory.New().Client("a"), "x")
 	k := memberClaim("a")
 	k.Phase, k.Job.Attempt, k.Members, k.Count = rendezvous.Failed, 2, []string{"a"}, 1
-	var err error
-	if k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	if k.Rev, err = r.Claim(t.Context(), txn.Claiming{Claim: k, Seen: &rendezvous.Snapshot{}}); err != nil {
-		t.Fatal(err)
-	}
+	k = w.claim(k)
 	own := rendezvous.Job{Slots: 1, Limits: rendezvous.Limits{Min: 4, Max: 4, Exact: true}}
-	j, err := r.Remake(t.Context(),
-		txn.Remaking{Me: k, Job: reclaim.Decide([]rendezvous.Claim{k}, "u", reclaim.ForAll).
-			Remake, Own: own, Seen: &rendezvous.Snapshot{Rev: k.Rev}})
+	j, err := w.Remake(t.Context(), txn.Remaking{Me: k, Own: own, Seen: &rendezvous.Snapshot{Rev: k.Rev},
+		Job: reclaim.Decide([]rendezvous.Claim{k}, "u", reclaim.ForAll).Remake})
 	if err != nil || j.Attempt != 3 || j.Limits.Max != 4 || j.Succeeds != "u" {
 		t.Fatalf("%v %+v", err, j)
 	}
-	if s, err := rendezvous.Read(t.Context(), r.Store, "x"); err != nil || s.Wish.NP != 4 {
-		t.Errorf("%v %+v", err, s.Wish)
+	if s := w.see(); s.Wish.NP != 4 {
+		t.Errorf("%+v", s.Wish)
 	}
 }
 
@@ -138,29 +109,17 @@ func TestRemakeOfAFailedJob(t *testing.T) {
 func TestRemakeThatComesLate(t *testing.T) {
 	c := memory.New()
 	empty := c.Backup()
-	r := txn.Requests{Store: c.Client("a"), Job: "x"}
-	claim := func() (k rendezvous.Claim, s rendezvous.Snapshot) {
-		k = memberClaim("a")
-		k.Members, k.Count = []string{"a"}, 1
-		var err error
-		if k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		if k.Rev, err = r.Claim(t.Context(), txn.Claiming{Claim: k, Seen: &s}); err != nil {
-			t.Fatal(err)
-		}
-		if s, err = rendezvous.Read(t.Context(), r.Store, "x"); err != nil {
-			t.Fatal(err)
-		}
-		return k, s
-	}
-	k, s := claim()
-	late := txn.Remaking{Me: k, Job: reclaim.Decide(s.Claims, "u", reclaim.ForAll).Remake, Seen: &s}
+	w := newStoredJob(t, c.Client("a"), "x")
+	alone := memberClaim("a")
+	alone.Members, alone.Count = []string{"a"}, 1
+	k := w.claim(alone)
+	s := w.see()
+	late := txn.Remaking{Me: k, Job: reclaim.Decide(s.Claims, "u", reclaim.ForAll).Remake, Seen: s}
 	c.Restore(empty)
-	if now, _ := claim(); now.Rev != k.Rev {
+	if now := w.claim(alone); now.Rev != k.Rev {
 		t.Fatalf("the revision of the claim was %d, and is %d", k.Rev, now.Rev)
 	}
-	if j, err := r.Remake(t.Context(), late); !store.Moved(err) {
+	if j, err := w.Remake(t.Context(), late); !store.Moved(err) {
 		t.Errorf("the job was made again by a late request: %v, %+v", err, j)
 	}
 }
@@ -179,47 +138,25 @@ func TestRemakeThatComesLateIntoOlderClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := memory.New()
-			r := txn.Requests{Store: c.Client("a"), Job: "x"}
-			must := func(err error) {
-				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			claim := func(k rendezvous.Claim) {
-				t.Helper()
-				var err error
-				k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute)
-				must(err)
-				before, err := r.ClaimRev(t.Context(), k.Node)
-				must(err)
-				_, err = r.Claim(t.Context(),
-					txn.Claiming{Claim: k, Before: before, Seen: &rendezvous.Snapshot{}})
-				must(err)
-			}
+			w := newStoredJob(t, c.Client("a"), "x")
 			var old memory.Backup
 			for i, k := range []rendezvous.Claim{memberClaim("a"), memberClaim("b")} {
-				_, err := r.Store.Txn(t.Context(),
-					store.Txn{Then: []store.Write{store.Put("other", []byte("1"))}})
-				must(err)
-				if claim(k); i+1 == x.copied {
+				w.put("other", []byte("1"))
+				if w.claim(k); i+1 == x.copied {
 					old = c.Backup()
 				}
 			}
-			s, err := rendezvous.Read(t.Context(), r.Store, "x")
-			must(err)
+			s := w.see()
 			remake := reclaim.Decide(s.Claims, "u", reclaim.ForAll).Remake
-			late := txn.Remaking{Me: s.Claims[0], Job: remake, Seen: &s}
+			late := txn.Remaking{Me: s.Claims[0], Job: remake, Seen: s}
 			c.Restore(old)
 			newer := memberClaim(x.claims)
 			newer.Job.UID, newer.Job.Succeeds = "v", "u"
-			claim(newer)
-			if j, err := r.Remake(t.Context(), late); !store.Moved(err) {
+			w.claim(newer)
+			if j, err := w.Remake(t.Context(), late); !store.Moved(err) {
 				t.Errorf("the job was made again by a late request: %v, %+v", err, j)
 			}
-			s, err = rendezvous.Read(t.Context(), r.Store, "x")
-			must(err)
-			if s.Job != nil {
+			if s := w.see(); s.Job != nil {
 				t.Errorf("there is a job: %+v", s.Job)
 			}
 		})
@@ -229,28 +166,16 @@ func TestRemakeThatComesLateIntoOlderClaims(t *testing.T) {
 // A claim is sent twice, because its answer is lost. The first sending arrives after a newer claim,
 // and does not replace it.
 func TestClaimThatComesLate(t *testing.T) {
-	c := memory.New()
-	r := txn.Requests{Store: c.Client("a"), Job: "x"}
+	w := newStoredJob(t, memory.New().Client("a"), "x")
 	k := memberClaim("a")
-	var err error
-	if k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	first := txn.Claiming{Claim: k, Seen: &rendezvous.Snapshot{}}
-	first.Claim.Looked = false
-	rev, err := r.Claim(t.Context(), first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = r.Claim(t.Context(),
-		txn.Claiming{Claim: k, Before: rev, Seen: &rendezvous.Snapshot{}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Claim(t.Context(), first); !store.Moved(err) {
+	k.Looked = false
+	first := txn.Claiming{Claim: w.claim(k), Seen: &rendezvous.Snapshot{}}
+	k.Looked = true
+	w.claim(k)
+	if _, err := w.Claim(t.Context(), first); !store.Moved(err) {
 		t.Errorf("a late claim replaced a newer one: %v", err)
 	}
-	if s, err := rendezvous.Read(t.Context(), r.Store, "x"); err != nil || len(s.Claims) != 1 ||
-		!s.Claims[0].Looked {
-		t.Errorf("%v %+v", err, s.Claims)
+	if s := w.see(); len(s.Claims) != 1 || !s.Claims[0].Looked {
+		t.Errorf("%+v", s.Claims)
 	}
 }

@@ -199,7 +199,10 @@ func TestSetBackToTheOtherHistory(t *testing.T) {
 					s.up("b")
 					s.up("a")
 				} else {
-					time.Sleep(2 * time.Second)
+					s.until("a claims the job", time.Minute, func(now rendezvous.Snapshot) bool {
+						return slices.ContainsFunc(now.Claims,
+							func(c rendezvous.Claim) bool { return c.Node == "a" })
+					})
 					s.up("b")
 				}
 				s.keeps(x)
