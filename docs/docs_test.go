@@ -637,8 +637,8 @@ func TestPathsAndTargets(t *testing.T) {
 		"`((?:\\./)?(?:cmd|internal|pkg|spec|integration|docs|demo|deploy|bench|\\.ci)(?:/[\\w.-]+)*/?)`")
 	target := regexp.MustCompile("(?m)(?:`|^    )make ([a-z]+)")
 	makefile := read(t, "Makefile")
-	short := strings.NewReplacer("`cli/", "`internal/cli/", "`agent/", "`internal/agent/", "`cp/", "`pkg/checkpoint/",
-		"`plan/", "`pkg/rendezvous/plan/")
+	short := strings.NewReplacer("`cli/", "`internal/cli/", "`agent/", "`internal/agent/",
+		"`cp/", "`pkg/checkpoint/", "`plan/", "`pkg/rendezvous/plan/")
 	for name, doc := range documents(t) {
 		if name == "docs/ARCHITECTURE.md" {
 			doc = short.Replace(doc) // as its table of changes says

@@ -119,7 +119,8 @@ func TestCheckpointDamagedOnAllHolders(t *testing.T) {
 		for _, text := range []string{
 			"error: job x has no checkpoint that can be read [E-CKPT-LOST]\n",
 			"  why: checkpoint 1 cannot be read on any of its holders, and no node has an older one\n",
-			"  fix: bring back a node that has one, with its --state-dir, and run again; or from scratch: elastic rm x\n",
+			"  fix: bring back a node that has one, with its --state-dir, and run again; " +
+				"or from scratch: elastic rm x\n",
 		} {
 			if !strings.Contains(x.stderr(), text) {
 				t.Errorf("%s does not say %q; it says\n%s", x, text, x.stderr())

@@ -68,7 +68,8 @@ func Detach(args []string) error {
 	// one wake-up serves several timers and the Go monitor polls less often.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack.Nanoseconds()), 0, 0, 0) // an error only costs wake-ups
+	// An error only costs wake-ups.
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack.Nanoseconds()), 0, 0, 0)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("detach: %w", err)
 	}

@@ -115,8 +115,8 @@ func TestOutranksAJobThatRan(t *testing.T) {
 		"by a clock that is ahead":    {7, 4, made.Add(time.Minute), false},
 	} {
 		s := rendezvous.Snapshot{Cluster: 7, Fence: 3, Job: &rendezvous.Job{UID: "w", Time: made, Rev: 5}}
-		c := rendezvous.Claim{Job: rendezvous.Job{UID: "u", Time: x.time}, World: 3, Behind: true, Cluster: x.cluster,
-			StoreRev: x.rev}
+		c := rendezvous.Claim{Job: rendezvous.Job{UID: "u", Time: x.time}, World: 3, Behind: true,
+			Cluster: x.cluster, StoreRev: x.rev}
 		s.Claims = []rendezvous.Claim{c}
 		if c.Outranks(&s) != x.want || c.Ahead(&s) != x.want || s.Claimed(s.Job) != x.want {
 			t.Errorf("%s: outranks %t, ahead %t, claimed %t, want %t", name, c.Outranks(&s), c.Ahead(&s),

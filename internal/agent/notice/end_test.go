@@ -21,7 +21,8 @@ func TestEndInAStoreThatWasSetBack(t *testing.T) {
 		want  string
 	}{
 		{"the store shows the end", world,
-			"job x stopped: the operator asked for it\ncheckpoint 3 is on a; to get its files: elastic ckpt get x 3 DIR"},
+			"job x stopped: the operator asked for it\n" +
+				"checkpoint 3 is on a; to get its files: elastic ckpt get x 3 DIR"},
 		{"it shows no world", nil, "job x stopped: the operator asked for it"},
 		{"it shows an older one", &rendezvous.World{Generation: 1, Attempt: 1, Phase: rendezvous.Running},
 			"job x stopped: the operator asked for it"},

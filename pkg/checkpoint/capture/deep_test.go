@@ -36,9 +36,10 @@ func TestFilesThatLieTooDeep(t *testing.T) {
 }
 
 func TestFilesOfBeforeTheJobThatLieTooDeep(t *testing.T) {
-	deep := "data/" + strings.Repeat("d/", manifest.MaxDepth+5) + "f.raw"
+	folders := strings.Repeat("d/", manifest.MaxDepth+5)
+	deep := "data/" + folders + "f.raw"
 	b := newBench(t, deep, "step-1/"+deep)
-	if err := os.MkdirAll(filepath.Join(b.dir, "step-2", strings.Repeat("d/", manifest.MaxDepth+5)), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(b.dir, "step-2", folders), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	b.write(".next/top.raw", "1")

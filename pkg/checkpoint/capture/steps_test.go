@@ -87,7 +87,8 @@ func everyLife(t *testing.T, yield func(s scenario, deaths []point)) {
 //     saves, looks like two saves.
 //   - Saves without a pause between them look like parts of the first one. So does a late file.
 func undecidable(layout string, at point, pause, gap time.Duration) bool {
-	return layout == numbered && gap == 0 || layout == lateFirst && (gap == 0 || at.Step >= lateStep && pause > gap) ||
+	return layout == numbered && gap == 0 ||
+		layout == lateFirst && (gap == 0 || at.Step >= lateStep && pause > gap) ||
 		reopened[layout] && (gap == 0 || pause > gap || pause == gap && at.At > 0)
 }
 

@@ -54,7 +54,8 @@ func TestAnUnreadableHeadYieldsToTheOneBefore(t *testing.T) {
 		p.Older.Number != 1 {
 		t.Fatalf("got %+v", plan(s, v))
 	}
-	if r := p.World.Resume; r.Number != 3 || r.Order != 21 || r.Manifest != (checkpoint.Hash{1}) || p.World.Generation != 5 {
+	if r := p.World.Resume; r.Number != 3 || r.Order != 21 || r.Manifest != (checkpoint.Hash{1}) ||
+		p.World.Generation != 5 {
 		t.Errorf("the next world resumes from %+v in generation %d", r, p.World.Generation)
 	}
 }
@@ -111,7 +112,8 @@ func TestTheHeadGoesBackOnlyToACheckpointThatANodeHas(t *testing.T) {
 		{"what b had before it registered does not count", has(20), has(1, 1), nil, false, "waits"},
 		{"b says nothing", has(20), has(1, 1), nil, true, "fails"},
 		{"b held it, and says nothing", has(20), has(1, 1), []membership.Ref{{Node: "b"}}, false, "waits"},
-		{"b held it, and says nothing for long", has(20), has(1, 1), []membership.Ref{{Node: "b"}}, true, "proposes"},
+		{"b held it, and says nothing for long", has(20), has(1, 1), []membership.Ref{{Node: "b"}}, true,
+			"proposes"},
 		{"b held it, and has it no more", has(20), has(20), []membership.Ref{{Node: "b"}}, true, "fails"},
 		{"it is on a node that is away", has(20), has(20), []membership.Ref{{Node: "away"}}, true, "waits"},
 		{"it is here, and on a node that is away", has(20, 1), has(20), []membership.Ref{{Node: "away"}}, false,

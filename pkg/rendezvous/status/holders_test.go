@@ -90,10 +90,11 @@ func TestPartsOfTheCheckpoint(t *testing.T) {
 func TestTheNodeWithAnOlderCheckpointIsNamed(t *testing.T) {
 	s, now, a, b := cannotRead7()
 	s.Head = checkpoint.Head{Number: 7, Manifest: checkpoint.Hash{7}, Holders: []membership.Ref{a}}
-	s.History = []checkpoint.Head{{Number: 6, Manifest: checkpoint.Hash{6}, Holders: []membership.Ref{a, b}}, s.Head}
+	older := checkpoint.Head{Number: 6, Manifest: checkpoint.Hash{6}, Holders: []membership.Ref{a, b}}
+	s.History = []checkpoint.Head{older, s.Head}
 	s.Held = map[string]rendezvous.Held{"a": {Rev: 12}}
-	const want = "generation 2 starts when a is ready; no holder can read checkpoint 7, and b may have checkpoint 6: " +
-		"bring it back"
+	const want = "generation 2 starts when a is ready; no holder can read checkpoint 7, " +
+		"and b may have checkpoint 6: bring it back"
 	if got := status.Explain(&s, now).Why; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -108,17 +109,20 @@ func TestAJobThatIsClaimed(t *testing.T) {
 		Claims: []rendezvous.Claim{{Node: "a", Job: job, World: 3, Generation: 3, Count: 2,
 			Members: []string{"a", "b"}, Looked: true, Behind: true}}}
 	st := status.Explain(&s, now)
-	const want = "the server shows an older state of this job (nodes that claim it: a); waiting for b, to make it again"
-	if st.State != status.StateWaiting || st.WhyCode != rendezvous.StoreBehind || st.Why != want || st.Abandoned ||
-		st.Next != nil {
+	const want = "the server shows an older state of this job (nodes that claim it: a); " +
+		"waiting for b, to make it again"
+	if st.State != status.StateWaiting || st.WhyCode != rendezvous.StoreBehind || st.Why != want ||
+		st.Abandoned || st.Next != nil {
 		t.Errorf("%s (%s): %q, abandoned %t, next %v", st.State, st.WhyCode, st.Why, st.Abandoned, st.Next)
 	}
 }
 
 // A job that was made again has events of its older generations, and no World yet.
 func TestASaveThatWasRefusedBeforeTheJobWasLost(t *testing.T) {
-	s := rendezvous.Snapshot{Job: &rendezvous.Job{Name: "x", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}},
-		Events: []history.Event{{Kind: history.Refused, Generation: 3}, {Kind: history.JobRemade, Generation: 3}}}
+	s := rendezvous.Snapshot{
+		Job:    &rendezvous.Job{Name: "x", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}},
+		Events: []history.Event{{Kind: history.Refused, Generation: 3}, {Kind: history.JobRemade, Generation: 3}},
+	}
 	if st := status.Explain(&s, time.Now()); st.Untaken != nil {
 		t.Errorf("%+v is shown", st.Untaken)
 	}
@@ -140,7 +144,8 @@ func TestANodeThatIsBlockedSaysWhy(t *testing.T) {
 	if st.Why != want {
 		t.Errorf("%q, want %q", st.Why, want)
 	}
-	if text := strings.Join(status.Account(&s, st), "\n"); !strings.Contains(text, "it is blocked: no space left on device") {
-		t.Errorf("the account is\n%s", text)
+	account := strings.Join(status.Account(&s, st), "\n")
+	if !strings.Contains(account, "it is blocked: no space left on device") {
+		t.Errorf("the account is\n%s", account)
 	}
 }

@@ -78,8 +78,9 @@ func (d *folder) look() (taken []string) {
 }
 
 // play plays a story: a letter and a number is a file that is written for a step, and is looked at if
-// no minus follows; a second passes at each dot, and a tenth of it at each underscore and before each write. "exit" and "kill" end the workers, "next" starts those
-// of the next generation from the last save. It returns what was taken, in order.
+// no minus follows; a second passes at each dot, and a tenth of it at each underscore and before each
+// write. "exit" and "kill" end the workers, "next" starts those of the next generation from the last
+// save. It returns what was taken, in order.
 func (d *folder) play(story string) (saves []string) {
 	for _, word := range strings.Fields(story) {
 		switch word {

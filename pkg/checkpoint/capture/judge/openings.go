@@ -175,8 +175,9 @@ func (o *openings) settle(u *Unit, l Look) {
 		return
 	}
 	u.Status, u.At, u.quiet = Busy, u.Path, quiet
-	u.Why = fmt.Sprintf("a save opens and closes it more than once, and is taken when it stays as it is for %s; "+
-		"write it under a temporary name and rename it", quiet.Round(100*time.Millisecond))
+	u.Why = fmt.Sprintf("a save opens and closes it more than once, and is taken when "+
+		"it stays as it is for %s; write it under a temporary name and rename it",
+		quiet.Round(100*time.Millisecond))
 	if !running {
 		u.Why = "its workers ended so soon after it was closed that they may have had to open it once more; " +
 			"write it under a temporary name and rename it"

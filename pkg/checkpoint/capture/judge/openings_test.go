@@ -38,8 +38,8 @@ func TestSavesThatOpenAFileAgain(t *testing.T) {
 	}
 }
 
-// Saves that follow each other soon are taken, all but the first ones: those that close a file twice when they
-// are through with it, those that close it once at once.
+// Saves that follow each other soon are taken, all but the first ones. A save that closes a file twice
+// is taken when it is through with the file, one that closes it once is taken at once.
 func TestSavesThatFollowEachOtherSoon(t *testing.T) {
 	for _, save := range []string{"m%[1]d0 _ m%[1]d1 _ _ _ _ _ _", "m%[1]d0 m%[1]d1 _ _ _ _",
 		"m%[1]d1 _ _ _ _", "m%[1]d1 _"} {

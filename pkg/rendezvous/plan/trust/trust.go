@@ -111,7 +111,9 @@ func (e ending) before() (older *checkpoint.Head) {
 
 // Before returns the checkpoints that can replace the one of that number and those bytes, the newest
 // first: those that are older than the first checkpoint with these bytes.
-func Before(history []checkpoint.Head, number checkpoint.Number, bytes checkpoint.Hash) (all []*checkpoint.Head) {
+func Before(
+	history []checkpoint.Head, number checkpoint.Number, bytes checkpoint.Hash,
+) (all []*checkpoint.Head) {
 	for _, h := range history {
 		if h.Manifest == bytes {
 			number = min(number, h.Number)
