@@ -127,15 +127,18 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 }
 
 // mayRead reports whether parts that could not be read should be tried again. It is true for a
-// limited time, while their nodes stay registered.
+// limited time, while a node that has it is registered for each part.
 func (l *Pipeline) mayRead(c parts.Choice) bool {
 	s := l.sharing
 	if s.unread.IsZero() {
 		s.unread = time.Now()
 	}
 	nodes, _ := l.replicator.View()
+	registered := func(r membership.Ref) bool {
+		return slices.ContainsFunc(nodes, func(n membership.Node) bool { return n.Same(r) })
+	}
 	for _, x := range c.Parts {
-		if !slices.ContainsFunc(nodes, func(n membership.Node) bool { return n.Same(x.Node) }) {
+		if !registered(x.Node) && !slices.ContainsFunc(x.Holders, registered) {
 			s.unread = time.Time{}
 			return false
 		}

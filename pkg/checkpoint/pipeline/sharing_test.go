@@ -242,6 +242,35 @@ func TestANodeDiesBetweenItsReportAndTheCommit(t *testing.T) {
 	})
 }
 
+// A node is lost after its part was copied, and the node with the copy does not answer for a moment:
+// the save waits for that node.
+func TestTheCopyOfAPartIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTeam(t, true, "a", "b", "c")
+		defer x.close()
+		var cut, lost atomic.Bool
+		x.peers.Hook = func(_, node string) error {
+			if cut.Load() && node == "c" || lost.Load() && node == "b" {
+				return errors.New("no route")
+			}
+			return nil
+		}
+		x.save("c", 10, map[string]string{"s2": "2"})
+		x.save("b", 10, map[string]string{"s1": "1"})
+		time.Sleep(2 * time.Second)
+		cut.Store(true)
+		lost.Store(true)
+		x.gone(t, "b")
+		x.replicators["a"].Nodes(x.nodes)
+		x.save("a", 10, map[string]string{"s0": "0"})
+		time.Sleep(partPatience / 2)
+		cut.Store(false)
+		if h := next[replicator.Committed](t, x.reports["a"]).Head; *h.Step != 10 {
+			t.Errorf("head: %+v", h)
+		}
+	})
+}
+
 // The fence moves before the last part is there: nothing is committed any more.
 func TestPartsBehindTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
