@@ -8,6 +8,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -52,6 +53,9 @@ type Options struct {
 	SplitLogs     bool   // stderr gets a file of its own
 	StateDir      string // <state>/<host>, absolute, writable
 	CheckpointDir string // --checkpoint-dir, absolute; "": the default below StateDir
+	// Queue has the notices of the checkpoint directory. It was opened before any connection, so
+	// that the connections of a killed agent end at once; nil: each watch opens one.
+	Queue *capture.Queue
 
 	Launcher Launcher // how the workers are started
 	Warm     bool     // warm workers may be started

@@ -21,6 +21,7 @@ import (
 	"github.com/elasticd/elastic/internal/device"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 )
 
 func Command() command.Command {
@@ -66,6 +67,8 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 	defer notify(signals, more)()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	o.Queue = capture.NewQueue() // before the first connection
+	defer o.Queue.Close()
 	s, err := connect(ctx, c, o.ConnectTimeout, signals)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ type bench struct {
 	state  WorkerState
 	own    bool // this process is the worker
 	writer int  // the process that is the worker
+	queue  *Queue
 
 	refused []Refusal
 }
@@ -42,7 +43,7 @@ func (b *bench) watch(resume *manifest.Manifest) {
 	if b.writer != 0 {
 		workers.PIDs = func() []int { return []int{b.writer} }
 	}
-	c, err := Watch(Dir{Path: b.dir}, manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2},
+	c, err := Watch(Dir{Path: b.dir, Queue: b.queue}, manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2},
 		workers, resume)
 	must(b.t, err)
 	b.c = c

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -132,7 +133,15 @@ type Dir struct {
 	// they are names in FS.
 	Exclude []string
 	FS      dirfs.FS // the directory, if it is in no file system of this machine
+	Queue   *Queue   // for the notices of a watch; nil or in use: the watch opens one of its own
 }
+
+// Queue is a queue of the kernel's notices. Watches may use it one after the other. A process that
+// may be killed opens it before its connections: see [notices.Queue].
+type Queue = notices.Queue
+
+// NewQueue returns nil if the kernel gives no notices. Close the queue after the last watch.
+func NewQueue() *Queue { return notices.NewQueue() }
 
 // Open opens the directory. It makes the directory if there is none.
 func (d Dir) Open() (dirfs.FS, error) {

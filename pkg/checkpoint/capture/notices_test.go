@@ -53,6 +53,37 @@ func TestEachChangeCausesANotice(t *testing.T) {
 	b.want(b.look(0), "step-4.raw", "step-4.raw", 4)
 }
 
+// The watches of successive generations have the notices of one queue. None opens another one.
+func TestGenerationsUseOneQueue(t *testing.T) {
+	b := newBench(t, "model/a.raw")
+	end := func() { must(t, b.c.Close()); b.c.notices = nil }
+	end()
+	b.queue = NewQueue()
+	defer b.queue.Close()
+	before := queues(t)
+	for _, name := range []string{"one.raw", "two.raw", "three.raw"} {
+		b.watch(nil)
+		b.noticed(func() { b.write(name, "new") })
+		if now := queues(t); now != before {
+			t.Errorf("%d queues are open, %d before the watch", now, before)
+		}
+		end()
+	}
+}
+
+// queues returns how many notice queues this process has open.
+func queues(t *testing.T) (n int) {
+	t.Helper()
+	open, err := filepath.Glob("/proc/self/fd/*")
+	must(t, err)
+	for _, fd := range open {
+		if is, _ := os.Readlink(fd); is == "anon_inode:inotify" {
+			n++
+		}
+	}
+	return n
+}
+
 // A watcher that no notices reach looks by the clock.
 func TestDeafLooksByTheClock(t *testing.T) {
 	b := newBench(t, "model/a.raw")

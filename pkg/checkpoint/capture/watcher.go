@@ -112,7 +112,7 @@ func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 	if err != nil {
 		return nil, fmt.Errorf("watch checkpoint directory: %w", err)
 	}
-	n := notices.New()
+	n := notices.New(dir.Queue)
 	t := n.Of(disk)
 	c, err := watch(tree{dir, t}, stamp, workers, resume)
 	if err != nil {

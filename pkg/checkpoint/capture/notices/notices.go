@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -27,8 +26,8 @@ import (
 // Only the goroutine that looks uses deaf. Notices stay in the kernel's queue until Next asks for
 // one, so a save of many writes does not wake a goroutine each time.
 type Notices struct {
-	queue *os.File
-	conn  syscall.RawConn
+	queue *Queue
+	owned bool          // the queue is closed with the Notices
 	ask   chan struct{} // holds one value: a request to wait for the next notice
 	came  chan struct{} // holds one value: a notice came; closed when no more will come
 	deaf  bool          // a directory of this look is not watched fully
@@ -41,7 +40,7 @@ type Notices struct {
 const (
 	happens = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB |
 		unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_MOVE_SELF | unix.IN_DELETE | unix.IN_DELETE_SELF
-	watchLimit = 1024 // watches of one Notices in its life: the kernel limits them per user
+	watchLimit = 1024 // watches of one Notices: the kernel limits them per user
 )
 
 // local has the file systems to which only this machine's kernel writes.
@@ -49,20 +48,20 @@ var local = map[int64]bool{unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: tr
 	unix.BTRFS_SUPER_MAGIC: true,
 	unix.F2FS_SUPER_MAGIC:  true, unix.TMPFS_MAGIC: true, unix.OVERLAYFS_SUPER_MAGIC: true}
 
-// New returns nil if the kernel gives no notices.
-func New() *Notices {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return nil
+// New returns nil if the kernel gives no notices. It uses q until Close. If q is nil or in use, it
+// opens a queue of its own.
+func New(q *Queue) *Notices {
+	owned := !q.take()
+	if owned {
+		if q = NewQueue(); q == nil {
+			return nil
+		}
 	}
-	queue := os.NewFile(uintptr(fd), "notices of a checkpoint directory")
-	conn, err := queue.SyscallConn()
-	if err != nil {
-		queue.Close()
-		return nil
-	}
-	n := &Notices{queue: queue, conn: conn, ask: make(chan struct{}, 1), came: make(chan struct{}, 1),
+	n := &Notices{queue: q, owned: owned, ask: make(chan struct{}, 1), came: make(chan struct{}, 1),
 		paths: map[int32]string{}, changes: noChanges()}
+	if !owned {
+		n.Take() // what the user before left
+	}
 	go n.run()
 	return n
 }
@@ -71,7 +70,7 @@ func (n *Notices) run() {
 	defer close(n.came)
 	for range n.ask {
 		var broke bool
-		err := n.conn.Read(func(fd uintptr) bool {
+		err := n.queue.conn.Read(func(fd uintptr) bool {
 			var any bool
 			any, broke = n.read(int(fd))
 			return any || broke
@@ -136,7 +135,7 @@ func (n *Notices) Take() *Changes {
 	if n == nil {
 		return nil
 	}
-	_ = n.conn.Control(func(fd uintptr) { n.read(int(fd)) }) // closed: there is nothing more to read
+	_ = n.queue.conn.Control(func(fd uintptr) { n.read(int(fd)) }) // closed: there is nothing more to read
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.changes.take()
@@ -169,13 +168,22 @@ func (n *Notices) Next() <-chan struct{} {
 	return n.came
 }
 
+// Close ends the notices. A queue that New did not open stays open, without watches.
 func (n *Notices) Close() error {
 	if n == nil {
 		return nil
 	}
-	err := n.queue.Close()
+	var err error
+	if n.owned {
+		err = n.queue.Close()
+	} else {
+		n.queue.interrupt()
+	}
 	close(n.ask)
 	for range n.came { // until its goroutine ended
+	}
+	if !n.owned {
+		n.queue.giveBack(n.paths)
 	}
 	return err
 }
@@ -186,22 +194,23 @@ func (n *Notices) watch(dir *os.File, name string) {
 	if err := unix.Fstatfs(int(dir.Fd()), &on); err != nil || !local[int64(on.Type)] {
 		n.deaf = true // the workers of this machine still cause notices
 	}
+	n.mu.Lock() // no notice is read before its watch has a name
+	defer n.mu.Unlock()
 	var wd int
 	var err error
-	stopped := n.conn.Control(func(queue uintptr) {
+	stopped := n.queue.conn.Control(func(queue uintptr) {
 		wd, err = unix.InotifyAddWatch(int(queue), fmt.Sprintf("/proc/self/fd/%d", dir.Fd()),
 			happens|unix.IN_ONLYDIR)
-		if err == nil && wd > watchLimit { // the kernel numbers watches from 1
-			_, err = unix.InotifyRmWatch(int(queue), uint32(wd))
-			n.deaf = true
+		if _, known := n.paths[int32(wd)]; err == nil && !known && len(n.paths) == watchLimit {
+			_, _ = unix.InotifyRmWatch(int(queue), uint32(wd))
+			err = unix.ENOSPC
 		}
 	})
-	if err == nil && stopped == nil {
-		n.mu.Lock()
-		n.paths[int32(wd)] = name
-		n.mu.Unlock()
+	if err != nil || stopped != nil {
+		n.deaf = true
+		return
 	}
-	n.deaf = n.deaf || err != nil || stopped != nil
+	n.paths[int32(wd)] = name
 }
 
 // watched is a directory tree in which each directory is watched before it is read.

@@ -12,7 +12,7 @@ func TestADirectoryThatIsNotWatchedMakesDeaf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := New()
+	n := New(nil)
 	if n == nil {
 		t.Fatal("the kernel gives no notices")
 	}
