@@ -72,6 +72,7 @@ type identity struct {
 	node    membership.Node
 	job     *rendezvous.Job
 	logs    string
+	settled time.Time // by then every member that reaches the store has claimed a job that is set back
 	unkeyed time.Time // since when its registration is gone, while it may not have been dropped
 	listed  bool      // a world listed this incarnation
 	warms   bool      // the others go on without it until its workers wait

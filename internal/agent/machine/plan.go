@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
@@ -93,17 +94,20 @@ func (m *Machine) plan() {
 	m.take(next)
 }
 
-// deputyWaits reports whether this deputy still leaves the step to the nodes before it. It asks for
-// a wake at the end of that time.
+// deputyWaits reports whether this deputy still leaves the step to the nodes before it, or to members
+// that may know more. It asks for a wake at the end of that time.
 func (m *Machine) deputyWaits(turn int, next plan.Step) bool {
 	k := &m.keeper
 	if key := fmt.Sprintf("%T/%d", next, k.marks.ChangedAt.UnixNano()); k.step != key {
 		k.step, k.stepAt = key, m.now
 	}
-	if turn == 0 {
-		return false
+	var at time.Time
+	if turn > 0 {
+		at = k.stepAt.Add(time.Duration(turn)*time.Second + m.jitter(time.Second))
 	}
-	at := k.stepAt.Add(time.Duration(turn)*time.Second + m.jitter(time.Second))
+	if m.membersMayKnowMore() && m.self.settled.After(at) {
+		at = m.self.settled
+	}
 	if m.now.Before(at) {
 		m.out.Wake(at)
 		return true
@@ -166,4 +170,13 @@ func (m *Machine) current() bool {
 		return known == nil && shown == nil
 	}
 	return known.Rev <= shown.Rev
+}
+
+// membersMayKnowMore reports whether no World listed this incarnation, and the newest one goes on with
+// members that neither left nor were replaced. If the store was set back, such a member knows more,
+// and claims the job when it reaches the store.
+func (m *Machine) membersMayKnowMore() bool {
+	w := m.seen.world
+	return !m.self.listed && w != nil && !w.Phase.Ended() &&
+		slices.ContainsFunc(m.peers.View.Members, func(x verdict.Member) bool { return !x.Removed })
 }
