@@ -57,8 +57,8 @@ type Known struct {
 // A capture is preferred to a commit if it is a later capture of the generation of the newest world,
 // because no operator can have asked for an older one since. It gets the number that its commit
 // would have had, and has no copies. After a rollback, which commits older bytes again, a capture
-// counts only if its generation has no commit, and none was restored. If a job was made again from a capture, the capture is
-// the head of that job, even if this disk has no record of it yet.
+// counts only if its generation has no commit, and none was restored. If a job was made again from a
+// capture, the capture is the head of that job, even if this disk has no record of it yet.
 func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) {
 	heads, err := s.Heads()
 	if err != nil {
@@ -93,7 +93,8 @@ func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) 
 	}
 	newestFirst := slices.Clone(x.found.Committed)
 	slices.Reverse(newestFirst)
-	for _, h := range append(x.captured(ctx, slices.DeleteFunc(held, committed)), newestFirst...) {
+	captured := x.captured(ctx, slices.DeleteFunc(held, committed))
+	for _, h := range append(captured, newestFirst...) {
 		if m := x.readWhole(ctx, h.Manifest); m != nil {
 			x.found.Newest, x.found.Sequence = &h, m.Sequence
 			break
