@@ -63,12 +63,13 @@ var protocolPlants = []plant{
 		`return !there[h.Manifest][p.Manifest] })`, `return there[h.Manifest] == nil })`,
 		"pkg/rendezvous/reclaim", "TestDecideOfParts"},
 	{"section 10: parts count only on nodes that know their commit", "pkg/rendezvous/reclaim/parts.go",
-		`claims = nameParts(claims)`, `_ = nameParts`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
+		`claims = nameParts(claims, own)`, `_ = nameParts`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
 	{"section 10: parts of a capture count only with its commit", "pkg/rendezvous/reclaim/parts.go",
-		`if o.Captured != nil {`, `if o.Captured == nil {`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
+		`if o.Captured != nil && `, `if false && o.Captured != nil && `, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
 	{"section 10: parts count only on nodes that have a record of their commit",
-		"pkg/rendezvous/reclaim/parts.go", `		add(c.Known)
-`, ``, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
+		"pkg/rendezvous/reclaim/parts.go", `append(c.Committed(), c.Known) {
+			add(h)`, `c.Committed() {
+			add(h)`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
 	{"section 10: a capture in parts is part of the history", "pkg/rendezvous/reclaim/parts.go",
 		`if p.Head.Copies > 0 {`, `if p.Head.Copies >= 0 {`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
 	{"section 10: commits in parts have no place among the captures", "pkg/rendezvous/reclaim/parts.go",

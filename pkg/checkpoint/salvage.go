@@ -57,8 +57,9 @@ type Known struct {
 // A capture is preferred to a commit if it is a later capture of the generation of the newest world,
 // because no operator can have asked for an older one since. It gets the number that its commit
 // would have had, and has no copies. After a rollback, which commits older bytes again, a capture
-// counts only if its generation has no commit, and none was restored. If a job was made again from a
-// capture, the capture is the head of that job, even if this disk has no record of it yet.
+// counts only if its generation has no commit. If an operator has restored a checkpoint since that
+// world, no capture counts. If a job was made again from a capture, the capture is the head of that
+// job, even if this disk has no record of it yet.
 func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) {
 	heads, err := s.Heads()
 	if err != nil {
@@ -75,11 +76,11 @@ func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) 
 	committed := func(h manifest.Hash) bool {
 		return slices.ContainsFunc(heads, func(c manifest.Head) bool { return c.Manifest == h })
 	}
+	x := salvager{s: s, known: k, restored: lastRestored(append(slices.Clip(heads), k.Head))}
 	if slices.Contains(slices.Concat(held, partial), k.Head.Manifest) && !committed(k.Head.Manifest) {
 		heads = append(heads, k.Head)
 		slices.SortFunc(heads, manifest.Head.Compare)
 	}
-	x := salvager{s: s, known: k}
 	for _, h := range heads {
 		if slices.Contains(held, h.Manifest) {
 			x.found.Committed = append(x.found.Committed, h)
@@ -88,8 +89,10 @@ func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) 
 			x.found.Parts = append(x.found.Parts, FoundParts{h, parts, x.advance(ctx, h)})
 		}
 	}
-	for _, h := range slices.DeleteFunc(partial, committed) {
-		x.other(ctx, h)
+	for _, h := range partial {
+		if !committed(h) && !slices.Contains(held, h) {
+			x.other(ctx, h)
+		}
 	}
 	newestFirst := slices.Clone(x.found.Committed)
 	slices.Reverse(newestFirst)
@@ -105,11 +108,12 @@ func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) 
 
 // salvager is the state of one Salvage. Errors of reads are added to found.Unread.
 type salvager struct {
-	s      *readonly.Store
-	known  Known
-	found  Salvaged
-	newest manifest.Head     // the newest commit that is on the disk, or parts of it
-	last   manifest.Position // captures up to it do not count
+	s        *readonly.Store
+	known    Known
+	restored schema.Order // captures of Worlds before it do not count
+	found    Salvaged
+	newest   manifest.Head     // the newest commit that is on the disk, or parts of it
+	last     manifest.Position // captures up to it do not count
 }
 
 // advance makes h the newest commit, and returns its sequence; 0: not known.
@@ -120,12 +124,10 @@ func (x *salvager) advance(ctx context.Context, h manifest.Head) (sequence uint6
 		return 0
 	}
 	at := manifest.Position{Generation: h.Generation, Sequence: m.Sequence}
-	back := at.Before(x.last)
-	if !back {
-		x.last = at
-	}
-	if back || h.Restored {
+	if at.Before(x.last) {
 		x.last.Sequence = 1<<64 - 1
+	} else {
+		x.last = at
 	}
 	return m.Sequence
 }
@@ -143,7 +145,8 @@ func (x *salvager) other(ctx context.Context, h manifest.Hash) {
 // capture that does not count without its commit.
 func (x *salvager) asCommit(m *manifest.Manifest, h manifest.Hash) *manifest.Head {
 	at := manifest.Position{Generation: m.Generation, Sequence: m.Sequence}
-	if m.Generation != x.known.World || m.World != x.known.Order || m.Part || !x.last.Before(at) {
+	if m.Generation != x.known.World || m.World != x.known.Order || m.World < x.restored || m.Part ||
+		!x.last.Before(at) {
 		return nil
 	}
 	head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
@@ -153,6 +156,16 @@ func (x *salvager) asCommit(m *manifest.Manifest, h manifest.Hash) *manifest.Hea
 		head.Parts = append(head.Parts, manifest.HeldPart{Manifest: p, Holders: []string{}})
 	}
 	return &head
+}
+
+// lastRestored returns the order of the newest of the commits that an operator restored; 0: none.
+func lastRestored(commits []manifest.Head) (last schema.Order) {
+	for _, h := range commits {
+		if h.Restored {
+			last = max(last, h.Order)
+		}
+	}
+	return last
 }
 
 func partsOf(h manifest.Head) (parts []manifest.Hash) {

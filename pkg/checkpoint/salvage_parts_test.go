@@ -31,6 +31,28 @@ func holdPart(t *testing.T, s *chunkstore.Store, world schema.Order, sequence ui
 		Parts: []manifest.HeldPart{{Manifest: own}, {Manifest: other}}}
 }
 
+// A disk that has all of a capture does not list its parts.
+func TestSalvageOfPartsThatWereBroughtTogether(t *testing.T) {
+	disk, from := memfs.New(), memfs.New()
+	s := checkpointtest.OpenStore(t, disk)
+	memfs.WriteFile(t, from, "shard_0", memfs.Bytes(1, 100), 0o600)
+	save := checkpointtest.SaveOf(t, from, 2, 1)
+	save.Part, save.Of = true, "a"
+	m, own, err := s.Put(t.Context(), save)
+	must(t, err)
+	m.Part, m.Of, m.Parts = false, "", []manifest.Hash{own}
+	raw, h := m.Encode()
+	must(t, s.HoldParts(t.Context(), chunkstore.Partial{Generation: 2, Manifest: raw,
+		Parts: []manifest.Hash{own}}))
+	if missing, err := s.Offer(t.Context(), 2, raw); err != nil || len(missing) > 0 {
+		t.Fatalf("missing: %v, %v", missing, err)
+	}
+	found, err := Salvage(t.Context(), readonly.New(disk), Known{World: 2})
+	if err != nil || found.Newest == nil || found.Newest.Manifest != h || found.Others != nil {
+		t.Errorf("found %+v, %v", found, err)
+	}
+}
+
 // A capture in parts counts without its commit if it is of the newest World, and later than all
 // commits on the disk.
 func TestSalvageOfCapturesInParts(t *testing.T) {
@@ -45,6 +67,7 @@ func TestSalvageOfCapturesInParts(t *testing.T) {
 		{"the second one is", 2, false, 20, []uint64{3}},
 		{"the second one is, and only memory tells", 2, true, 20, []uint64{3}},
 		{"there was a later World", 0, false, 30, nil},
+		{"an earlier one was restored since", 1, true, 20, nil},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			disk := memfs.New()
@@ -56,6 +79,7 @@ func TestSalvageOfCapturesInParts(t *testing.T) {
 			known := Known{World: 2, Order: c.world}
 			if c.known {
 				known.Head = heads[c.committed-1]
+				known.Head.Restored = c.counts == nil
 			} else if c.committed > 0 {
 				must(t, s.NoteCommitted(heads[c.committed-1:c.committed]))
 			}

@@ -277,6 +277,10 @@ func (s *faulty) look() {
 	}
 	s.noteWorld(snap.World)
 	switch h := snap.Head; {
+	case h.Restored && s.head.Before(h):
+		s.tracef("the operator goes back from step %d to %d", s.stepOf(s.head), s.stepOf(h))
+		s.head = h
+		clear(s.lost)
 	case snap.World != nil && snap.World.Rollback > s.rollback:
 		s.tracef("the job goes back on purpose, from step %d to %d", s.stepOf(s.head), s.stepOf(h))
 		s.head, s.rollback = h, snap.World.Rollback

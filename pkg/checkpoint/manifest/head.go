@@ -33,8 +33,8 @@ type Head struct {
 	// the job had been made again without it. The job starts from it only if the operator asks for
 	// it. Retention keeps it until then.
 	Offered bool `json:"offered,omitempty"`
-	// Restored says that an operator made an earlier checkpoint the head again. Saves that follow it
-	// in its generation are not newer.
+	// Restored says that an operator made an earlier checkpoint the head again. Saves of Worlds before
+	// that, committed or not, are not newer.
 	Restored bool  `json:"restored,omitempty"`
 	Rev      int64 `json:"-"` // ModRevision of ckpt/head; 0: there never was a commit
 }

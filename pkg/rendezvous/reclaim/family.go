@@ -57,6 +57,7 @@ func claimsOf(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Clai
 	}
 	job, numbers := &claims[at].Job, map[checkpoint.Hash]checkpoint.Head{}
 	own := func(c rendezvous.Claim) bool { return c.Job.UID == uid || job.Twin(&c.Job) }
+	claims = joinParts(withoutGivenUp(claims, own), own)
 	for _, c := range claims {
 		if !own(c) {
 			continue
@@ -97,6 +98,38 @@ func claimsOf(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Clai
 	return mine
 }
 
+// withoutGivenUp returns the claims without the captures that an operator gave up: those of Worlds
+// before the newest checkpoint that an operator restored. A node may not have heard of that.
+func withoutGivenUp(claims []rendezvous.Claim, own func(rendezvous.Claim) bool) []rendezvous.Claim {
+	var restored schema.Order
+	for _, c := range claims {
+		for _, h := range append(c.Committed(), c.Known) {
+			if h.Restored && own(c) {
+				restored = max(restored, h.Order)
+			}
+		}
+	}
+	all := slices.Clone(claims)
+	for i := range all {
+		c := &all[i]
+		if !own(*c) || c.WorldOrder >= restored {
+			continue
+		}
+		c.OtherParts = slices.Clone(c.OtherParts)
+		for j := range c.OtherParts {
+			c.OtherParts[j].Captured = nil
+		}
+		if c.Newest == nil || c.Newest.Copies > 0 {
+			continue
+		}
+		c.Newest, c.Sequence = nil, 0
+		if n := len(c.Heads); n > 0 { // if it cannot be read, the next World reports that
+			c.Newest = &c.Heads[n-1]
+		}
+	}
+	return all
+}
+
 // withNewestNumbers returns the claim with the number and order of the newest commit that numbers has
 // of each checkpoint. A checkpoint has several numbers where the job went back to it, and this node
 // may not have heard of the last one. Under its new number a checkpoint may be newer than the newest
@@ -107,7 +140,7 @@ func withNewestNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoin
 	}
 	renumber := func(h *checkpoint.Head) {
 		if n, committed := numbers[h.Manifest]; committed && compare(*h, n) < 0 {
-			h.Number, h.Order, h.Copies, h.Restored = n.Number, n.Order, max(1, h.Copies), n.Restored
+			h.Number, h.Order, h.Copies = n.Number, n.Order, max(1, h.Copies)
 		}
 	}
 	newest := *c.Newest
@@ -137,7 +170,7 @@ func withCurrentNumbers(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoi
 	}
 	for _, h := range heads {
 		n, ok := numbers[h.Manifest]
-		if h.Number, h.Order, h.Restored = n.Number, n.Order, n.Restored; !ok {
+		if h.Number, h.Order = n.Number, n.Order; !ok {
 			continue
 		}
 		c.Heads = append(c.Heads, h)

@@ -93,7 +93,8 @@ func TestSequencesOfTwoHistories(t *testing.T) {
 	was, now := of(5, ordered(saved(9, 9, "a"), 600)), of(5, ordered(saved(4, 4, "n"), 1500))
 	offered := of(5, ordered(saved(3, 9, "l"), 1499))
 	back := of(5, ordered(saved(5, 4, "b"), 1600))
-	back.Restored = true
+	behind := of(5, ordered(saved(5, 7, "c"), 1501))
+	back.Restored, behind.Restored = true, true
 	one, two := ordered(saved(1, 1, "a", "b"), 100), ordered(saved(2, 2, "b", "x"), 200)
 	for _, c := range []struct {
 		what   string
@@ -126,6 +127,13 @@ func TestSequencesOfTwoHistories(t *testing.T) {
 			[]claim{has(says("a", 5, "a b").in(1400), copied(5, 1501, 5), 9),
 				says("b", 5, "a b", now).in(1400).captured(2), says("s", 5, "a b").in(1400).knows(back)}, ForAll,
 			"remake: fence 5, 6 was 5 on b"},
+		{"also where the operator's clock was behind, and two nodes saved after it",
+			[]claim{has(says("a", 5, "a b c", now).in(1400), copied(5, 1501, 5), 8),
+				has(says("b", 5, "a b c", now).in(1400), copied(5, 1501, 5), 9),
+				says("c", 5, "a b c", behind).in(1400).captured(1)}, ForAll, "remake: fence 5, 6 was 5 on c, and 4"},
+		{"but one of a later World is",
+			[]claim{has(says("a", 6, "a b").in(1700), copied(5, 1701, 6), 1),
+				says("b", 5, "a b", back).in(1400).captured(2)}, ForAll, "remake: fence 6, 6 was 5 on a, and 5"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			for range 2 {

@@ -50,7 +50,6 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	if chosen != uid {
 		return Verdict{Other: chosen}
 	}
-	claims = joinParts(claims)
 	mine := claimsOf(claims, uid)
 	known := newestKnown(mine) // also by nodes that have not yet looked at their disks
 	mine = slices.DeleteFunc(mine, func(c rendezvous.Claim) bool { return !c.Looked })
@@ -160,11 +159,9 @@ func claimedBy(claims []rendezvous.Claim, node string) bool {
 // there is none; last has the newest World. A node that did not hear of a commit gives its copy a
 // number and an order that are too low. So such a copy is compared by its sequence with what else the
 // workers of that World saved. If it is the newest, it gets a number and an order above the others.
-// The operator who restores a checkpoint gives up what was saved after it.
 func newestOf(claims []rendezvous.Claim, last rendezvous.Claim) (best *rendezvous.Claim) {
 	saved := func(c *rendezvous.Claim) bool { // by workers of the newest World
-		return c.Newest.Generation == last.World && c.Newest.Order >= last.WorldOrder && c.Sequence > 0 &&
-			!c.Newest.Restored
+		return c.Newest.Generation == last.World && c.Newest.Order >= last.WorldOrder && c.Sequence > 0
 	}
 	for i := range claims {
 		c := &claims[i]

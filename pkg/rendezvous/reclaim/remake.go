@@ -52,7 +52,6 @@ func remake(all, mine []rendezvous.Claim, missing []string, best *checkpoint.Hea
 // Without makes the job again from checkpoint n, without the missing nodes: the operator stated
 // that they do not come back. It returns nil if no claimant has checkpoint n.
 func Without(claims []rendezvous.Claim, n checkpoint.Number) *Remake {
-	claims = joinParts(claims)
 	mine := claimsOf(claims, newestJob(claims))
 	var chosen *checkpoint.Head
 	for _, c := range mine {
@@ -70,7 +69,6 @@ func Without(claims []rendezvous.Claim, n checkpoint.Number) *Remake {
 
 // Choices returns the numbers that Without accepts, the oldest first.
 func Choices(claims []rendezvous.Claim) []checkpoint.Number {
-	claims = joinParts(claims)
 	numbers := map[checkpoint.Number]bool{}
 	for _, c := range claimsOf(claims, newestJob(claims)) {
 		for _, h := range claimed(c) {
@@ -137,11 +135,13 @@ func olderThan(best checkpoint.Head, mine []rendezvous.Claim) (older []checkpoin
 	return older
 }
 
-// holders returns the claimants that have all of a manifest on their disks, and how many they are.
+// holders returns the claimants that have all or some parts of a manifest on their disks, and how many
+// they are.
 func holders(claims []rendezvous.Claim, m checkpoint.Hash) (refs []membership.Ref, copies int) {
 	for _, c := range claims {
 		has := c.Newest != nil && c.Newest.Manifest == m ||
-			slices.ContainsFunc(c.Heads, func(h checkpoint.Head) bool { return h.Manifest == m })
+			slices.ContainsFunc(c.Heads, func(h checkpoint.Head) bool { return h.Manifest == m }) ||
+			slices.ContainsFunc(c.Parts, func(p checkpoint.FoundParts) bool { return p.Head.Manifest == m })
 		if has {
 			refs = append(refs, membership.Ref{Node: c.Node})
 		}
