@@ -108,7 +108,7 @@ func TestRecordIsNewerThanTheDisks(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	had := len(kinds(p.events("x"), "checkpoint_committed"))
-	// the record names what the newest generation began with, and not what 2 did
+	// the record names the checkpoint of the newest generation, not that of generation 2
 	for _, g := range []int{2, 3} {
 		a, b = trains(p, "a", 2), trains(p, "b", 2)
 		p.running("x", g, 2)

@@ -27,7 +27,7 @@ type fleetAgent struct {
 	quit chan os.Signal
 	kill func()
 
-	tally *memory.Tally // what it asks of a store in memory
+	tally *memory.Tally // its requests to a store in memory
 
 	// guarded by fleet.mu
 	hello    action.Hello
@@ -145,7 +145,7 @@ func (n network) Watch(refs []membership.Ref) {
 	n.h.mu.Lock()
 	defer n.h.mu.Unlock()
 	n.watched = refs
-	clear(n.reported) // what holds is reported again
+	clear(n.reported) // current failures are reported again
 	n.notice()
 }
 

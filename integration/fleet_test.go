@@ -136,7 +136,7 @@ func fleetOn(t testing.TB, n int, endpoints []string) *fleet {
 	return h
 }
 
-// newFleetWith is a fleet whose test looks into the store by look.
+// newFleetWith returns a fleet. The test itself reads the store through look.
 func newFleetWith(t testing.TB, n int, look store.Store) *fleet {
 	h := &fleet{t: t, n: n, ttl: 30 * time.Second, look: look, tally: &memory.Tally{},
 		lives: map[string][]*fleetAgent{}}

@@ -29,9 +29,9 @@ var (
 		`] (Local .* processes|Run parameter-sever mode\. pserver arguments:\[.*\]|all .* exit|all .* are killed)`)
 )
 
-// The command lines of Paddle's documents for parameter servers and heter workers, with Paddle's own
-// launcher of version 2.6.2 and with `elastic run`: each process is given what that launcher gives it,
-// in logs of the same names, and the same is said.
+// The command lines of Paddle's documents for parameter servers and heter workers, with Paddle's
+// own launcher of version 2.6.2 and with `elastic run`. With both each process is given the same,
+// the logs have the same names, and the messages are the same.
 func TestFrameworksLauncher(t *testing.T) {
 	python := filepath.Join(os.Getenv("FRAMEWORKS"), "ps", "bin", "python")
 	if _, err := os.Stat(python); err != nil {
@@ -75,7 +75,7 @@ func TestFrameworksLauncher(t *testing.T) {
 }
 
 // givenAlike compares what a process of both launchers was given. Ports that the line does not name
-// are any; the directory of gloo is each launcher's own.
+// may differ, and so may the directory of gloo.
 func (p *sandbox) givenAlike(name, log, line string) {
 	p.t.Helper()
 	known := func(v string) string {
@@ -97,7 +97,7 @@ func (p *sandbox) givenAlike(name, log, line string) {
 	}
 }
 
-// sentences are the sentences of a launcher that both have, each once: Paddle's says some twice.
+// sentences returns the sentences in the output of a launcher, each once: Paddle prints some twice.
 func sentences(x *proc) (all []string) {
 	for _, m := range saidOfRun.FindAllStringSubmatch(x.stdout()+"\n"+x.stderr(), -1) {
 		all = append(all, m[1])

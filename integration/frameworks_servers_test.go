@@ -50,8 +50,8 @@ func (j *tables) losses(node string) (all []float64) {
 	return all
 }
 
-// learns waits until a trainer has made so many more passes, and holds the last of them to a table
-// that has learned: the loss of a new one is 0.7.
+// learns waits until a trainer has made so many more passes. The loss of the last one must be that
+// of a table that has learned. A new table has a loss of 0.7.
 func (j *tables) learns(node string, more int) {
 	j.t.Helper()
 	from := len(j.losses(node))
@@ -98,10 +98,11 @@ func (j *tables) from(g, size int) (pass int) {
 	return pass
 }
 
-// Wide & deep on a real Paddle of version 2.6.2, two servers and three trainers on three nodes: the
-// tables learn, a trainer that is killed is started again alone, a server that is lost with its node
-// and its disk has all go on from the newest committed tables, the number of trainers goes from 3 to 2 and
-// to 4 while the servers stay, and one server loads what two have saved.
+// Wide & deep on a real Paddle of version 2.6.2, with two servers and three trainers on three
+// nodes. The tables learn. A trainer that is killed is started again alone. If a server is lost
+// with its node and its disk, all processes go on from the newest committed tables. The number of
+// trainers changes from 3 to 2 and to 4 while the servers stay. One server loads what two have
+// saved.
 func TestFrameworksServers(t *testing.T) {
 	python := filepath.Join(os.Getenv("FRAMEWORKS"), "ps", "bin", "python")
 	if _, err := os.Stat(python); err != nil {

@@ -33,8 +33,8 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
-// survives kills one of two nodes after the first commit, and holds the end to a training that went
-// on from it.
+// survives kills one of two nodes after the first commit. At the end training must have gone on
+// from that commit.
 func survives(t *testing.T, venv, script, np string) {
 	python := filepath.Join(os.Getenv("FRAMEWORKS"), venv, "bin", "python")
 	if _, err := os.Stat(python); err != nil {
@@ -61,7 +61,7 @@ func survives(t *testing.T, venv, script, np string) {
 		return fmt.Errorf("it is not")
 	})
 	p.kill(b)
-	<-b.done // it holds the name until then
+	<-b.done // its name is in use until then
 	world, nodes := 1, []*proc{a}
 	if np == "2" {
 		world, nodes = 2, []*proc{a, node("b")}

@@ -20,10 +20,9 @@ func cluster(t *testing.T) (*testbed, *audit) {
 	return l, w
 }
 
-// A machine is frozen for a minute. The spare replaces it in seconds. When the
-// machine runs again, it finds this out before it does anything else. The same
-// happens if only the agent is frozen. Its worker, which is in no world, ends
-// then.
+// A machine is frozen for a minute. The spare replaces it in seconds. When the machine runs again,
+// it finds this out before it does anything else. The same happens if only the agent is frozen.
+// Then its worker, which belongs to no world any more, ends.
 func TestFrozenMachineIsReplaced(t *testing.T) {
 	for name, processes := range map[string]func(*testbed, string) []process{"agent and worker": (*testbed).on,
 		"agent": (*testbed).agent} {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// fsdpSteps is how many a round of a test has: each commits some twenty, and loses what it did
-// since.
+// fsdpSteps is the number of steps in a round of a test. A round commits about twenty times, and
+// loses the steps since its last commit.
 const fsdpSteps = 120
 
 // fsdpRate is a learning rate at which differences in the last digit, which depend on the number of
@@ -22,9 +22,9 @@ const fsdpRate = "--lr=0.001"
 
 var fsdpLoss = regexp.MustCompile(`(?m)^(\d+) steps: loss (\S+)$`)
 
-// FSDP of the torch of TORCH, a path of a python, saved by torch.distributed.checkpoint on disks of
-// their own: nodes are killed with their disks, and the result is that of a run that nothing
-// disturbed.
+// FSDP with torch.distributed.checkpoint. Each node has a disk of its own. Nodes are killed with
+// their disks, and the result is that of an undisturbed run. TORCH is the path of a python with
+// torch.
 func TestFSDP(t *testing.T) {
 	python := os.Getenv("TORCH")
 	if out, err := exec.Command(python, "-c", "from torch.distributed.fsdp import fully_shard").

@@ -104,7 +104,7 @@ func keysIn(m map[string]any) func(func(string) bool) {
 	}
 }
 
-// vandal writes garbage into the store of a place, and puts back what was there.
+// vandal writes garbage into the store of a sandbox, and restores the records.
 type vandal struct {
 	*sandbox
 	client *clientv3.Client
@@ -125,7 +125,7 @@ func newVandal(t *testing.T, seed uint64) *vandal {
 	return v
 }
 
-// story is what is in the store when the test failed.
+// story returns the content of the store after a failure.
 func (v *vandal) story() {
 	if !v.t.Failed() {
 		return
@@ -142,8 +142,8 @@ func (v *vandal) story() {
 	}
 }
 
-// keys are those of the store as it is now: of events and checkpoints, of which there are many, two
-// each.
+// keys returns the keys that are in the store now. Of events and checkpoints, which are many, it
+// returns two each.
 func (v *vandal) keys() (all []*mvccpb.KeyValue, err error) {
 	ctx, cancel := context.WithTimeout(v.t.Context(), limit)
 	defer cancel()
@@ -161,8 +161,8 @@ func (v *vandal) keys() (all []*mvccpb.KeyValue, err error) {
 	return all, nil
 }
 
-// strike writes value in place of a record, with its lease or without, and returns what puts the
-// record back. What the job itself wrote or deleted meanwhile stays.
+// strike writes value in place of a record, with its lease or without, and returns a function that
+// restores the record. That function leaves alone what the job itself wrote or deleted meanwhile.
 func (v *vandal) strike(kv *mvccpb.KeyValue, value []byte) (restore func() error, err error) {
 	key := string(kv.Key)
 	var lease []clientv3.OpOption
@@ -183,8 +183,8 @@ func (v *vandal) strike(kv *mvccpb.KeyValue, value []byte) (restore func() error
 	}, err
 }
 
-// change makes one change of a key that is as of rev, and returns the revision of it, 0 if it was
-// not made.
+// change changes a key whose revision is rev, and returns the new revision. It returns 0 if the key
+// was not changed.
 func (v *vandal) change(key string, rev int64, op clientv3.Op) (int64, error) {
 	ctx, cancel := context.WithTimeout(v.t.Context(), limit)
 	defer cancel()
@@ -205,7 +205,7 @@ func (v *vandal) storm(f func()) {
 	v.t.Helper()
 	stop, stopped := make(chan struct{}), make(chan error, 1)
 	go func() {
-		calm := time.NewTicker(100 * time.Millisecond) // else no agent would ever read the job
+		calm := time.NewTicker(100 * time.Millisecond) // otherwise no agent would ever read the job
 		defer calm.Stop()
 		for ; ; <-calm.C {
 			select {
@@ -227,7 +227,7 @@ func (v *vandal) storm(f func()) {
 	}
 }
 
-// gust puts garbage into three keys, and back what was there.
+// gust writes garbage into three keys, and restores them.
 func (v *vandal) gust() error {
 	all, err := v.keys()
 	if err != nil {
@@ -249,8 +249,7 @@ func (v *vandal) gust() error {
 	return nil
 }
 
-// asks runs a command that has to answer: it does what it is for, or says that the job cannot be
-// read.
+// asks runs a command. It must do its work, or report that the job cannot be read.
 func (v *vandal) asks(key, damage string, args ...string) {
 	v.t.Helper()
 	r := v.command(args...)
@@ -276,7 +275,7 @@ var strange = []string{"x/", "x/nodes/", "x/nodes/../../y", "x/nodes/a/b/c", "x/
 	"x/world/world", "x/what", "x/held/\n", "x/doing/" + strings.Repeat("d", 300), "/job", "../job",
 	"\x1b]0;title\x07/job", strings.Repeat("j", 300) + "/job", "noslash"}
 
-// asked are the commands that have to answer meanwhile.
+// asked are the commands that must answer meanwhile.
 var asked = [][]string{{"jobs"}, {"status", "x"}, {"nodes", "x"}, {"events", "x"}, {"ckpt", "ls", "x"},
 	{"status", "y"},
 	{"explain", "x"}, {"goodput", "x"}, {"events", "y"}, {"scale", "--np=3", "x"}, {"rm", "--yes", "x"}}
@@ -344,9 +343,9 @@ func (v *vandal) goesOn(generation, size int) {
 	})
 }
 
-// Garbage in any key of the store, of a running job, of another job or beside them, restarts no
-// worker and ends no agent, and every command answers. When the record is back the job goes on. A
-// scale and a loss under garbage complete.
+// Garbage is written into any key of the store: of a running job, of another job, or beside them.
+// It restarts no worker and ends no agent, and every command answers. When the record is restored,
+// the job goes on. A scale and a loss under garbage complete.
 func TestGarbageInEveryKey(t *testing.T) {
 	t.Parallel()
 	v := newVandal(t, uint64(soak(t)))

@@ -148,7 +148,7 @@ func TestStarvedWorkIsNoHang(t *testing.T) {
 	if err := busy.Cancel(); err != nil {
 		t.Error(err)
 	}
-	_ = busy.Wait() // killed, as it was to be
+	_ = busy.Wait() // an error: it was killed
 	if err := os.WriteFile(p.path("fed"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func TestDebuggerOnATerminal(t *testing.T) {
 	}
 }
 
-// A signal that is named has the node save and leave, as SIGTERM does.
+// A signal that a flag names makes the node save and leave, like SIGTERM.
 func TestSignalsToHandle(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

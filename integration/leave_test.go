@@ -57,7 +57,7 @@ func TestEarlyFinisherRestartsNoWorker(t *testing.T) {
 		return nil
 	})
 	slow := pidIn(t, p.path("slow"))
-	// A node comes, and goes again by force: no worker is restarted for it.
+	// A node joins, and is killed. No worker is restarted for it.
 	c := p.run(append([]string{"--node=c"}, program...)...)
 	p.reaches("x", "c is here", func(s status) error {
 		if s.node("c") != "spare" {

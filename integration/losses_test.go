@@ -69,7 +69,7 @@ func disturb(p *sandbox, node func(name string) *proc, made func() []madeStep) {
 	g := trains(0, 2)
 	p.committed("x", 2)
 	p.kill(b)
-	p.ends(b, 128+9) // it holds the name until then
+	p.ends(b, 128+9) // its name is in use until then
 	node("b")
 	g = trains(g, 2)
 	node("c")
@@ -199,7 +199,7 @@ func TestEachStepOfTorchHasTheSameLoss(t *testing.T) {
 	example := needsTorch(t)
 	precisions := map[string]float64{"--float64": 1e-9}
 	if soak(t) > 1 {
-		precisions["--epochs=100000"] = 1e-3 // float32 is what it does without a flag
+		precisions["--epochs=100000"] = 1e-3 // the default is float32
 	}
 	for precision, tolerance := range precisions {
 		t.Run(precision, func(t *testing.T) {

@@ -349,7 +349,7 @@ func TestCommands(t *testing.T) {
 	p.refused(1, "E-JOB-NONE", "status", "x")
 	p.refused(1, "E-JOB-NONE", "rm", "x")
 
-	// A job of that name is another one now: nothing of the first is known.
+	// The name now belongs to another job, which knows nothing of the first one.
 	z := p.run("--job-id=x", "--node=a", "sh", "-c", "exit 0")
 	p.ends(z, 0)
 	if st := p.state("x", "done"); st.Generation != 1 {

@@ -33,7 +33,7 @@ type pacedServer struct {
 	rest    time.Duration // of those that follow it: they need as long for a snapshot
 
 	mu         sync.Mutex // guards what follows
-	idle       time.Time  // all that was asked for is done then
+	idle       time.Time  // when all requests so far are done
 	mostBytes  int        // of a transaction
 	operations int        // most comparisons, or writes, of one
 }

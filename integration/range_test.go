@@ -140,7 +140,7 @@ func TestLaterAgentDiffers(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	a := p.run("--np=2", "--job-id=x", "--node=a", "--batch-size=64", "sh", "-c", sit)
-	p.says(a, "this node is a;") // it has the name: the job waits from before that on
+	p.says(a, "this node is a;") // it has its name, so the job waits already
 	p.refused(2, "E-JOB-DIFFERS", "run", "--np=2", "--job-id=x", "--batch-size=32", "sh", "-c", sit)
 	p.refused(2, "E-JOB-DIFFERS", "run", "--np=2", "--job-id=x", "--nproc-per-node=2", "sh", "-c", sit)
 	p.refused(1, "E-NODE-NAME", "run", "--np=2", "--job-id=x", "--node=a", "sh", "-c", sit)

@@ -81,7 +81,7 @@ func TestOrdinaryNodesReadTheirOwn(t *testing.T) {
 // phase is the simulated time of a change of a job, and the requests of each role.
 type phase struct {
 	name              string
-	proposed, started time.Duration // the world; all its workers
+	proposed, started time.Duration // when the world was proposed, and when all its workers had started
 	use               map[role]storeUse
 }
 

@@ -205,7 +205,7 @@ func TestShardsGoAroundInARing(t *testing.T) {
 		for node := range j.nodes {
 			sizes = append(sizes, j.kept(node))
 		}
-		// Two to four saves of two shards each; all of them would be half as much again.
+		// A node has two to four saves of two shards each. All shards would be half as much again.
 		least, most := slices.Min(sizes), slices.Max(sizes)
 		if least < 4*shard || most > 8*shard || most > least+2*shard {
 			return fmt.Errorf("they have %d", sizes)

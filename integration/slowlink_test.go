@@ -33,7 +33,7 @@ func TestSlowLinkIsNamed(t *testing.T) {
 		l.inside("server", filepath.Join(bin, "elastic"), "check", "x",
 			"--server="+l.at, "--dir="+l.dir, "--min-free=1", "--transfer=2s", "-o", "json")...)
 	check.Env = l.env
-	out, err := check.Output() // what is wrong with one is its status
+	out, err := check.Output() // an error: it exits with a status for the slow node
 	if err == nil {
 		t.Error("a slow node is no failure")
 	}

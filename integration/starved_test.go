@@ -29,6 +29,6 @@ func TestStarved(t *testing.T) {
 		if err := busy.Cancel(); err != nil {
 			t.Error(err)
 		}
-		_ = busy.Wait() // killed, as it was to be
+		_ = busy.Wait() // an error: it was killed
 	})
 }

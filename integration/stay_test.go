@@ -85,7 +85,7 @@ func (s *stayers) trains(g int, nodes ...string) int {
 // ended is the line that a worker of the script writes at its end; torch may write more after it.
 var ended = regexp.MustCompile(`(?m)^through: .*$`)
 
-// step is the one that the newest world reported last.
+// step returns the step that the newest world reported last.
 func (s *stayers) step() (step float64) {
 	s.t.Helper()
 	until(s.t, "the newest world reports a step", func() error {

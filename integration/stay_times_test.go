@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// times are what changes of a world took, by their kind. They are reported and not judged.
+// times are the durations of changes of the world, by kind. They are logged and not checked.
 type times map[string][]time.Duration
 
 func (t times) add(kind string, d time.Duration) { t[kind] = append(t[kind], d) }
@@ -34,8 +34,9 @@ func (s *stayers) logKept() {
 		100*kept/elapsed, elapsed, seconds, 100*(1-stood/elapsed))
 }
 
-// recorded is for how long no step ended, by what the workers of all nodes said: until the first step of
-// the job, and from the last step of each generation to the first of the next one.
+// recorded returns the time in which no step ended, from the reports of the workers of all nodes:
+// until the first step of the job, and from the last step of each generation to the first of the
+// next one.
 func (s *stayers) recorded() (stood time.Duration) {
 	longest := map[string]time.Duration{} // by generation
 	began, _ := time.Parse(time.RFC3339Nano, s.events("x")[0].Time)
@@ -57,8 +58,8 @@ func (s *stayers) recorded() (stood time.Duration) {
 	return stood + time.Unix(0, first).Sub(began)
 }
 
-// passes notes how long after that moment the world of g ran, and the last of the nodes called the
-// training function and ended its first step there.
+// passes notes how long after that moment three things had happened: the world of g ran, all of the
+// nodes had called the training function, and all had ended their first step there.
 func (s *stayers) passes(what string, since time.Time, g int, nodes ...string) {
 	for _, e := range s.events("x") {
 		if e.Kind == "world_running" && e.Generation == g {
@@ -74,7 +75,7 @@ func (s *stayers) passes(what string, since time.Time, g int, nodes ...string) {
 	s.took.add(what+" -> next step", time.Unix(0, int64(stepped)).Sub(since))
 }
 
-// last is when the first of these nodes ended its last step in the generation before.
+// last returns when the first of these nodes ended its last step in the generation before.
 func (s *stayers) last(nodes ...string) (at time.Time) {
 	for i, n := range nodes {
 		if after := time.Unix(0, int64(s.training(n).after)); i == 0 || after.Before(at) {
@@ -84,7 +85,7 @@ func (s *stayers) last(nodes ...string) (at time.Time) {
 	return at
 }
 
-// reported is the time of the newest event of that kind about a node.
+// reported returns the time of the newest event of that kind about a node.
 func (s *stayers) reported(kind, node string) (at time.Time) {
 	for _, e := range s.events("x") {
 		if e.Kind == kind && e.Node != nil && *e.Node == node {

@@ -42,7 +42,8 @@ func TestScriptsOfUsersStay(t *testing.T) {
 				s.up(names[at])
 				g = s.trains(g, names...)
 				for i, n := range others {
-					// All ranks may be broken off between the step and commit(): they begin anew.
+					// All ranks may be interrupted between the step and commit(). Then they begin
+					// anew.
 					if now := s.training(n).pid; now != before[i] && way != "between" {
 						t.Errorf("round %d: the worker of %s was process %d, and is %d", round, n, before[i], now)
 					}

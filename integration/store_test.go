@@ -61,7 +61,7 @@ func (d *daemon) signal(s syscall.Signal) {
 	}
 }
 
-// member is one of a cluster, by the flags that elasticd and etcd share.
+// member is a member of a cluster. It is started with the flags that elasticd and etcd share.
 func (p *sandbox) member(program, name, client, peer, cluster string) *daemon {
 	return &daemon{p: p, client: client, program: program, args: []string{
 		"--name=" + name, "--data-dir=" + filepath.Join(p.dir, "data-"+name),
@@ -161,7 +161,8 @@ func TestServerFrozenThenRestarted(t *testing.T) {
 				p.at = client
 			}
 			p.undisturbed(name, 2, func(agents []*proc) {
-				// Frozen for longer than a lease: it wakes up and revokes them all.
+				// The server is frozen for longer than a lease. When it runs again, it revokes all
+				// leases.
 				d.signal(syscall.SIGSTOP)
 				for _, a := range agents {
 					p.says(a, "the server does not answer; workers go on")
@@ -177,7 +178,7 @@ func TestServerFrozenThenRestarted(t *testing.T) {
 					}
 					return nil
 				})
-				// And frozen, then killed, then started again on its data.
+				// The server is frozen, killed, and started again on its data.
 				d.signal(syscall.SIGSTOP)
 				time.Sleep(endure(t, 5*time.Second, 25*time.Second))
 				d.end()

@@ -70,8 +70,8 @@ func TestUnreachableMachine(t *testing.T) {
 	}
 }
 
-// Of two nodes there is no second one that can confirm the silence. So the job runs, and its status
-// reports the problem. A refused connection needs no confirmation: then the job waits.
+// With two nodes no second node can confirm the silence, so the job runs, and its status reports
+// the problem. A refused connection needs no confirmation. Then the job waits.
 func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {
 	for name, x := range hidden {
 		t.Run(name, func(t *testing.T) {

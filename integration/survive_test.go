@@ -96,7 +96,7 @@ func TestOverwrittenInPlaceAndKilled(t *testing.T) {
 			zero = "b"
 		}
 		anyTime(3 * time.Second)
-		// a failure of the script itself: seldom, for each makes the next restart wait longer
+		// a failure of the script itself, seldom: each one makes the next restart wait longer
 		if round%10 == 0 {
 			for _, w := range p.workersOf(zero, "whole.py") {
 				w.signal(syscall.SIGKILL)
@@ -425,7 +425,7 @@ func TestSharedCheckpointDirectory(t *testing.T) {
 	}
 	nodes["c"] = start("c")
 	st = p.after("x", 1, 2)
-	// rank 0 may have saved again by then: the directory is one
+	// rank 0 may have saved again by then, as all nodes share the directory
 	until(t, "both ranks load something", func() error {
 		if logs := p.logs(
 			"log-*"); len(regexp.MustCompile(fmt.Sprintf(`(?m)^generation %d rank [01]: from step [1-9]`,

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// sit is a worker that leaves its number and sits there.
+	// sit is a worker that writes its process number to a file, and waits.
 	sit = `echo $$ >worker.$ELASTIC_NODE; exec sleep 1000`
-	// breed is one that has started a process that would outlive it.
+	// breed is a worker that has started a process that would outlive it.
 	breed = `echo $$ >worker.$ELASTIC_NODE
 setsid sleep 1000 & echo $! >grandchild.$ELASTIC_NODE
 exec sleep 1000`
@@ -37,7 +37,7 @@ func TestThreeTerminals(t *testing.T) {
 	p.set("ELASTICD_IDLE=2s")
 	first, second := hostNode(t), hostNode(t)+"-2"
 
-	// The first terminal pipes what it sees; it is also the one that starts the server.
+	// The output of the first terminal goes into a pipe. This terminal also starts the server.
 	terminal := p.start("sh", "-c",
 		`sh -c 'echo $$ >agent; exec elastic run --np=2 --job_id=x sh -c "$0"' '`+breed+`' 2>&1 | tee seen`)
 	until(t, "the first agent waits", func() error {
@@ -170,7 +170,7 @@ func (p *sandbox) headers() (all []string) {
 	return all
 }
 
-// oneStart holds what was started so far to n workers, each once, of generation g.
+// oneStart checks that exactly n workers were started so far, each once, of generation g.
 func (p *sandbox) oneStart(n, g int) {
 	p.t.Helper()
 	h := p.headers()

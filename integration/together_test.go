@@ -185,9 +185,9 @@ func (p *sandbox) notes() map[int]map[string][]int {
 	return all
 }
 
-// While the server stands still nothing can be committed. What the workers save when their node is
-// asked to go is committed all the same: by the node, when it comes back, or by the one that has
-// the copy, before it goes on.
+// While the server is frozen nothing can be committed. A save that the workers make when their node
+// is asked to leave is committed later: by that node when it comes back, or by the node with the
+// copy before it goes on.
 func TestLeaveWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

@@ -58,8 +58,7 @@ func torchLines() map[string]torchLine {
 }
 
 // Each line with `elastic run` in the place of torchrun gives the workers what torchrun gives them,
-// and shows the same. With TORCHRUN=FILE the lines are run by that torchrun, too, and held to the
-// same.
+// and shows the same. With TORCHRUN=FILE that torchrun runs the lines, too, and must do the same.
 func TestTorchrunLines(t *testing.T) {
 	t.Parallel()
 	launchers := map[string]string{"elastic": filepath.Join(bin, "elastic")}
@@ -115,7 +114,7 @@ func runs(t *testing.T, launcher string, line torchLine) {
 		p.ends(x, 0)
 	}
 	p.saw(line)
-	// Elastic shows both streams of workers on stdout: stderr is for its own words.
+	// Elastic shows both streams of workers on stdout: stderr is for its own messages.
 	shown := shownLine.FindAllString(started[0].stdout()+started[0].stderr(), -1)
 	slices.Sort(shown)
 	if line.shown != nil && !slices.Equal(shown, line.shown) {
@@ -126,7 +125,7 @@ func runs(t *testing.T, launcher string, line torchLine) {
 // shownLine is a line of seen.py as a launcher shows it.
 var shownLine = regexp.MustCompile(`(?m)^.*\b(?:out|err) [0-9]+$`)
 
-// saw compares what every worker of a line left.
+// saw compares what every worker of a line has written.
 func (p *sandbox) saw(line torchLine) {
 	p.t.Helper()
 	size := len(line.nodes) * line.workers

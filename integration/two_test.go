@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// two is a testbed in which two nodes sit, under the audit.
+// two is a testbed with two nodes, and an audit.
 func two(t *testing.T) (*testbed, *audit) {
 	t.Helper()
 	l := newTestbed(t, "a", "b")
@@ -25,8 +25,8 @@ func two(t *testing.T) (*testbed, *audit) {
 	return l, w
 }
 
-// One of two machines stands still. It does not answer the other one, nor its suspicion in the
-// store, and is lost long before its lease is over.
+// One of two machines is frozen. It answers neither the other one nor the suspicion in the store.
+// It is lost long before its lease ends.
 func TestOneOfTwoStandsStill(t *testing.T) {
 	t.Parallel()
 	l, w := two(t)
@@ -53,9 +53,9 @@ func TestOneOfTwoStandsStill(t *testing.T) {
 	w.holds(t)
 }
 
-// Two machines do not reach each other, one way or both ways, and both reach the store: each answers
-// the suspicion of the other one there, and none is lost. So it is when an agent stands still for
-// half a second, again and again.
+// Two machines cannot reach each other, in one direction or in both, but both reach the store. Each
+// answers the suspicion of the other one there, and no node is lost. The same holds if an agent is
+// frozen for half a second, again and again.
 func TestACutOfTwoIsNoLoss(t *testing.T) {
 	t.Parallel()
 	l, w := two(t)

@@ -13,7 +13,7 @@ import (
 // nobody is the number of the system user "nobody": the other user of this machine.
 const nobody = 65534
 
-// asNobody runs a program as another user of this machine, and returns what it said.
+// asNobody runs a program as another user of this machine, and returns its output.
 func (p *sandbox) asNobody(name string, args ...string) (string, error) {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), name, args...)
@@ -26,8 +26,8 @@ func (p *sandbox) asNobody(name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// open lets every user of this machine go through a directory, so that nothing but the modes of
-// what elastic made is in their way.
+// open lets every user of this machine enter a directory, so that only the modes of what elastic
+// made keep them out.
 func (p *sandbox) open(dirs ...string) {
 	p.t.Helper()
 	for _, d := range dirs {
@@ -76,7 +76,7 @@ func TestTwoUsers(t *testing.T) {
 		t.Errorf("another user runs a node in the directories of the first: %v\n%s", err, out)
 	}
 
-	// Whatever there is below the place, but what this test itself opened.
+	// Everything below the directory, except what this test itself opened.
 	for _, test := range []string{"-readable", "-writable"} {
 		// its status says that it could not enter everything
 		out, _ := p.asNobody("find", p.dir, test, "-not", "-type", "l", "-print")

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// warmScript says of which process it is in which generation, and trains for ever. With torch it
-// imports what that imports when a model is made, too.
+// warmScript prints its process and its generation, and trains without end. With torch it also
+// imports what torch imports when a model is made.
 const warmScript = `import os, sqlite3, sys, time
 try:
     import torch
@@ -57,8 +57,8 @@ func ancestors(pid string) (all []string) {
 	return all
 }
 
-// A worker that is killed is followed by the process that waited, with the environment of its
-// generation, and another one waits. With --warm=off none does.
+// The waiting process takes the place of a worker that is killed, with the environment of its
+// generation. Then another process waits. With --warm=off no process waits.
 func TestWarmWorkersTakeOver(t *testing.T) {
 	p := newSandbox(t)
 	if err := os.WriteFile(p.path("train.py"), []byte(warmScript), 0o600); err != nil {

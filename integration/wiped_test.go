@@ -49,7 +49,7 @@ func (p *sandbox) madeAgain(g, n int, all ...*proc) {
 		}
 		return nil
 	})
-	// It saves and commits on, with copies, as before.
+	// It goes on to save and to commit, with copies.
 	until(p.t, "it commits again", func() error {
 		for _, e := range kinds(p.events("x"), "checkpoint_committed") {
 			if e.Generation >= g {

@@ -4,7 +4,7 @@
 
 Each sequence is two epochs of a small data set under random worlds of one to four ranks, with
 random commits and kills. Every sampler gets the same sequences, is used as its own documents
-say, and has to bring each sample of an epoch into exactly one step that counts.
+say, and must use each sample of an epoch in exactly one step that counts.
 
 elastic is always there. accelerate and torchdata are compared where they are installed. Horovod
 does not build on every machine: its sampler alone is loaded, from an unpacked source archive

@@ -40,7 +40,7 @@ func TestKubernetes(t *testing.T) {
 			t.Logf("%.0f s", time.Since(begin).Seconds())
 		})
 		if l.t = t; !ok {
-			return // what comes next begins with what this one leaves
+			return // the next test begins with the state that this one leaves
 		}
 	}
 }
@@ -96,7 +96,7 @@ func (l *lab) podAndDiskLost() {
 	if err := os.Mkdir(disk, 0o777); err != nil {
 		l.t.Fatal(err)
 	}
-	if err := os.Chmod(disk, 0o777); err != nil { // whatever the mask is
+	if err := os.Chmod(disk, 0o777); err != nil { // not limited by the umask
 		l.t.Fatal(err)
 	}
 	if err := syscall.Kill(l.agent("trainer-0"), syscall.SIGKILL); err != nil {

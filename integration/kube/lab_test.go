@@ -134,7 +134,7 @@ func (l *lab) status(job string) status {
 	var s status
 	out, err := l.command("get", "configmap", "elastic-"+job, "-o", `jsonpath={.data.status\.json}`).Output()
 	if err == nil {
-		_ = json.Unmarshal(out, &s) // not there yet is no status
+		_ = json.Unmarshal(out, &s) // an error: there is no status yet
 	}
 	return s
 }

@@ -31,7 +31,7 @@ func open(t *testing.T) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(base) }) // what is left of it is only space
+	t.Cleanup(func() { _ = os.RemoveAll(base) }) // an error only leaves files behind
 	l := &lab{t: t, conf: filepath.Join(base, "lab", "slurm.conf"), dir: filepath.Join(base, "work")}
 	if err := os.MkdirAll(l.dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func open(t *testing.T) *lab {
 	defer log.Close()
 	script.Stdout, script.Stderr = log, log
 	cluster.Start(t, script, func() {
-		_ = l.command("scancel", "--me", "--full").Run() // none may be left
+		_ = l.command("scancel", "--me", "--full").Run() // an error: there may be none
 	})
 	l.until(90*time.Second, "Slurm is up", func() bool {
 		_, err := os.Stat(filepath.Join(base, "lab", "ready"))

@@ -1,9 +1,9 @@
 """The agent of this node, on its private socket ($ELASTIC_AGENT_SOCKET).
 
-A worker says that it can stay in its process when the world changes. It is asked to leave a
-generation, answers when it takes part in no collective of it any more, and is handed the World of
-the next one. Without an agent, or with one that refuses, nothing of this happens: the worker is
-ended and started again, as any other.
+A worker reports that its process can stay when the world changes. The agent asks it to leave a
+generation. The worker answers when it takes part in no collective of that generation any more, and
+receives the World of the next one. Without an agent, or if the agent refuses, the worker is ended
+and started again like any other.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Agent:
         self._on_leave = on_leave
         self._worlds: "queue.SimpleQueue[Dict[str, str]]" = queue.SimpleQueue()
         self._lock = threading.Lock()  # guards what follows
-        self._asking: Set[socket.socket] = set()  # that a request of the generation at hand uses
+        self._asking: Set[socket.socket] = set()  # connections that requests of this generation use
         self._idle: List[socket.socket] = []
         self._told = 0  # the newest generation that this worker was asked to leave
         self.generation = generation
@@ -57,10 +57,10 @@ class Agent:
             connection.close()
 
     def refuses(self) -> bool:
-        """Whether the agent accepts this helper. A refusal comes on the first connection, with a reason."""
+        """Whether the agent refuses this helper. The reason comes on the first connection."""
         connection = self._dial({"store": ""})
         try:
-            with contextlib.suppress(OSError):  # it has hung up, and its answer can be read
+            with contextlib.suppress(OSError):  # the agent has hung up, and its answer can still be read
                 connection.sendall(json.dumps({"op": "get", "keys": [], "generation": 0}).encode() + b"\n")
             return "refused" in json.loads(_line(connection))
         finally:
@@ -72,8 +72,8 @@ class Agent:
         self._say({"can_stay": can})
 
     def left(self, step: Optional[int]) -> None:
-        """Say that this worker takes part in no collective of its generation any more. step is
-        that of the state that it holds; None: it holds none."""
+        """Report that this worker takes part in no collective of its generation any more. step is
+        the step of its state; None: it has no state."""
         self._say({"left": {"generation": self.generation, "step": step}})
 
     def received(self, done: int, total: int) -> None:
@@ -88,7 +88,7 @@ class Agent:
             return None
         with self._lock:
             self.generation = int(environ["ELASTIC_GENERATION"])
-            if self._told < self.generation:  # else it is over already
+            if self._told < self.generation:  # otherwise this generation is over already
                 self.leaving.clear()
         return environ
 
@@ -110,14 +110,15 @@ class Agent:
         return reply
 
     def _failed(self, why: Any) -> Exception:
-        """The store of a generation that is over fails a moment before this worker is asked to leave."""
+        """Return the error of a failed request. The store of a generation that is over may fail a moment before
+        this worker is asked to leave."""
         return Left("the generation is over") if self.leaving.is_set() else StoreError(f"elastic store: {why}")
 
     def set(self, key: str, value: bytes) -> None:
         self.ask("set", [key], values=[base64.b64encode(value).decode()])
 
     def get(self, keys: List[str], seconds: float) -> Optional[List[bytes]]:
-        """The values of keys, when all of them are there; None: they are not in so many seconds."""
+        """Return the values of keys when all of them are set; None: they are not set in so many seconds."""
         reply = self.ask("get", keys, wait_ms=int(seconds * 1000))
         return [base64.b64decode(v or "") for v in reply["values"]] if reply["found"] else None
 
@@ -160,8 +161,8 @@ class Agent:
         connection.close()
 
     def _end_requests(self) -> None:
-        """Wake the threads that wait for an answer; each closes its connection. _lock is held, so none of
-        them is closed before it is shut."""
+        """Wake the threads that wait for an answer. Each closes its connection. _lock is held, so a
+        connection is shut before it is closed."""
         for connection in self._asking:
             _shut(connection)
         self._asking.clear()
@@ -185,7 +186,7 @@ class Agent:
         self.gone.set()
 
     def _leave(self, generation: int) -> None:
-        """Take the request to leave a generation. It may be one whose world next_world has not returned yet."""
+        """Handle the request to leave a generation, whose world next_world may not have returned yet."""
         with self._lock:
             self._told = generation
             self.leaving.set()
@@ -223,7 +224,7 @@ def connect(generation: int, local_rank: int, on_leave: Callable[[int], None]) -
         agent = Agent(path, generation, local_rank, on_leave)
         if not agent.refuses():
             return agent
-        agent.gone.wait()  # it has said why
+        agent.gone.wait()  # _listen has printed the reason
         agent.close()
         return None
     except (OSError, ValueError) as error:

@@ -13,8 +13,8 @@ from .state import State, same_terms
 
 
 def begin(w: World, state: State, group: Group, agent: Agent) -> bool:
-    """Have the process group, and the state. False: every rank begins from scratch, and what this one has
-    is not what its script began with."""
+    """Open the process group, and give all ranks one state. False: every rank begins from scratch, and
+    the state of this process is not the one that its script began with."""
     words = group.open(w, {"step": state.held_step(), "terms": state.terms()})
     same_terms([word["terms"] for word in words])
     steps = [word["step"] for word in words]
@@ -36,7 +36,7 @@ def begin(w: World, state: State, group: Group, agent: Agent) -> bool:
 
 
 def _load(w: World, state: State, group: Group) -> List[Optional[int]]:
-    """Load the checkpoint where no rank has a state as new as that, and return the steps of all ranks."""
+    """Load the checkpoint, because no rank has a state that is as new. Return the steps of all ranks."""
     unreadable: Optional[LoadError] = None
     held = state.held_step()
     if w.resume_from is not None:

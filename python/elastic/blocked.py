@@ -1,7 +1,7 @@
 """Whether a thread hangs in a collective of torch.
 
-A collective of gloo that lost a write never ends, whatever is done to its connections. The process
-has to be started again then, and not only after the limit for a long step.
+A collective of gloo that lost a write never ends, even when its connections are shut. Then the
+process has to be started again at once, and not only after the limit for a long step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Watch:
 
     def __init__(self, thread: int) -> None:
         self._thread = thread
-        self._since: Optional[float] = None  # it is in torch, and has not computed
+        self._since: Optional[float] = None  # since then it is in torch and has not computed
         self._used = 0.0
 
     def hangs(self) -> bool:

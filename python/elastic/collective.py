@@ -1,6 +1,6 @@
-"""What the ranks agree on, by way of the framework that the script uses.
+"""Agreement between the ranks, through the framework that the script uses.
 
-Nothing here imports a framework: one that the script did not import is not in use.
+Nothing here imports a framework. A framework that the script did not import is not in use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Optional, Tuple
 from .environment import world
 
 INTERVAL = 0.1
-"""About so many seconds pass between two votes. A vote takes less than a millisecond."""
+"""Seconds between two votes, about. A vote takes less than a millisecond."""
 MOST_STEPS = 100
 """Steps between two votes at most."""
 
@@ -20,10 +20,10 @@ MOST_STEPS = 100
 class Vote:
     """Turns the wish of any rank into the same answer on every rank at the same step.
 
-    With torch a vote is an all-reduce of two numbers that is not waited for. One step begins
-    it; the next step reads its result, which every rank has joined by then, because all of
-    them have met in the gradients of that step. The second number is the time of a step:
-    when steps are short there is a vote every some steps, the same ones on every rank.
+    With torch a vote is an asynchronous all-reduce of two numbers. One step begins it, and
+    the next step reads its result. By then every rank has joined it, because all ranks
+    exchange the gradients of that step. The second number is the time of a step. When steps
+    are short, only some of them have a vote, the same ones on every rank.
     """
 
     def __init__(self) -> None:
@@ -36,9 +36,9 @@ class Vote:
         self._since = 0.0
 
     def cast(self, asked: Callable[[], bool], size: int) -> bool:
-        """Give this rank's wish for a step; True on every rank at the same step. The wish is
-        asked for in the steps that have a vote, and the others cost next to nothing."""
-        if self._generation != world().generation:  # what was begun in another world is of it alone
+        """Vote for this rank; True on every rank at the same step. asked returns this rank's wish. It is
+        called only in steps that have a vote, and other steps cost almost nothing."""
+        if self._generation != world().generation:  # a vote that began in another world counts only there
             self._pending, self._broken, self._group, self._skip = None, False, None, 0
             self._generation = world().generation
         self._steps += 1
@@ -89,7 +89,7 @@ class Vote:
 
 def share_newest(step: int, content: Any) -> Any:
     """Give every rank the content of the lowest rank with the largest step. A rank that has
-    nothing says -1. Without a process group each rank keeps its own."""
+    nothing passes -1. Without a process group each rank keeps its own."""
     steps = gather(step)
     newest = max(steps)
     if min(steps) == newest:
@@ -101,7 +101,7 @@ def share_newest(step: int, content: Any) -> Any:
 
 def gather(value: Any) -> List[Any]:
     """The values of all ranks, in their order, on every rank. Without a process group of torch
-    each rank has its own alone."""
+    each rank gets only its own value."""
     dist = torch_distributed()
     if dist is None or dist.get_world_size() == 1:
         return [value]
@@ -112,7 +112,7 @@ def gather(value: Any) -> List[Any]:
 
 def side_group() -> Any:
     """A gloo group of all ranks beside the script's own: it carries numbers of the CPU, and
-    its order is not mixed up with that of the gradients. The same one at every call."""
+    the order of its collectives is independent of the gradients. Each call returns the same one."""
     global _side
     dist = torch_distributed()
     default = dist.distributed_c10d._get_default_group()

@@ -1,9 +1,9 @@
-"""The TCP connections of a process group, by which a collective that is blocked is ended.
+"""The TCP connections of a process group. Shutting them ends a blocked collective.
 
-Gloo ends what a connection still has to receive, or has not begun to send, when it reads the end of
-that connection. It forgets what it could not write: a collective that waits for such a send never
-ends. So the connections are shut while no data moves, and for reading alone: a write that is under
-way goes through.
+When gloo reads the end of a connection, it ends its receives, and the sends that have not begun. It
+does not end a send whose write failed, so a collective that waits for such a send never ends.
+Therefore the connections are shut while no data moves, and only for reading. A write that is under
+way completes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Iterator, List, NamedTuple, Set
 QUIET = 20
 """Milliseconds without data after which a connection is quiet."""
 _SENT, _RECEIVED = 44, 52
-"""Where the kernel's tcp_info has the milliseconds since data were sent, and since some came."""
+"""Offsets in the kernel's tcp_info of the milliseconds since data were sent, and since data arrived."""
 
 
 class Mine(NamedTuple):
-    """Which connections are those of the group. Others of the script are left alone."""
+    """Tells the connections of the group from others of the script, which are left alone."""
 
     ports: Set[int]
     """Ports on which this process listens for members."""
@@ -72,7 +72,7 @@ def _idle(one: socket.socket) -> int:
 
 
 def _of(mine: Mine) -> Iterator[socket.socket]:
-    """The connections of the group. Each is closed when the next is asked for."""
+    """Yield the connections of the group. Each is closed when the next one is requested."""
     for one in _sockets():
         with one, contextlib.suppress(OSError):
             listens = one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)

@@ -15,10 +15,10 @@ DEFAULT_LR = 0.1
 
 @dataclass
 class World:
-    """What a rank has to know to do its part, and no more.
+    """What a rank needs to know about its world.
 
     Under `elastic run` the values are those of the generation. Under torchrun, Paddle's
-    launcher and plain python those that only elastic knows have the value of an
+    launcher and plain python, values that only elastic knows are those of an
     undisturbed run.
     """
 
@@ -64,9 +64,9 @@ class World:
 
     @property
     def loss_weight(self) -> float:
-        """The factor on the mean loss of this rank's samples in the step at hand that makes
-        the plain average over ranks the mean over the global batch. Exactly 1 where all
-        ranks have equally many; 0 for a rank that has none."""
+        """The factor on the mean loss of this rank's samples in the current step. With it the
+        plain average over ranks is the mean over the global batch. It is exactly 1 if all
+        ranks have equally many samples, and 0 for a rank that has none."""
         return self._weight() if self._weight else self.full_loss_weight
 
     @property
@@ -106,7 +106,7 @@ def read(
     lr: Optional[float] = None,
 ) -> World:
     """Make the World that the variables describe. batch_size (samples a worker takes in a
-    step) and lr are the script's own, for a launcher that names none."""
+    step) and lr are the script's own. They are used if the launcher sets none."""
     env = _Variables(variables)
     own_batch = DEFAULT_BATCH_SIZE if batch_size is None else _at_least_one("batch_size", batch_size)
     own_lr = DEFAULT_LR if lr is None else _positive("lr", lr)
@@ -210,15 +210,15 @@ def world(batch_size: Optional[int] = None, lr: Optional[float] = None) -> World
         fresh = read(os.environ, batch_size, lr)
         if _current is None:
             _current = fresh
-        else:  # holders of the object see what the script says of itself
+        else:  # code that holds the object sees the values of the script
             for name in ("batch_size", "global_batch_size", "target_lr"):
                 setattr(_current, name, getattr(fresh, name))
     return _current
 
 
 def renew() -> World:
-    """Read the environment again: this process goes on in another world. Holders of the World object
-    see the new one."""
+    """Read the environment again: this process goes on in another world. Code that holds the World
+    object sees the new one."""
     current = world()
     fresh = read(os.environ, *_own)
     for one in fields(World):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class ElasticError(ValueError):
-    """A value that makes no sense: an argument, a variable of the environment."""
+    """An invalid value of an argument or of a variable of the environment."""
 
 
 class LoadError(RuntimeError):
-    """A checkpoint that is there and cannot be used. Training never starts over because of it."""
+    """A checkpoint exists and cannot be used. Training never starts over because of it."""
 
 
 def whole_number(name: str, value: object, least: int) -> int:

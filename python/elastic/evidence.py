@@ -2,7 +2,7 @@
 
 With --hang-timeout the launcher names a file in ELASTIC_EVIDENCE. A thread waits there for a
 question, and answers with the stacks of all threads and with what torch's flight recorder has.
-It sleeps in a read until then. A process whose interpreter does not turn does not answer.
+It sleeps in a read until then. A process whose interpreter stands still does not answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ LARGEST = 2 << 20
 
 
 def listen(base: Optional[str] = None) -> bool:
-    """Start the thread, once for each worker: what it starts inherits the variable and does not answer."""
+    """Start the thread, once for each worker. A process that the worker starts inherits the variable, and
+    does not answer."""
     base = base or os.environ.get("ELASTIC_EVIDENCE")
     if not base:
         return False
@@ -40,7 +41,7 @@ def _serve(base: str, pipe: int) -> None:
             with open(base + ".new", "wb") as file:
                 faulthandler.dump_traceback(file, all_threads=True)
             os.replace(base + ".new", base + ".stacks")
-        except Exception:  # what cannot be found out is left out
+        except Exception:  # a stack or record that cannot be read is left out
             pass
 
 

@@ -1,8 +1,8 @@
 """The process group of one world after the other, in one process.
 
-Torch 2.15 can give a group other members (`reconfigure`); before, and with backends that cannot,
-the group is destroyed and made anew. Both find the other ranks by the store of the agent, which
-outlives every worker.
+Torch 2.15 can give a group other members (`reconfigure`). With older versions, and with backends
+that cannot do this, the group is destroyed and a new one is made. In both cases the ranks find each
+other through the store of the agent, which outlives every worker.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .subgroups import Subgroups
 LIMIT = 60.0
 """Seconds that torch waits for a key of the store."""
 MEET_LIMIT = 0.8
-"""A fifth of the seconds that they may take to connect, when all of them are there: gloo takes the limit
-times five. Nothing else ends a rank's wait for one that has left."""
+"""A fifth of the seconds that ranks may take to connect once all of them are present: gloo multiplies the
+limit by five. Only this limit ends a rank's wait for one that has left."""
 
 
 class Group:
@@ -36,19 +36,19 @@ class Group:
         self._dist = dist
         self._agent = agent
         self._backend = backend
-        self._store = agent_store(agent)  # torch looks its methods up in it, and does not keep it
+        self._store = agent_store(agent)  # torch calls its methods, and keeps no reference to it
         self._subgroups = Subgroups(dist)
         self._ports: Set[int] = set()
         self._peers: Set[int] = set()
         self._made: Set[int] = set()
-        self._number: Optional[int] = None  # of this process, in its handle: no other of the world has it
+        self._number: Optional[int] = None  # of this process, in its handle; unique in the world
         self.reconfigures = False
-        if "nccl" in backend:  # else its own watchdog ends the process before the agent has said what is lost
+        if "nccl" in backend:  # otherwise its watchdog ends the process before the agent reports a loss
             os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
-        self.meets = False  # it connects to the other ranks, for as long as its limit allows
+        self.meets = False  # it is connecting to the other ranks, within its limit
 
     def open(self, world: World, word: Dict[str, Any]) -> List[Dict[str, Any]]:
-        """Have the group of a world, and return the words of all ranks; this one's is word."""
+        """Make the group of a world, and return the words of all ranks. word is the word of this rank."""
         words = self.exchange(world, dict(word, number=self._number, can=hasattr(self._dist, "_reconfigure")), "word")
         if self.reconfigures or all(w["can"] for w in words) and self._can_reconfigure(world, words):
             self._reconfigure(world)
@@ -76,9 +76,9 @@ class Group:
     def interrupt(self) -> None:
         """End the running collectives. The thread that reads the agent's messages calls it.
 
-        Gloo ends one only when a connection to a member ends, so those of this process are shut.
-        NCCL's abort is written by its documentation; it was not tried. Torch before 2.6 has it under
-        another name."""
+        Gloo ends a collective only when a connection to a member ends, so the connections of this
+        process are shut. The call of NCCL's abort follows its documentation, and was not tested.
+        Before torch 2.6 it has another name."""
         if "nccl" in self._backend:
             with contextlib.suppress(Exception):
                 group = self._dist.distributed_c10d._get_default_group()
@@ -96,7 +96,7 @@ class Group:
     # Torch 2.15.
 
     def _can_reconfigure(self, world: World, words: List[Dict[str, Any]]) -> bool:
-        """Make a group without members, if this torch and this backend have such a thing."""
+        """Make a group without members, if this torch and this backend support it."""
         number = free_number([w["number"] for w in words], world.rank)
         before = connections.listening()
         try:
@@ -126,7 +126,7 @@ class Group:
         finally:
             self.meets = False
 
-    # Any other.
+    # Other versions, and other backends.
 
     def _remake(self, world: World) -> None:
         before = connections.inodes()
@@ -136,7 +136,7 @@ class Group:
             rank=world.rank,
             world_size=world.size,
         )
-        self._made = connections.inodes() - before  # older gloo keeps no port by which they are known
+        self._made = connections.inodes() - before  # older gloo has no port that identifies them
 
     def exchange(self, world: World, word: Dict[str, Any], name: str) -> List[Dict[str, Any]]:
         """Give every rank the word of every rank."""
@@ -157,7 +157,7 @@ def free_number(numbers: List[Optional[int]], rank: int) -> int:
 
 
 def agent_store(agent: Agent) -> Any:
-    """torch's Store, over the agent. The class is made here: torch is imported by the script."""
+    """Return a Store of torch that uses the agent. The class is made here because the script imports torch."""
     import torch.distributed as dist
 
     clones: List[Any] = []
@@ -222,7 +222,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def open_alone(world: World, backend: str) -> None:
-    """The process group where no agent is: of torchrun's variables, or of this process alone."""
+    """Make the process group without an agent: from torchrun's variables, or of this process alone."""
     import torch.distributed as dist
 
     if world.size == 1 and "MASTER_ADDR" not in os.environ:

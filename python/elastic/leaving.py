@@ -1,7 +1,7 @@
 """How the training function is left when its world is over: by an exception.
 
-An error of a collective that was broken off is one. A step that catches every Exception goes on to the
-next step instead. There the next call of a module raises WorldChanged, which is not an Exception.
+Usually that is the error of an interrupted collective. A step that catches every Exception goes on to
+the next step instead. There the next call of a module raises WorldChanged, which is not an Exception.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class WorldChanged(BaseException):
 
 
 class Exit:
-    """The way out of the training function. It is made in the thread that calls the function, which
-    alone calls leave(); the other methods are called with the lock of Training."""
+    """Leaves the training function. The thread that calls the function makes it, and only that thread
+    calls leave(). The other methods are called with the lock of Training."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -40,7 +40,7 @@ class Exit:
         raise WorldChanged
 
     def insist(self) -> None:
-        """Have the next call of any module in the thread of the function leave it."""
+        """Make the next call of any module in the thread of the function leave the function."""
         modules = sys.modules.get("torch.nn.modules.module")
         if self._hook is None and hasattr(modules, "register_module_forward_pre_hook"):
             self._hook = modules.register_module_forward_pre_hook(self._called)
@@ -56,8 +56,8 @@ class Exit:
         self._hook, self._since, self._times = None, None, 0
 
     def _called(self, *_: Any) -> None:
-        """A module is called. Between optimizer.step() and commit() the step is let through: a rank that is
-        left there has a state of no step."""
+        """Called before a module is called. Between optimizer.step() and commit() the step goes on, because
+        a rank that is left there has a state that belongs to no step."""
         if (os.getpid(), threading.get_ident()) == self._thread and not self._state.torn():
             self.leave()
 

@@ -1,7 +1,7 @@
 """Progress, reported to the launcher without ever holding up a step.
 
 A step leaves its figures in a slot and goes on. A thread of the helper appends the newest
-ones to $ELASTIC_PROGRESS_FILE. What the thread cannot write is lost, and nothing else is.
+ones to $ELASTIC_PROGRESS_FILE. Only figures that the thread cannot write are lost.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Reporter:
             self._thread = threading.Thread(target=self._run, name="elastic-progress", daemon=True)
             self._thread.start()
             atexit.register(self.close)
-        except RuntimeError:  # no thread can be had: training matters more
+        except RuntimeError:  # no thread can be started: training matters more
             self._path = None
 
     def _run(self) -> None:
@@ -70,12 +70,12 @@ class Reporter:
             line = json.dumps({name: _plain(value) for name, value in figures.items()})
             with open(self._path or os.devnull, "a", encoding="utf-8") as file:
                 file.write(line + "\n")
-        except Exception:  # a figure that is no number, a full disk: the next line makes up for it
+        except Exception:  # a figure that is no number, or a full disk: the next line is tried
             pass
 
 
 def _plain(value: Any) -> Any:
-    """A number out of what frameworks call one: a tensor is read here and not in the step."""
+    """Convert the number of a framework. A tensor is read here and not in the step."""
     return value if isinstance(value, (int, float, type(None))) else float(value)
 
 
@@ -93,7 +93,7 @@ def reporter() -> Reporter:
 def progress(
     step: Optional[int] = None, loss: Any = None, samples: Optional[int] = None, **more: Any
 ) -> None:
-    """Report to the launcher how far training is, where no State does it. loss may be a number or
+    """Report to the launcher how far training is, in a script without a State. loss may be a number or
     a tensor of one element. With total_samples or total_steps, those of the whole training, the
     launcher knows the time that is left. `elastic status` shows rank 0's."""
     try:

@@ -1,8 +1,8 @@
 """Which samples this rank takes in which step.
 
 One permutation per (seed, epoch) orders the samples of an epoch. The cursor counts the
-samples that committed steps have taken. A step takes the next global batch behind the
-cursor, whatever the world is; only which rank takes which of its samples depends on the world.
+samples that committed steps have taken. A step takes the next global batch after the
+cursor, in every world. Only which rank takes which of its samples depends on the world.
 The last batch of an epoch is short: nothing is padded and nothing is dropped.
 """
 
@@ -24,7 +24,7 @@ class Sampler:
                 state.commit()          # or sampler.advance(), without a State
 
     The position moves with commit() and not with the iteration, so a loader may fetch
-    ahead as far as it likes. In the last step of an epoch a rank may have no sample: its
+    any number of steps ahead. In the last step of an epoch a rank may have no sample: its
     list is empty and world.loss_weight is 0.
     """
 
@@ -147,7 +147,7 @@ class Sampler:
     # Saving.
 
     def identity(self) -> Dict[str, Any]:
-        """What makes the order of the samples."""
+        """What determines the order of the samples."""
         return {"n": self.n, "seed": self.seed, "shuffle": self.shuffle}
 
     def state_dict(self) -> Dict[str, Any]:
@@ -166,8 +166,8 @@ class Sampler:
 
 
 class BatchSampler:
-    """A Sampler as loaders want it: a rank that has no sample in a step gets one of another
-    rank's as a stand-in, because loaders refuse an empty batch. Its weight is 0."""
+    """A Sampler for loaders, which refuse an empty batch. A rank that has no sample in a step
+    gets one of another rank's as a stand-in. Its weight is 0."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler

@@ -87,7 +87,7 @@ def retain(directory: str, step: int, keep: int) -> None:
 
 
 def sync(path: str) -> None:
-    """Have a file or a directory on the disk."""
+    """Sync a file or a directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -61,7 +61,7 @@ class State:
         self._held = False
         self._torn = False
         self._was_held = False
-        self._sharded = False  # each rank has a part of it alone
+        self._sharded = False  # each rank has only a part of it
         self._first = (0, 0.0)  # the generation at hand, and when its first step ended
         self._ended = 0.0  # when the newest step of this state ended here; 0: none did
         self._before = 0.0  # when the newest one before this generation did
@@ -77,12 +77,12 @@ class State:
         return self._sampler.position if self._sampler else self._samples
 
     def load(self) -> bool:
-        """Go on from the committed checkpoint; False: there is none. On every rank, and after the
-        process group is there: a rank without the files gets the state of one that has them.
+        """Go on from the committed checkpoint; False: there is none. Call it on every rank, after the
+        process group was made: a rank without the files gets the state of one that has them.
 
         A checkpoint that is there and cannot be read is an error. Training never starts
-        over because of one. Ranks that would take other batches, or from other data, are one
-        too: samples would be lost and repeated."""
+        over because of one. It is also an error if ranks would take different batches,
+        or use different data, because samples would be lost and repeated."""
         w = world()
         same_terms(gather(self.terms()))
         path = w.resume_from
@@ -158,7 +158,7 @@ class State:
     # For elastic.train.
 
     def follow(self, follower: Optional[Callable[[], None]]) -> None:
-        """Have a function called between two steps, in place of the vote to stop."""
+        """Call a function between two steps, in place of the vote to stop."""
         self._follower = follower
 
     def hold(self) -> None:
@@ -170,29 +170,29 @@ class State:
         return self._torn
 
     def was_held(self) -> bool:
-        """Whether this rank has been in a world: what it holds now is not what the script began with."""
+        """Whether this rank has been in a world. Then its state is not the one that the script began with."""
         return self._was_held
 
     def held_step(self) -> Optional[int]:
-        """The step of the state that this rank has. None: it has none, or one that was left between the
-        step of the optimizer and commit(), and is of no step."""
+        """The step of the state that this rank has. None: it has no state, or its state was left between the
+        step of the optimizer and commit(), and belongs to no step."""
         return self.step if self._held and not self._torn else None
 
     def newly_sharded(self) -> Optional[str]:
-        """What spreads the state over the ranks, the first time that something does."""
+        """What spreads the state over the ranks, when it is first found; None at all other times."""
         kind = wrappers.sharded([getattr(self, name) for name in self._names])
         new, self._sharded = kind is not None and not self._sharded, self._sharded or kind is not None
         return kind if new else None
 
     def content(self) -> Dict[str, Any]:
-        """All that a rank needs that has nothing."""
+        """Everything that a rank without a state needs."""
         content = {name: _content(getattr(self, name)) for name in self._names}
         content["samples"] = self.samples
         return content
 
     def take(self, content: Dict[str, Any]) -> None:
         """Go on from the content of another rank, or of a checkpoint."""
-        self._held, self._was_held = False, True  # of two states at once, until all of it is there
+        self._held, self._was_held = False, True  # a mixture of two states, until all of it is here
         self._restore(content)
         self._saved_step, self._ended = -1, 0.0
 
@@ -200,7 +200,7 @@ class State:
         self._torn = True
 
     def save_or_say(self) -> None:
-        """Save if the disk takes it. Training goes on without a save; the next one is tried in its turn."""
+        """Save. If the disk refuses it, training goes on, and the next save is made at its usual time."""
         try:
             self.save()
         except OSError as error:
@@ -214,14 +214,14 @@ class State:
         return False
 
     def terms(self) -> Dict[str, Any]:
-        """What all ranks must have alike, so that they share out the same samples."""
+        """What must be equal on all ranks, so that they divide the same samples."""
         terms: Dict[str, Any] = {"global batch": world().global_batch_size, "accumulation": world().accumulation}
         if self._sampler is not None:
             terms.update(self._sampler.identity())
         return terms
 
     def _bind(self) -> None:
-        """Have the world compute with the position that this state is at."""
+        """Make the world compute with the position of this state."""
         w = world()
         w._samples = lambda: self.samples
         if self._sampler is not None:
@@ -249,8 +249,8 @@ class State:
 
 
 def same_terms(all_ranks: List[Dict[str, Any]]) -> None:
-    """Refuse a world whose ranks have other terms. All of them refuse it with the same words, so none is
-    left waiting."""
+    """Refuse a world whose ranks have different terms. All ranks refuse it with the same error, so none
+    is left waiting."""
     terms = all_ranks[0]
     for rank, theirs in enumerate(all_ranks):
         differs = [name for name in terms if theirs.get(name) != terms[name]]
@@ -263,7 +263,7 @@ def same_terms(all_ranks: List[Dict[str, Any]]) -> None:
 
 
 def _bare(value: Any) -> Any:
-    """The module inside of a data-parallel wrapper: a checkpoint knows no wrapper."""
+    """The module inside of a data-parallel wrapper. A checkpoint has the module without its wrapper."""
     wrapped = type(value).__name__ in ("DistributedDataParallel", "DataParallel")
     return getattr(value, "module", value) if wrapped else value
 

@@ -1,6 +1,6 @@
 """Ending a process between two steps, when the launcher wants the machine or another world.
 
-`elastic run` asks by a file ($ELASTIC_DRAIN_FILE) and a SIGTERM. Where the world is gone
+`elastic run` asks by a file ($ELASTIC_DRAIN_FILE) and a SIGTERM. If the world is lost
 already, nothing can be saved: another file ($ELASTIC_DRAIN_FILE.over) appears before the
 SIGTERM, and the process ends at once, even from within a collective that is blocked. A
 SIGTERM without either is that of a scheduler, which sends it to the agent as well: training
@@ -23,13 +23,13 @@ from .environment import world
 STOPPED = 143
 """Exit status of a worker that stopped as asked. Not 0: that would say that training is through."""
 AGAIN = 101
-"""Exit status of a worker that stopped because others were asked: a new generation, please."""
+"""Exit status of a worker that stopped because others were asked. It asks for a new generation."""
 LOOK = 0.05
 """Seconds between two looks for the file: a look costs as much as the rest of a step's bookkeeping."""
 OWN_WISH_LIMIT = 30.0
 """Seconds to wait to be asked as well, after another rank was."""
 WORD_LIMIT = 10.0
-"""Seconds to train on after a SIGTERM that is not the agent's, for the agent's word."""
+"""Seconds to train on after a SIGTERM that is not the agent's, until the agent says what it wants."""
 
 
 class Stopped(SystemExit):
@@ -65,8 +65,8 @@ class Stopper:
         return self.agreed
 
     def status(self) -> int:
-        """The exit status, when this rank has been asked as well: one that ends earlier looks
-        like one that failed."""
+        """Return the exit status, when this rank has been asked as well. A rank that ends
+        earlier looks like one that failed."""
         limit = time.monotonic() + OWN_WISH_LIMIT
         while not self.asked():
             if time.monotonic() > limit:
@@ -80,7 +80,7 @@ class Stopper:
         raise Stopped(status)
 
     def _listen(self) -> None:
-        """Hear SIGTERM in a thread: Python's own handlers wait for the main thread, which may be
+        """Receive SIGTERM in a thread: Python's own handlers wait for the main thread, which may be
         blocked in a collective."""
         if threading.current_thread() is not threading.main_thread():
             return

@@ -15,7 +15,7 @@ from . import collective
 
 
 class Subgroups:
-    """Those of one world after the other."""
+    """The groups of one world after the other."""
 
     def __init__(self, dist: Any) -> None:
         self._dist = dist
@@ -23,7 +23,7 @@ class Subgroups:
         self._count: Optional[int] = None  # of names, where no subgroup is
 
     def begin(self) -> None:
-        """The default group has just been made."""
+        """Called when the default group has just been made."""
         self._count = getattr(self._names(), "group_count", None)
 
     def end(self) -> bool:

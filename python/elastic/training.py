@@ -36,19 +36,19 @@ from .state import State
 from .stopping import STOPPED, Stopped, stopper
 
 WORD_LIMIT = 30.0
-"""Seconds to wait for the agent's word after a collective failed: the loss of a node that is silent
-takes some to be decided. Without a word the error is the script's."""
+"""Seconds to wait for the agent after a collective failed: it takes some seconds to decide that a silent
+node is lost. If the agent says nothing, the error is the script's."""
 FOLLOWS = 2.0
 """Seconds to wait for it after any other error."""
 AGAIN = 0.02
-"""Seconds between two times that the collectives of a generation that is left are ended."""
+"""Seconds between two attempts to end the collectives of a generation that is left."""
 BUSY_LIMIT = 0.5
-"""Seconds that ranks may go on sending in a generation that is left. They end the step that they are in."""
+"""Seconds for which ranks may go on sending in a generation that is left, to finish their step."""
 
 
 def train(state: State, backend: str = "gloo") -> Callable[[Callable[[World], Any]], Callable[[], Any]]:
-    """Have a function called for each world, on every rank, with the process group ready and the
-    state the same on all ranks. What it returns in the last world is returned."""
+    """Decorate a function that is called for each world, on every rank, with the process group
+    ready and the state the same on all ranks. Its result in the last world is returned."""
 
     def decorate(function: Callable[[World], Any]) -> Callable[[], Any]:
         @functools.wraps(function)
@@ -94,7 +94,7 @@ class Training:
         self._group = Group(self._agent, self._backend)
         self._state.follow(self._check)
         gc.collect()
-        gc.freeze()  # what is there now stays, and to look through it would be the longest part of a change
+        gc.freeze()  # these objects stay; scanning them would be the longest part of a change
         self._agent.can_stay(True)
         try:
             if os.environ.pop("ELASTIC_WAITS", ""):  # its variables until here are of a world that it might be in
@@ -110,7 +110,7 @@ class Training:
             self._agent.close()
 
     def _worlds(self, w: World) -> Any:
-        """Train in one world after the other, until all ranks of one are through."""
+        """Train in one world after the other, until all ranks of one have finished."""
         while True:
             done, result = self._one(w)
             if done:
@@ -135,14 +135,14 @@ class Training:
         return False, None
 
     def _begin(self, w: World) -> None:
-        """Have the process group, and the state."""
+        """Open the process group, and get the state."""
         assert self._agent is not None and self._group is not None
         if not begin(w, self._state, self._group, self._agent):
             self._begin_anew()
 
     def _all_through(self, w: World) -> None:
-        """Wait until the function has returned on every rank: a rank whose last step was broken off
-        needs the others once more. The keys are those of this world alone: the store of the next one is empty."""
+        """Wait until the function has returned on every rank: a rank whose last step was interrupted
+        needs the others once more. The keys belong to this world. The store of the next one is empty."""
         assert self._agent is not None
         keys = [f"elastic/through/{rank}" for rank in range(w.size)]
         self._agent.set(keys[w.rank], b"")
@@ -153,7 +153,7 @@ class Training:
     # The end of a world.
 
     def _check(self) -> None:
-        """Between two steps."""
+        """Called between two steps."""
         assert self._agent is not None
         if self._looked < self._agent.generation:
             self._look()
@@ -163,7 +163,8 @@ class Training:
             self._exit.leave()
 
     def _look(self) -> None:
-        """Say once if a rank that is lost would take a part of the state along: this worker does not stay."""
+        """Report once if the state is sharded. A lost rank would take its part along, so this worker does
+        not stay."""
         assert self._agent is not None
         self._looked = self._agent.generation
         kind = self._state.newly_sharded()
@@ -174,13 +175,13 @@ class Training:
             )
 
     def _cannot_stay(self, why: str) -> None:
-        """Have this process ended, and started again, when the world changes."""
+        """Tell the agent to end this process, and start it again, when the world changes."""
         assert self._agent is not None
         print(f"elastic: {why}", file=sys.stderr, flush=True)
         self._agent.can_stay(False)
 
     def _is_over(self, error: BaseException) -> bool:
-        """Whether an error comes of the end of the world. The agent knows, a moment later."""
+        """Whether an error was caused by the end of the world. The agent reports that a moment later."""
         assert self._agent is not None
         if not is_of_communication(error):  # it may follow from one that the script has caught
             return self._agent.leaving.wait(FOLLOWS)
@@ -193,12 +194,13 @@ class Training:
         return True
 
     def _interrupt(self, generation: int) -> None:
-        """Have the function left, in a thread of its own: the one that hears the agent goes on hearing."""
+        """Interrupt the function from a new thread, so that this one can go on reading the agent's messages."""
         threading.Thread(target=self._interrupting, args=(generation,), name="elastic-leave", daemon=True).start()
 
     def _interrupting(self, generation: int) -> None:
-        """End what is under way, again and again: a connection may be made in this moment. Never a connection
-        of the next generation: this rank may have left, by itself, before this thread runs."""
+        """End the running collectives again and again, because a connection may be made at any moment.
+        Connections of the next generation are left alone: this rank may have left by itself before this
+        thread runs."""
         limit = time.monotonic() + BUSY_LIMIT
         watch = Watch(self._thread)
         while not self._returned.is_set():
@@ -219,7 +221,7 @@ class Training:
             self._returned.wait(AGAIN)
 
     def _give_up(self, why: str) -> None:
-        """Have this process ended, and started again: nothing else gets it out of its world."""
+        """End this process, so that it is started again. Nothing else gets it out of its world."""
         assert self._agent is not None
         self._cannot_stay(f"{why}: this worker is started again")
         while not stopper().asked() and not self._agent.gone.is_set():
@@ -238,7 +240,7 @@ class Training:
             if self._agent.gone.is_set():
                 raise ElasticError("the agent of this node has ended")
         self._group.interrupt()
-        gc.collect()  # a DistributedDataParallel of the old group answers the gradients as long as it lives
+        gc.collect()  # a live DistributedDataParallel of the old group reacts to gradients
         wrappers.disarm(self._agent.generation)
         if self._state.torn():
             print(
@@ -248,7 +250,7 @@ class Training:
                 flush=True,
             )
         self._look()
-        if self._group.leave():  # waits for other collectives of the group, which go on being ended until it has
+        if self._group.leave():  # waits for other collectives, which _interrupting goes on to end
             self._cannot_stay("a group of new_group is kept, so this worker is started again: make it in the training function")
         self._has_left()
         self._agent.left(self._state.held_step())
@@ -267,7 +269,7 @@ class Training:
                 raise ElasticError("the agent of this node has ended")
 
     def _begin_anew(self) -> NoReturn:
-        """Have this process started again: all ranks begin from scratch, and its model has been trained."""
+        """End this process, so that it is started again: all ranks begin from scratch, and its model is trained."""
         print(
             "elastic: every rank was left between optimizer.step() and state.commit(), and there is no checkpoint: "
             "training begins anew; call commit() right after the step",
@@ -284,7 +286,7 @@ class Training:
 
     def _end(self, status: int) -> NoReturn:
         assert self._agent is not None and self._group is not None
-        self._interrupt(self._agent.generation)  # others may be in a collective still, and this process would wait for them
+        self._interrupt(self._agent.generation)  # otherwise this process would wait for ranks in a collective
         self._group.close()
         self._has_left()
         raise Stopped(status)

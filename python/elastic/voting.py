@@ -1,6 +1,6 @@
 """Which rank's state a world goes on from.
 
-Each rank says the step that its state has come to, or that it has none. The lowest rank with the
+Each rank reports the step of its state, or that it has none. The lowest rank with the
 largest step gives its state to those that have less. If none has a state, the committed
 checkpoint is loaded; if there is none, training begins from scratch.
 
@@ -25,8 +25,8 @@ def source(steps: List[Optional[int]]) -> Optional[int]:
 
 
 def behind(steps: List[Optional[int]], checkpoint: Optional[int]) -> bool:
-    """Whether no rank has a state that is as new as the committed checkpoint: the rank that saved it had
-    finished a step in which the others were broken off, and is lost."""
+    """Whether no rank has a state that is as new as the committed checkpoint. That happens if the rank that
+    saved it is lost, and had finished a step in which the others were interrupted."""
     newest = max((step for step in steps if step is not None), default=None)
     return newest is None or newest < (checkpoint or 0)
 

@@ -18,8 +18,8 @@ SHARDING = ("FullyShardedDataParallel", "FSDPModule", "ZeroRedundancyOptimizer",
 
 
 def disarm(generation: int) -> None:
-    """Have no DistributedDataParallel that the script keeps answer gradients, or be called, in another
-    world: it would average over the ranks of the old one, without a word."""
+    """Make every DistributedDataParallel that the script keeps refuse calls and ignore gradients. In
+    another world it would silently average over the ranks of the old one."""
     if "torch.nn.parallel.distributed" not in sys.modules:
         return
 
@@ -52,7 +52,7 @@ def sharded(values: Iterable[Any]) -> Optional[str]:
 
 
 def _sharding(value: Any) -> Optional[str]:
-    """The class of sharded objects that a value is of."""
+    """The name of the class of sharded objects to which a value belongs."""
     kinds = type(value).__mro__
     return next((kind.__name__ for kind in kinds if kind.__name__ in SHARDING and _is_of_framework(kind)), None)
 
@@ -67,6 +67,6 @@ def _parameters(value: Any) -> Iterator[Any]:
 
 
 def _objects() -> Iterator[Any]:
-    """The objects that the garbage collector looks through: those of before the training function began
-    were taken out of it."""
+    """The objects that the garbage collector tracks. Objects from before the training function began are
+    frozen, and not among them."""
     yield from gc.get_objects()

@@ -8,8 +8,8 @@ from elastic import collective
 
 
 class Group:
-    """A process group of ranks that run in one thread. A result that is read before every rank
-    has joined would block in earnest: here it is an error."""
+    """A process group of ranks that run in one thread. With real threads, reading a
+    result before every rank has joined would block. Here it is an error."""
 
     def __init__(self, size):
         self.size, self.rounds, self.joined = size, {}, [0] * size

@@ -169,7 +169,7 @@ class ExactlyOnceTest(unittest.TestCase):
 
 
 def undisturbed(sampler, batch, epochs):
-    """The steps of one worker that nothing happened to."""
+    """The steps of one undisturbed worker."""
     n, steps = sampler.n, []
     for epoch in range(epochs):
         order = sampler.order(epoch)

@@ -1,4 +1,4 @@
-"""The state on its way from one rank to another, while more goes wrong. This rank is 1 of 2; the other is played."""
+"""Faults while one rank sends its state to another. This rank is 1 of 2; the other one is simulated."""
 
 import unittest
 import unittest.mock
@@ -56,7 +56,7 @@ class ShareTest(test_training.PlayedWorld):
         self.breaks = {1: self.lost}
         outcome = self.start(lambda world: (world.generation, self.state.step))
         test_training.until(lambda: self.broadcasts)
-        self.other = 4  # of the one that is left
+        self.other = 4  # in the generation that is left
         self.given = {"step": 4, "samples": 128}
         self.agent.send(leave=1)
         self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": None})

@@ -1,4 +1,4 @@
-"""The training function, with an agent and a process group that are played."""
+"""The training function, with a simulated agent and a simulated process group."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ from elastic.state import State
 
 
 def until(condition):
-    """Wait for what another thread does."""
+    """Wait for a change by another thread."""
     while not condition():
         time.sleep(0.001)
 
@@ -132,14 +132,14 @@ class PlayedGroup:
         self.broken.set()
 
     def collective(self):
-        """Blocks until it is broken off."""
+        """Blocks until it is interrupted."""
         if not self.broken.wait(60):
             raise AssertionError("it is not broken off")
         raise RuntimeError("Connection closed by peer")
 
 
 class PlayedWorld(unittest.TestCase):
-    """A training function with a played agent and group."""
+    """A training function with a simulated agent and group."""
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
@@ -297,7 +297,7 @@ class TrainingTest(PlayedWorld):
             outcome.get(timeout=60)
 
     def test_no_rank_has_a_whole_state_and_there_is_no_checkpoint(self):
-        """What this process holds is no beginning: it is started again, and spends no restart."""
+        """The state of this process is already trained: the process is started again, and spends no restart."""
         worlds = []
 
         def function(world):
@@ -385,7 +385,7 @@ class TrainingTest(PlayedWorld):
             self.assertEqual(outcome.get(timeout=60), 2)
 
     def test_a_rank_whose_last_step_is_broken_off_has_the_others_once_more(self):
-        """This rank is through, the other one is not when the world changes."""
+        """This rank has finished, and the other one has not, when the world changes."""
         environment._current.size = 2
         calls = []
         with unittest.mock.patch.object(PlayedGroup, "open", lambda g, w, word: [word]):
@@ -528,7 +528,7 @@ class TrainingTest(PlayedWorld):
         self.assertEqual(calls, [1, 2])
 
     def test_modules_may_be_called_between_the_optimizer_and_commit(self):
-        """A rank that is left there would have a state of no step."""
+        """A rank that is left there would have a state that belongs to no step."""
         modules = self.play_modules()
         begun = threading.Event()
 
@@ -665,7 +665,7 @@ class TrainingTest(PlayedWorld):
             self.assertEqual(os.listdir(os.path.join(directory, "work")), ["step-1"])
 
     def test_a_checkpoint_that_is_newer_than_the_state_is_loaded(self):
-        """Rank 0 finished the step in which this rank was broken off, saved it, and is lost."""
+        """Rank 0 finished the step in which this rank was interrupted, saved it, and is lost."""
         with tempfile.TemporaryDirectory() as directory:
             saved = saving.write(directory, {"step": 8, "samples": 256}, {"step": 8, "samples": 256})
             outcome, begun = self.leaves_at_step(7)

@@ -69,14 +69,14 @@ class Waiting:
         return self.process.communicate(timeout=60)[0]
 
     def cold(self, **variables):
-        """What a process writes that is started now."""
+        """Return the output of a process that is started now."""
         process = self.start({**self.environ, **variables}, [])
         return process.communicate(timeout=60)[0]
 
 
 class WarmTest(unittest.TestCase):
     def same(self, files, **how):
-        """The process writes what one writes that is started now."""
+        """The output is that of a process that is started now."""
         w = Waiting(self, files, **how)
         self.assertTrue(w.waits)
         warm, cold = w.hand(VALUE="late", RANK="1"), w.cold(VALUE="late", RANK="1")

@@ -2,11 +2,11 @@
 
 The agent starts the worker's own command with this directory first in PYTHONPATH. Python
 imports this module before the script. It imports what the script will import first, waits for
-the World, puts the environment in place, and goes away; then Python runs the script as ever.
+the World, puts the environment in place, and removes itself. Then Python runs the script as usual.
 
-What cannot be as in a process that was started now ends the process, and the agent starts a
-new one: a variable that a library has read at its import and that has another value now, a
-module of the user that an import ran, a device that an import opened.
+The process ends, and the agent starts a new one, if something cannot be as in a process that was
+started now: a variable that a library has read at its import and that has another value now, a
+module of the user that an import ran, or a device that an import opened.
 
 Only imports are made that the script makes before any other statement that could change what
 they do. Modules of the user are read for their imports and not run.
@@ -36,7 +36,7 @@ class Stop(Exception):
 
 
 class Missing(Exception):
-    """The script imports a module that is not there."""
+    """The script imports a module that does not exist."""
 
 
 class Reads(dict):
@@ -249,7 +249,7 @@ def quiet(value):
 
 
 class Aside:
-    """What is written while the process waits comes out when it goes on, as it would then."""
+    """Holds back what is written while the process waits, until it goes on."""
 
     def __init__(self):
         one = os.fstat(1).st_ino == os.fstat(2).st_ino
@@ -273,7 +273,7 @@ class Aside:
 
 
 class Modesty:
-    """Other processes come first while this one waits: for processors, and to keep their memory."""
+    """While this process waits, others get the processors first, and this one is killed first if memory is short."""
 
     def __init__(self):
         self.score = swap("/proc/self/oom_score_adj", b"1000\n")
@@ -347,7 +347,7 @@ def own_site(before):
 
 
 def prepare(kind, name):
-    """Make the imports; false: this process cannot stand for one that starts now."""
+    """Make the imports; false: this process cannot replace one that starts now."""
     if kind == "module":
         first, spec = os.getcwd(), None
         path = [first] + sys.path
