@@ -68,7 +68,8 @@ def stand_still(): threading.Event().wait()
 if pid == 0: stand_still()
 print("up", flush=True)
 stand_still()`)
-	e := inspected(t, pid, dir, func(e Evidence) bool { return e.Stack != "" })
+	// The process prints "up" before it stands still.
+	e := inspected(t, pid, dir, func(e Evidence) bool { return strings.Contains(e.Stack, "in stand_still") })
 	if !strings.Contains(e.Stack, "in stand_still") || e.State == "" ||
 		!strings.Contains(e.Threads, "python3 ") {
 		t.Errorf("%+v", e)
