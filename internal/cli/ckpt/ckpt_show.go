@@ -30,7 +30,8 @@ type savedStatus struct {
 	Time       status.Timestamp  `json:"time"`
 	Manifest   checkpoint.Hash   `json:"manifest"`
 	Head       bool              `json:"head"`
-	Resume     bool              `json:"resume"` // the newest world started from it
+	Offered    bool              `json:"offered"` // the job went on without it: ckpt restore takes it
+	Resume     bool              `json:"resume"`  // the newest world started from it
 }
 
 func (k *saves) status(h checkpoint.Head) savedStatus {
@@ -41,7 +42,7 @@ func (k *saves) status(h checkpoint.Head) savedStatus {
 		Bytes:     h.Bytes, Holders: refNames(here), Away: append([]string{}, away...),
 		Copies: h.Copies, Parts: len(h.Parts),
 		Time:     status.Timestamp{Time: h.Time},
-		Manifest: h.Manifest, Head: h.Number == k.snap.Head.Number, Resume: w != nil && w.Resume != nil &&
+		Manifest: h.Manifest, Head: h.Number == k.snap.Head.Number, Offered: h.Offered, Resume: w != nil && w.Resume != nil &&
 			w.Resume.Number == h.Number}
 }
 
@@ -72,8 +73,11 @@ func (k *saves) list(context.Context) error {
 		st := k.status(h)
 		all = append(all, st)
 		mark := ""
-		if st.Head {
+		switch {
+		case st.Head:
 			mark = "head"
+		case st.Offered:
+			mark = "offered"
 		}
 		rows = append(rows, []string{fmt.Sprint(st.Number), screen.Known(st.Step), fmt.Sprint(st.Generation),
 			screen.Known(st.WorldSize), screen.Size(st.Bytes), st.copies(), k.Out.Since(h.Time),

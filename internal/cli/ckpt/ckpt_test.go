@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -26,5 +27,24 @@ func TestCheckpointThatMayNotBeRead(t *testing.T) {
 	if !strings.Contains(e.Why, "; openat manifests/1: permission denied") || strings.Contains(e.Why, "\n") ||
 		!strings.Contains(e.Fix, "as the user of the agent") {
 		t.Errorf("it says %q, fix %q", e.Why, e.Fix)
+	}
+}
+
+// The list marks the newest checkpoint, and one that the job went on without.
+func TestListMarksOffers(t *testing.T) {
+	var out strings.Builder
+	head := checkpoint.Head{Number: 3}
+	k := &saves{Call: &command.Call{Out: screen.Printer{Out: &out}},
+		snap: rendezvous.Snapshot{Job: &rendezvous.Job{Name: "x"}, Head: head,
+			History: []checkpoint.Head{{Number: 1}, {Number: 2, Offered: true}, head}}}
+	if err := k.list(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range strings.Split(out.String(), "\n") {
+		number, _, _ := strings.Cut(l, " ")
+		offered := strings.Contains(l, "offered")
+		if newest := strings.Contains(l, "head"); newest != (number == "3") || offered != (number == "2") {
+			t.Errorf("it prints %q", l)
+		}
 	}
 }
