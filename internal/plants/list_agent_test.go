@@ -214,6 +214,8 @@ var agentPlants = []plant{
 		`|| removed || len(news)`, `|| removed && false || len(news)`, machine, "TestStories"},
 	{"buffered events after a gap are applied", machine + "/observe.go",
 		`case o.stale && !e.Asked, m.self.job == nil:`, `case m.self.job == nil:`, machine, "TestStories"},
+	{"section 10: a node that joins forgets what the store showed before", machine + "/lost.go",
+		` && o.snap.Rev < shown.Rev {`, ` && false {`, machine, "TestLostBeforeTheFirstRead"},
 	{"section 10: a new node plans before members may have claimed", machine + "/plan.go",
 		`if m.membersMayKnowMore() &&`, `if false &&`, runtime, "TestSetBackAndANewNodeIsFirst"},
 	{"section 10: a node that a World listed waits like a new one", machine + "/plan.go",

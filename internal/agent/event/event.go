@@ -24,10 +24,11 @@ type (
 	}
 	// Entered answers Enter.
 	Entered struct {
-		Node membership.Node
-		Job  rendezvous.Job
-		TTL  time.Duration
-		Logs string // directory of its workers' logs, as shown to the user
+		Node  membership.Node
+		Job   rendezvous.Job
+		Shown rendezvous.Snapshot // the store as it was just before
+		TTL   time.Duration
+		Logs  string // directory of its workers' logs, as shown to the user
 		// Nodes is the number of registered nodes, and Before the number of those with a lower
 		// name, at the time of joining. Both are counted only up to machine.Few + 1.
 		Nodes, Before int

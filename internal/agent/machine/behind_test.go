@@ -39,6 +39,23 @@ func TestStoreBehindTheDisk(t *testing.T) {
 	}
 }
 
+// The store is lost between the registration of a node and its first read. The node claims what the
+// store showed before.
+func TestLostBeforeTheFirstRead(t *testing.T) {
+	w := replayed(t, "job 2", "b joins", "c joins", "d joins", "proposed 1: b c")
+	shown := w.copy()
+	w.m.Decide(event.Entered{Node: w.register("a"), Job: w.job, Shown: shown, TTL: 3 * time.Second}, w.now)
+	for _, a := range w.m.Decide(event.StoreBehind{}, w.now) {
+		if r, ok := a.(action.Reclaim); ok {
+			if c := r.Claim; c.World != 1 || c.Count != 2 || !slices.Equal(c.Spares, []string{"d"}) {
+				t.Errorf("it claims %+v", c)
+			}
+			return
+		}
+	}
+	t.Error("it claims nothing")
+}
+
 // The rest after a claim keeps a node from claiming one loss again and again. A loss that comes
 // within that rest, after the store had the job again, is claimed at once.
 func TestEachLossIsClaimedAtOnce(t *testing.T) {

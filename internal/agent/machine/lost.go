@@ -83,25 +83,26 @@ func (m *Machine) noteMemory(g schema.Generation, spares []membership.Ref) {
 // registration of that one was gone by then, so it has no checkpoint that is newer than the head
 // read with the report.
 func (m *Machine) spares() []membership.Ref {
-	o, refs := &m.seen, []membership.Ref{}
-	if o.world == nil || o.world.Count > Few {
+	world, snap := m.known()
+	refs := []membership.Ref{}
+	if world == nil || world.Count > Few {
 		return nil
 	}
-	if m.memory.world == o.world.Generation {
+	if m.memory.world == world.Generation {
 		for _, was := range m.memory.spares {
-			left := slices.ContainsFunc(o.snap.Left,
+			left := slices.ContainsFunc(snap.Left,
 				func(l membership.Left) bool { return l.Node == was.Node })
-			switch n := o.snap.Node(was.Node); {
+			switch n := snap.Node(was.Node); {
 			case n != nil:
 				refs = append(refs, n.Ref)
-			case !left && !o.snap.Missed[was.Incarnation]:
+			case !left && !snap.Missed[was.Incarnation]:
 				refs = append(refs, was)
 			}
 		}
 	}
-	for _, n := range o.snap.Nodes {
+	for _, n := range snap.Nodes {
 		named := func(r membership.Ref) bool { return r.Node == n.Node }
-		if o.snap.Whole && !slices.ContainsFunc(o.world.Members, named) &&
+		if snap.Whole && !slices.ContainsFunc(world.Members, named) &&
 			!slices.ContainsFunc(refs, named) &&
 			len(refs) < mostSpares {
 			refs = append(refs, n.Ref)
@@ -131,11 +132,22 @@ func (m *Machine) noteWritten(err error) {
 	}
 }
 
+// known returns the newest World of the job, and the snapshot with its newest head: until the first
+// read what the store showed before this node joined.
+func (m *Machine) known() (*rendezvous.World, *rendezvous.Snapshot) {
+	o, shown := &m.seen, &m.self.shown
+	if shown.Job != nil && shown.Job.UID == m.self.job.UID && o.snap.Rev < shown.Rev {
+		return shown.World, shown
+	}
+	return o.world, &o.snap
+}
+
 // claim is what this node would claim now.
 func (m *Machine) claim() rendezvous.Claim {
 	o := &m.seen
-	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, o.snap.Wish, o.world)
-	c.Known, c.Generation = o.snap.Head, max(c.Generation, o.snap.Fence)
+	w, s := m.known()
+	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, s.Wish, w)
+	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
 	c.Cluster, c.StoreRev, c.Behind = o.cluster, o.rev, o.behind
 	for _, r := range m.spares() {
 		c.Spares = append(c.Spares, r.Node)

@@ -71,6 +71,7 @@ type identity struct {
 	joined  bool // registered, or a member that lost only its registration
 	node    membership.Node
 	job     *rendezvous.Job
+	shown   rendezvous.Snapshot // the store as it was just before the node joined
 	logs    string
 	settled time.Time // by then every member that reaches the store has claimed a job that is set back
 	unkeyed time.Time // since when its registration is gone, while it may not have been dropped
