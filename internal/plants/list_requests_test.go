@@ -211,9 +211,9 @@ var requestPlants = []plant{
 		`		_ = r
 `, runtime, "TestWipedWhileASpareHasNoLease"},
 	{"section 10: a spare that was reported lost is waited for", machine + "/lost.go",
-		`!left && !o.snap.Missed[was.Incarnation]`, `!left`, runtime, "TestWipedAfterASpareWasLost"},
+		`!left && !snap.Missed[was.Incarnation]`, `!left`, runtime, "TestWipedAfterASpareWasLost"},
 	{"section 10: a spare without a registration is not waited for", machine + "/lost.go",
-		`!left && !o.snap.Missed[was.Incarnation]`, `left && false`,
+		`!left && !snap.Missed[was.Incarnation]`, `left && false`,
 		runtime, "TestWipedWhileASpareHasNoLease"},
 	{"section 10: a claim counts before its node looked at its disk", reclaim + "/reclaim.go",
 		`func(c rendezvous.Claim) bool { return !c.Looked }`,
