@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -91,8 +90,8 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 }
 
 // Commit makes a checkpoint the head, with the number after that of seen, and returns the head. h has
-// the generation of the workers that wrote the bytes, and the order of their World; the order of the
-// commit is above that. holders have these bytes, or the parts in h.Parts, verified and durable. This
+// the generation of the workers that wrote the bytes, and the smallest order that the commit may
+// have. Its order is above that of seen, too. holders have these bytes, or the parts in h.Parts, verified and durable. This
 // node is one of them, and needs no guard.
 //
 // Errors: ErrFenced if a newer generation was proposed, so another try is useless. store.ErrMoved
@@ -101,7 +100,7 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 func (r *Record) Commit(
 	ctx context.Context, h, seen manifest.Head, holders []membership.Node,
 ) (manifest.Head, error) {
-	h.Number, h.Order = seen.Number+1, max(seen.Order, h.Order).Next(time.Now())
+	h.Number, h.Order = seen.Number+1, max(seen.Order.After(), h.Order)
 	h.Copies, h.Holders = len(holders), nil
 	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation),
 		store.Unchanged(r.Job.Head(), seen.Rev),

@@ -91,7 +91,7 @@ func (s *wiped) commit() {
 			holders, at = append(holders, n), append(at, a)
 		}
 	}
-	h := checkpoint.Head{Generation: w.Generation, Time: time.Now()}
+	h := checkpoint.Head{Generation: w.Generation, Order: w.Order.Next(time.Now()), Time: time.Now()}
 	s.mu.Lock()
 	s.rng.bytes(h.Manifest[:])
 	s.mu.Unlock()

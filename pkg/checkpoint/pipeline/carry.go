@@ -69,9 +69,11 @@ func (l *Pipeline) afterCommit(
 	_ = l.replicator.Tidy(ctx)
 }
 
-// headOf returns the record of a manifest.
+// headOf returns the record of a manifest. Its order has the time of the capture and not of the
+// commit, because a capture that was left may be committed after later ones, in a store that was set
+// back.
 func headOf(m *manifest.Manifest, h manifest.Hash) manifest.Head {
-	return manifest.Head{Generation: m.Generation, Order: m.World, Manifest: h, Step: m.Step,
+	return manifest.Head{Generation: m.Generation, Order: m.World.Next(m.Time), Manifest: h, Step: m.Step,
 		Samples: m.Samples, Bytes: m.Bytes(), Time: time.Now().UTC()}
 }
 
