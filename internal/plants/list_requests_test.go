@@ -324,6 +324,10 @@ var requestPlants = []plant{
 		`return p.Head.Manifest == m })
 		if has {`, `return false })
 		if has {`, reclaim, "TestDecideOfParts"},
+	{"section 10: parts that the record does not name are not listed", checkpoint + "/salvage.go",
+		`h.Parts = x.partsOf(ctx, h)`, `_ = x.partsOf`, checkpoint, "TestSalvageOfPartsThatTheRecordDoesNotName"},
+	{"section 10: an offer counts as restored by an operator", checkpoint + "/offer.go",
+		`h.Offered, h.Restored = true, false`, `h.Offered = true`, pipeline, "TestWhatCameTooLateIsOffered"},
 	{"section 10: the parts of a whole copy are listed", checkpoint + "/salvage.go",
 		` && !slices.Contains(held, h) {`, ` {`, checkpoint, "TestSalvageOfPartsThatWereBroughtTogether"},
 	{"section 10: the head of a job that is lost again is only a capture", checkpoint + "/salvage.go",

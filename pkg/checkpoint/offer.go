@@ -46,7 +46,8 @@ func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []m
 		return ErrNoNumber
 	}
 	h.Order = max(0, min(h.Order, head.Order-1))
-	h.Holders, h.Copies, h.Offered = []membership.Ref{{Node: r.Self}}, 1, true
+	h.Holders, h.Copies = []membership.Ref{{Node: r.Self}}, 1
+	h.Offered, h.Restored = true, false
 	if h.Parts != nil { // it is unknown which holders of the parts come back
 		h.Copies = h.CopiesAt(nil, h.HeldBy)
 	}

@@ -85,7 +85,10 @@ func Salvage(ctx context.Context, s *readonly.Store, k Known) (Salvaged, error) 
 		if slices.Contains(held, h.Manifest) {
 			x.found.Committed = append(x.found.Committed, h)
 			x.advance(ctx, h)
-		} else if parts := x.wholeParts(ctx, partsOf(h)); parts != nil {
+			continue
+		}
+		h.Parts = x.partsOf(ctx, h)
+		if parts := x.wholeParts(ctx, manifestsOf(h.Parts)); parts != nil {
 			x.found.Parts = append(x.found.Parts, FoundParts{h, parts, x.advance(ctx, h)})
 		}
 	}
@@ -152,9 +155,7 @@ func (x *salvager) asCommit(m *manifest.Manifest, h manifest.Hash) *manifest.Hea
 	head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
 		Bytes: m.Bytes(), Time: m.Time}.Again(x.newest)
 	head.Order = max(head.Order, x.known.Order.After())
-	for _, p := range m.Parts {
-		head.Parts = append(head.Parts, manifest.HeldPart{Manifest: p, Holders: []string{}})
-	}
+	head.Parts = withoutHolders(m.Parts)
 	return &head
 }
 
@@ -168,11 +169,30 @@ func lastRestored(commits []manifest.Head) (last schema.Order) {
 	return last
 }
 
-func partsOf(h manifest.Head) (parts []manifest.Hash) {
-	for _, p := range h.Parts {
-		parts = append(parts, p.Manifest)
+// partsOf returns the parts of a commit. Its record has none if they were brought together before
+// the commit.
+func (x *salvager) partsOf(ctx context.Context, h manifest.Head) []manifest.HeldPart {
+	if h.Parts != nil {
+		return h.Parts
 	}
-	return parts
+	if m := x.readManifest(ctx, h.Manifest); m != nil {
+		return withoutHolders(m.Parts)
+	}
+	return nil
+}
+
+func withoutHolders(parts []manifest.Hash) (list []manifest.HeldPart) {
+	for _, p := range parts {
+		list = append(list, manifest.HeldPart{Manifest: p, Holders: []string{}})
+	}
+	return list
+}
+
+func manifestsOf(parts []manifest.HeldPart) (list []manifest.Hash) {
+	for _, p := range parts {
+		list = append(list, p.Manifest)
+	}
+	return list
 }
 
 // wholeParts returns the parts that are complete on this disk.

@@ -31,6 +31,32 @@ func holdPart(t *testing.T, s *chunkstore.Store, world schema.Order, sequence ui
 		Parts: []manifest.HeldPart{{Manifest: own}, {Manifest: other}}}
 }
 
+// The parts of a commit were brought together before it, so its record names none. A disk that has
+// only parts lists them.
+func TestSalvageOfPartsThatTheRecordDoesNotName(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		know func(*chunkstore.Store, manifest.Head) Known
+	}{
+		{"from memory", func(_ *chunkstore.Store, h manifest.Head) Known { return Known{Head: h} }},
+		{"from the disk", func(s *chunkstore.Store, h manifest.Head) Known {
+			must(t, s.NoteCommitted([]manifest.Head{h}))
+			return Known{}
+		}},
+	} {
+		disk := memfs.New()
+		s := checkpointtest.OpenStore(t, disk)
+		h := holdPart(t, s, 20, 1)
+		parts := h.Parts
+		h.Parts = nil
+		found, err := Salvage(t.Context(), readonly.New(disk), c.know(s, h))
+		if err != nil || len(found.Parts) != 1 || len(found.Parts[0].Parts) != 1 ||
+			found.Parts[0].Head.Parts[1].Manifest != parts[1].Manifest {
+			t.Errorf("the commit is known %s: %+v, %v", c.what, found, err)
+		}
+	}
+}
+
 // A disk that has all of a capture does not list its parts.
 func TestSalvageOfPartsThatWereBroughtTogether(t *testing.T) {
 	disk, from := memfs.New(), memfs.New()

@@ -30,7 +30,8 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		from := memfs.New()
 		memfs.WriteFile(t, from, "model.pt", memfs.Bytes(1, 100), 0o600)
 		_, seventh := checkpointtest.Put(t, b.Store, from, 1, 7)
-		must(t, b.Store.NoteCommitted([]manifest.Head{{Number: 7, Generation: 1, Manifest: seventh}}))
+		was := manifest.Head{Number: 7, Generation: 1, Manifest: seventh, Restored: true}
+		must(t, b.Store.NoteCommitted([]manifest.Head{was}))
 
 		c.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
 		must(t, b.Store.Raise(3))
@@ -60,7 +61,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		must(t, err)
 		i := slices.IndexFunc(committed, func(h manifest.Head) bool { return h.Manifest == seventh })
 		if now.Number != 8 || i < 0 || !committed[i].Offered || committed[i].Number != 7 ||
-			!committed[i].HeldBy("b") {
+			!committed[i].HeldBy("b") || committed[i].Restored {
 			t.Errorf("head %+v, records %+v", now, committed)
 		}
 		if drop := (checkpoint.Retention{Keep: 1}).Surplus(committed, now); len(drop) > 0 {
