@@ -91,8 +91,8 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 
 // Commit makes a checkpoint the head, with the number after that of seen, and returns the head. h has
 // the generation of the workers that wrote the bytes, and the smallest order that the commit may
-// have. Its order is above that of seen, too. holders have these bytes, or the parts in h.Parts, verified and durable. This
-// node is one of them, and needs no guard.
+// have. Its order is above that of seen, too. holders have these bytes, or the parts in h.Parts,
+// verified and durable. This node is one of them, and needs no guard.
 //
 // Errors: ErrFenced if a newer generation was proposed, so another try is useless. store.ErrMoved
 // if another checkpoint became the head. *HolderGoneError: commit again without that holder. After

@@ -42,8 +42,8 @@ func (k *saves) status(h checkpoint.Head) savedStatus {
 		Bytes:     h.Bytes, Holders: refNames(here), Away: append([]string{}, away...),
 		Copies: h.Copies, Parts: len(h.Parts),
 		Time:     status.Timestamp{Time: h.Time},
-		Manifest: h.Manifest, Head: h.Number == k.snap.Head.Number, Offered: h.Offered, Resume: w != nil && w.Resume != nil &&
-			w.Resume.Number == h.Number}
+		Manifest: h.Manifest, Head: h.Number == k.snap.Head.Number, Offered: h.Offered,
+		Resume: w != nil && w.Resume != nil && w.Resume.Number == h.Number}
 }
 
 // holders lists the nodes that have the checkpoint, and marks those that are not registered.
