@@ -272,6 +272,10 @@ func (k *saves) unreadable(h checkpoint.Head, err error) *problem.Error {
 	case len(here) == 0:
 		e.Cure("bring back the --state-dir of a node that had it (%s), and start the node",
 			phrase.List(refNames(h.Holders)))
+	case errors.Is(err, transfer.ErrNoAnswer):
+		e.Because("nothing of it is on this machine, and it gets no answer from the nodes that have it: %s (%s)",
+			phrase.List(refNames(here)), oneLine(err)).
+			Cure("on a machine that reaches one of them, or on that node itself: elastic %s", k.Command.Name)
 	}
 	return e.Detail("holders", refNames(here)).Detail("away", append([]string{}, away...))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -26,6 +27,19 @@ func TestCheckpointThatMayNotBeRead(t *testing.T) {
 	e := k.unreadable(h, errors.Join(checkpoint.ErrNotHeld, denied))
 	if !strings.Contains(e.Why, "; openat manifests/1: permission denied") || strings.Contains(e.Why, "\n") ||
 		!strings.Contains(e.Fix, "as the user of the agent") {
+		t.Errorf("it says %q, fix %q", e.Why, e.Fix)
+	}
+}
+
+// The nodes that have a checkpoint are registered, and this machine does not reach them.
+func TestHoldersThatDoNotAnswer(t *testing.T) {
+	a := membership.Node{Ref: membership.Ref{Node: "a"}}
+	k := &saves{Call: &command.Call{Command: command.Command{Name: "ckpt get"}},
+		snap: rendezvous.Snapshot{Job: &rendezvous.Job{Name: "x"}, Nodes: []membership.Node{a}}}
+	err := fmt.Errorf("node a: %w: connection refused", transfer.ErrNoAnswer)
+	e := k.unreadable(checkpoint.Head{Number: 3, Holders: []membership.Ref{a.Ref}}, err)
+	if !strings.Contains(e.Why, "no answer from the nodes that have it: a (node a: no answer: connection refused)") ||
+		!strings.Contains(e.Fix, "on a machine that reaches one of them") {
 		t.Errorf("it says %q, fix %q", e.Why, e.Fix)
 	}
 }
