@@ -228,6 +228,8 @@ var processPlants = []plant{
 		`	c.delay.reported = now
 	return nil
 	return []Refusal{`, capture, "TestUnsettledSaveIsReported"},
+	{"a mark without a step hides that of the name", capture + "/look.go",
+		`if known.Step != nil {`, `if e.mark != nil {`, capture, "TestMarkOfASave"},
 	{"the agent's own state is captured", capture + "/look.go",
 		`		case l.exclude[name]:
 `,

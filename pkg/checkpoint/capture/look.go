@@ -340,25 +340,30 @@ func readMetadata(t dirfs.Reader, name string) ([]byte, error) {
 // progressOf returns the step and the samples of an entry, as far as they are known: from its mark,
 // else from the trainer's own file, else from its name.
 func progressOf(t dirfs.Reader, e *entry) (progress, error) {
+	var known progress
 	if e.mark != nil {
-		return e.progress, nil
+		known = e.progress
+	}
+	if known.Step != nil {
+		return known, nil
 	}
 	if e.dir && e.has("trainer_state.json") {
 		raw, err := readMetadata(t, e.name+"/trainer_state.json")
 		if err != nil {
-			return progress{}, err
+			return known, err
 		}
 		var state struct {
 			Step *int64 `json:"global_step"`
 		}
 		if json.Unmarshal(raw, &state) == nil && state.Step != nil {
-			return progress{Step: state.Step}, nil
+			known.Step = state.Step
+			return known, nil
 		}
 	}
 	if m := stepName.FindAllStringSubmatch(path.Base(e.name), -1); m != nil {
 		if n, err := strconv.ParseInt(m[len(m)-1][1], 10, 64); err == nil {
-			return progress{Step: &n}, nil
+			known.Step = &n
 		}
 	}
-	return progress{}, nil
+	return known, nil
 }

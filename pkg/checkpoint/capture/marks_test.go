@@ -100,7 +100,7 @@ func TestMarkOfASave(t *testing.T) {
 	mark("step-130/.elastic-commit", `{"samples":7}`)
 	b.want(b.look(0),
 		"save/.elastic-commit save/deep/opt.raw save/model.raw step-130/.elastic-commit step-130/model.raw",
-		"step-130", unknown)
+		"step-130", 130)
 
 	b = newBench(t)
 	b.write("model.raw", "1")
