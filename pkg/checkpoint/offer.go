@@ -49,7 +49,7 @@ func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []m
 	h.Holders, h.Copies = []membership.Ref{{Node: r.Self}}, 1
 	h.Offered, h.Restored = true, false
 	if h.Parts != nil { // it is unknown which holders of the parts come back
-		h.Copies = h.CopiesAt(nil, h.HeldBy)
+		h.Copies = max(1, h.CopiesAt(nil, h.HeldBy))
 	}
 	key := r.Job.Checkpoint(uint64(h.Number))
 	_, err := store.Send(ctx, r.Store, store.Request{

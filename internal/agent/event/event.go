@@ -5,6 +5,7 @@ package event
 import (
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
@@ -26,7 +27,8 @@ type (
 	Entered struct {
 		Node  membership.Node
 		Job   rendezvous.Job
-		Shown rendezvous.Snapshot // the store as it was just before
+		Head  checkpoint.Head   // the newest commit that the store showed just before
+		Fence schema.Generation // likewise
 		TTL   time.Duration
 		Logs  string // directory of its workers' logs, as shown to the user
 		// Nodes is the number of registered nodes, and Before the number of those with a lower

@@ -245,7 +245,7 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 		_ = j.Store.Revoke(ctx, lease) // else it expires
 		return nil, err
 	}
-	e := &event.Entered{Node: n, Job: *s.Job, Shown: *s, TTL: ttl, Warms: warms,
+	e := &event.Entered{Node: n, Job: *s.Job, Head: s.Head, Fence: s.Fence, TTL: ttl, Warms: warms,
 		Logs: strings.TrimSuffix(j.state.logs, "/")}
 	e.Nodes, e.Before = j.countNodes(ctx, n.Node)
 	if !j.state.joined {

@@ -9,6 +9,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -83,26 +84,25 @@ func (m *Machine) noteMemory(g schema.Generation, spares []membership.Ref) {
 // registration of that one was gone by then, so it has no checkpoint that is newer than the head
 // read with the report.
 func (m *Machine) spares() []membership.Ref {
-	world, snap := m.known()
-	refs := []membership.Ref{}
-	if world == nil || world.Count > Few {
+	o, refs := &m.seen, []membership.Ref{}
+	if o.world == nil || o.world.Count > Few {
 		return nil
 	}
-	if m.memory.world == world.Generation {
+	if m.memory.world == o.world.Generation {
 		for _, was := range m.memory.spares {
-			left := slices.ContainsFunc(snap.Left,
+			left := slices.ContainsFunc(o.snap.Left,
 				func(l membership.Left) bool { return l.Node == was.Node })
-			switch n := snap.Node(was.Node); {
+			switch n := o.snap.Node(was.Node); {
 			case n != nil:
 				refs = append(refs, n.Ref)
-			case !left && !snap.Missed[was.Incarnation]:
+			case !left && !o.snap.Missed[was.Incarnation]:
 				refs = append(refs, was)
 			}
 		}
 	}
-	for _, n := range snap.Nodes {
+	for _, n := range o.snap.Nodes {
 		named := func(r membership.Ref) bool { return r.Node == n.Node }
-		if snap.Whole && !slices.ContainsFunc(world.Members, named) &&
+		if o.snap.Whole && !slices.ContainsFunc(o.world.Members, named) &&
 			!slices.ContainsFunc(refs, named) &&
 			len(refs) < mostSpares {
 			refs = append(refs, n.Ref)
@@ -132,22 +132,11 @@ func (m *Machine) noteWritten(err error) {
 	}
 }
 
-// known returns the newest World of the job, and the snapshot with its newest head: until the first
-// read what the store showed before this node joined.
-func (m *Machine) known() (*rendezvous.World, *rendezvous.Snapshot) {
-	o, shown := &m.seen, &m.self.shown
-	if shown.Job != nil && shown.Job.UID == m.self.job.UID && o.snap.Rev < shown.Rev {
-		return shown.World, shown
-	}
-	return o.world, &o.snap
-}
-
 // claim is what this node would claim now.
 func (m *Machine) claim() rendezvous.Claim {
 	o := &m.seen
-	w, s := m.known()
-	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, s.Wish, w)
-	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
+	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, o.snap.Wish, o.world)
+	c.Known, c.Generation = o.snap.Head, max(c.Generation, o.snap.Fence)
 	c.Cluster, c.StoreRev, c.Behind = o.cluster, o.rev, o.behind
 	for _, r := range m.spares() {
 		c.Spares = append(c.Spares, r.Node)
@@ -166,11 +155,14 @@ func (m *Machine) loseJob() {
 	m.storeSilent()
 }
 
-// reclaimJob claims the job if the store is behind. Workers go on in the meantime.
+// reclaimJob claims the job if the store is behind. Workers go on in the meantime. The numbers of a
+// commit and of a generation that this node saw before it joined are not given again, even if it has
+// read nothing since.
 func (m *Machine) reclaimJob() {
 	if m.seen.wrongJob && m.leave == nil {
 		c := m.claim()
-		c.Lived = true
+		c.Generation, c.Lived = max(c.Generation, m.self.fence), true
+		c.LearnCommit(m.self.head)
 		m.out.Request(outbox.Reclaim, action.Reclaim{Claim: c})
 	}
 }
@@ -194,7 +186,7 @@ func (m *Machine) applyReclaimed(e event.Reclaimed) {
 
 // adoptJob drops what was known of the job under its old uid.
 func (m *Machine) adoptJob(job rendezvous.Job) {
-	m.self.job = &job
+	m.self.job, m.self.head, m.self.fence = &job, checkpoint.Head{}, 0
 	m.seen.world, m.seen.snap = nil, rendezvous.Snapshot{}
 	m.seen.wrongJob, m.seen.awaySince = false, time.Time{}
 	m.seen.behind, m.seen.setBack = false, false

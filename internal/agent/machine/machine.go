@@ -18,6 +18,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/notice"
 	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/internal/agent/workers"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -71,7 +72,8 @@ type identity struct {
 	joined  bool // registered, or a member that lost only its registration
 	node    membership.Node
 	job     *rendezvous.Job
-	shown   rendezvous.Snapshot // the store as it was just before the node joined
+	head    checkpoint.Head   // the newest commit of the job before this node joined
+	fence   schema.Generation // likewise
 	logs    string
 	settled time.Time // by then every member that reaches the store has claimed a job that is set back
 	unkeyed time.Time // since when its registration is gone, while it may not have been dropped

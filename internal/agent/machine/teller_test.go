@@ -480,12 +480,11 @@ func (w *teller) ends(slot string, err error) error {
 	case action.Enter:
 		w.lives["a"]++
 		w.s = w.copy()
-		shown := w.copy()
 		n := w.register("a")
 		warms := w.m.cfg.Warm && w.s.World != nil && w.s.World.Phase == rendezvous.Running
 		w.s.Node("a").Warming = warms
-		w.give(event.Entered{Node: n, Job: w.job, Shown: shown, TTL: 3 * time.Second, Logs: "log/a",
-			Warms: warms})
+		w.give(event.Entered{Node: n, Job: w.job, Head: w.s.Head, Fence: w.s.Fence, TTL: 3 * time.Second,
+			Logs: "log/a", Warms: warms})
 		w.moved = true
 	case action.Read:
 		if err != nil {

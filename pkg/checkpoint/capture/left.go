@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/judge"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
@@ -55,5 +56,20 @@ func (c *Watcher) Left(now time.Time) (*Picture, error) {
 	if !c.explicit && !alone {
 		return nil, nil
 	}
+	p.Save.Time = writtenLast(p.Save.Files, now)
 	return p, nil
+}
+
+// writtenLast returns when the newest of the files was written, at most now. The save may be much
+// older than its capture.
+func writtenLast(files []dirfs.Found, now time.Time) (last time.Time) {
+	for _, f := range files {
+		if at := time.Unix(0, f.State.Mtime); at.After(last) {
+			last = at
+		}
+	}
+	if last.After(now) {
+		return now
+	}
+	return last
 }

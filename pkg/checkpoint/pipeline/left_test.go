@@ -110,6 +110,32 @@ func TestOrderOfWhatWasLeft(t *testing.T) {
 	}
 }
 
+// A save that was left in the directory is captured an hour later. It is not newer than what was
+// committed meanwhile.
+func TestOrderOfWhatWasLeftInTheDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newCluster(t, "a", "b")
+		k := l.replicator("a", l.etcd.Client("a"), func(replicator.Event) {})
+		dir := capture.Dir{FS: l.dirs["a"]}
+		save := func(step string) {
+			memfs.WriteFile(t, l.dirs["a"], "step-"+step+"/model.raw", []byte(step), 0o600)
+			memfs.WriteFile(t, l.dirs["a"], "step-"+step+"/.elastic-commit", []byte(`{}`), 0o600)
+		}
+		save("1")
+		must(t, capture.Scratch(k.Store, dir))
+		w, err := capture.Watch(dir, stampOf(1), capture.Workers{}, nil)
+		must(t, err)
+		must(t, w.TakeInventory(k.Store))
+		save("2")
+		written := schema.Order(time.Now().UnixMilli())
+		time.Sleep(time.Hour)
+		h, err := CommitLeft(t.Context(), k, Left{Stamp: stampOf(1), Dir: &dir, Self: l.nodes[0]})
+		if err != nil || h.Order != written {
+			t.Errorf("it has the order %d, written at %d: %v", h.Order, written, err)
+		}
+	})
+}
+
 // A save that lies in the checkpoint directory and was never captured is committed if it is
 // complete beyond doubt; else it is moved aside, so that all ranks begin at one step.
 func TestCommitLeftInTheDirectory(t *testing.T) {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
@@ -80,51 +82,63 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 }
 
 // The job was made again without two nodes that had a part of something newer, of which the others
-// have parts. These keep theirs, and offer it; with one of the two all of it is there.
+// have parts. These keep theirs, and offer it; with one of the two all of it is there. If the parts had
+// been brought together before the commit, its record does not name them.
 func TestPartsThatCameTooLateAreOffered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := newTeam(t, true, "a", "b", "c", "d")
-		head := x.saveParts(10)
-		x.close()
-		nodes := []string{"a", "b", "c", "d"}
-		for _, n := range nodes {
+	for _, named := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) { offersParts(t, named) })
+	}
+}
+
+func offersParts(t *testing.T, named bool) {
+	x := newTeam(t, true, "a", "b", "c", "d")
+	head := x.saveParts(10)
+	x.close()
+	nodes := []string{"a", "b", "c", "d"}
+	for _, n := range nodes {
+		must(t, x.replicators[n].Tidy(t.Context()))
+	}
+	x.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
+	other := schema.Encode(manifest.Head{Number: 8, Generation: 3, Manifest: manifest.Hash{1}})
+	x.write(t, store.Delete(testJob.Checkpoint(uint64(head.Number))),
+		store.Put(testJob.Checkpoint(8), other), store.Put(testJob.Head(), other))
+	for _, n := range nodes {
+		must(t, x.replicators[n].Store.Raise(3))
+		if !named {
+			unnamed := head
+			unnamed.Parts = nil
+			b, err := json.Marshal([]manifest.Head{unnamed})
+			must(t, err)
+			memfs.WriteFile(t, x.disks[n], layout.Heads, b, 0o600)
+		}
+		must(t, late.KeepIn(x.disks[n], manifest.Head{}))
+		x.replicators[n].AdoptJob("again")
+	}
+	tidy := func(nodes ...string) {
+		for _, n := range append(nodes, nodes...) { // what the first one offers, all have heard of then
 			must(t, x.replicators[n].Tidy(t.Context()))
 		}
-		x.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
-		other := schema.Encode(manifest.Head{Number: 8, Generation: 3, Manifest: manifest.Hash{1}})
-		x.write(t, store.Delete(testJob.Checkpoint(uint64(head.Number))),
-			store.Put(testJob.Checkpoint(8), other), store.Put(testJob.Head(), other))
-		for _, n := range nodes {
-			must(t, x.replicators[n].Store.Raise(3))
-			must(t, late.KeepIn(x.disks[n], manifest.Head{}))
-			x.replicators[n].AdoptJob("again")
-		}
-		tidy := func(nodes ...string) {
-			for _, n := range append(nodes, nodes...) { // what the first one offers, all have heard of then
-				must(t, x.replicators[n].Tidy(t.Context()))
-			}
-		}
-		tidy("a", "b")
-		time.Sleep(time.Hour)
-		tidy("a", "b", "c")
-		_, committed, err := x.replicators["a"].Record.Read(t.Context())
-		must(t, err)
-		i := slices.IndexFunc(committed, func(h manifest.Head) bool { return h.Manifest == head.Manifest })
-		if i < 0 || !committed[i].Offered || len(committed[i].Parts) != 4 || len(committed) != 2 {
-			t.Fatalf("records: %+v", committed)
-		}
-		x.gone(t, "d")
-		k := x.replicator("new", x.etcd.Client("new"), func(replicator.Event) {})
-		k.Store, k.Record.UID = checkpointtest.OpenStore(t, memfs.New()), "again"
-		delete(x.peers.Stores, "d")
-		to := memfs.New()
-		from := replicator.Resume{Generation: 4, Number: committed[i].Number, Manifest: head.Manifest}
-		_, _, err = k.Prepare(t.Context(), from, capture.Dir{FS: to})
-		must(t, err)
-		if got := memfs.Contents(t, to); len(got) != 4 {
-			t.Errorf("%q", got)
-		}
-	})
+	}
+	tidy("a", "b")
+	time.Sleep(time.Hour)
+	tidy("a", "b", "c")
+	_, committed, err := x.replicators["a"].Record.Read(t.Context())
+	must(t, err)
+	i := slices.IndexFunc(committed, func(h manifest.Head) bool { return h.Manifest == head.Manifest })
+	if i < 0 || !committed[i].Offered || len(committed[i].Parts) != 4 || len(committed) != 2 {
+		t.Fatalf("records: %+v", committed)
+	}
+	x.gone(t, "d")
+	k := x.replicator("new", x.etcd.Client("new"), func(replicator.Event) {})
+	k.Store, k.Record.UID = checkpointtest.OpenStore(t, memfs.New()), "again"
+	delete(x.peers.Stores, "d")
+	to := memfs.New()
+	from := replicator.Resume{Generation: 4, Number: committed[i].Number, Manifest: head.Manifest}
+	_, _, err = k.Prepare(t.Context(), from, capture.Dir{FS: to})
+	must(t, err)
+	if got := memfs.Contents(t, to); len(got) != 4 {
+		t.Errorf("%q", got)
+	}
 }
 
 // An offer takes a free number below the head; those above are of commits to come.

@@ -3,6 +3,7 @@
 package late
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,11 +61,29 @@ func keepIn(t dirfs.FS, later func(manifest.Head) bool) error {
 		if !later(h) || !slices.Contains(held, h.Manifest) && !slices.Contains(inParts, h.Manifest) {
 			continue
 		}
+		if h.Parts == nil && !slices.Contains(held, h.Manifest) {
+			if err := nameParts(s, &h); err != nil {
+				return err
+			}
+		}
 		b, err := json.Marshal(h)
 		if err != nil {
 			return err
 		}
 		return dirfs.NewDisk(t, layout.Temp+"/late-").WriteFile(".", layout.Late, b)
+	}
+	return nil
+}
+
+// nameParts sets the parts of a commit of which this disk has only some. Its record names none if they
+// were brought together before the commit.
+func nameParts(s *readonly.Store, h *manifest.Head) error {
+	m, err := s.ReadManifest(context.Background(), h.Manifest)
+	if m == nil {
+		return err
+	}
+	for _, p := range m.Parts {
+		h.Parts = append(h.Parts, manifest.HeldPart{Manifest: p, Holders: []string{}})
 	}
 	return nil
 }
