@@ -214,6 +214,8 @@ var agentPlants = []plant{
 		`|| removed || len(news)`, `|| removed && false || len(news)`, machine, "TestStories"},
 	{"buffered events after a gap are applied", machine + "/observe.go",
 		`case o.stale && !e.Asked, m.self.job == nil:`, `case m.self.job == nil:`, machine, "TestStories"},
+	{"section 10: a node that joins again forgets the spares", joining + "/lost.go",
+		`c.Spares = was.Spares`, `_ = was.Spares`, joining, "TestSparesAreRememberedAtTheNextEntry"},
 	{"section 10: a node that joins forgets which commit the store showed before", machine + "/lost.go",
 		`c.LearnCommit(m.self.head)`, `_ = m.self.head`, machine, "TestLostBeforeTheFirstRead"},
 	{"section 10: a node that joins forgets which generation the store showed before", machine + "/lost.go",

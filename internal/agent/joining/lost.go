@@ -361,9 +361,17 @@ func (j *Joiner) remade(s *rendezvous.Snapshot) []string {
 	return []string{fmt.Sprintf("the server lost job %s; it was made again and goes on %s", j.Job.Name, from)}
 }
 
-// remember writes what this node would claim.
+// remember writes what this node would claim. The read of the job shows no spares, so it keeps those
+// that the node knew of in this World.
 func (j *Joiner) remember(s *rendezvous.Snapshot) error {
+	was, err := j.Disk.Recall(j.state.node)
+	if err != nil {
+		return err
+	}
 	c := rendezvous.Claimed(j.state.node, *s.Job, s.Wish, s.World)
+	if was != nil && was.Job.UID == c.Job.UID && was.CompareWorlds(&c) == 0 {
+		c.Spares = was.Spares
+	}
 	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
 	c.Cluster, c.StoreRev = s.Cluster, s.Rev
 	return j.Memory.Keep(c, j.Disk.Remember)
