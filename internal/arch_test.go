@@ -88,7 +88,7 @@ var may = map[string][]string{
 	"pkg/rendezvous/status": {"internal/phrase", "pkg/schema", "pkg/history", "pkg/membership",
 		"pkg/membership/verdict", "pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/plan",
 		"pkg/rendezvous/reclaim", "pkg/scaling"},
-	"internal/agent/event": {"pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store",
+	"internal/agent/event": {"pkg/checkpoint", "pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store",
 		"pkg/rendezvous/follow"},
 	"internal/agent/action": {"internal/agent/event", "pkg/membership", "pkg/rendezvous",
 		"pkg/rendezvous/plan", "pkg/schema", "pkg/store", "pkg/rendezvous/follow"},
@@ -101,7 +101,7 @@ var may = map[string][]string{
 	"internal/agent/workers": {"internal/agent/action", "internal/agent/event",
 		"internal/agent/outbox", "pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store"},
 
-	"internal/agent/machine": {"pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict",
+	"internal/agent/machine": {"pkg/checkpoint", "pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict",
 		"pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/status", "internal/agent/action",
 		"internal/agent/event", "pkg/rendezvous/follow", "internal/agent/notice",
 		"internal/agent/detection", "internal/agent/outbox", "internal/agent/workers"},

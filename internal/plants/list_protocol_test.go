@@ -44,6 +44,8 @@ var protocolPlants = []plant{
 	{"parts: a save is given up with the node that saved a part", pipeline + "/gather.go",
 		`!registered(x.Node) && !slices.ContainsFunc(x.Holders, registered)`, `!registered(x.Node)`,
 		pipeline, "TestTheCopyOfAPartIsWaitedFor"},
+	{"a node whose store was removed counts as a holder", chunkstore + "/store.go",
+		`	s.tell() // the inventory`, `	// the inventory`, pipeline, "TestARemovedStoreHasNoCheckpoints"},
 	{"parts: a part with one copy is committed", pipeline + "/ring.go",
 		`return !enough(nodes, p, l.replicator.Replicas)`, `return len(p) == 0`,
 		pipeline, "TestAPartWithTooFewCopies"},

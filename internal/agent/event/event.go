@@ -29,6 +29,7 @@ type (
 		Job   rendezvous.Job
 		Head  checkpoint.Head   // the newest commit that the store showed just before
 		Fence schema.Generation // likewise
+		World schema.Generation // likewise; 0: none
 		TTL   time.Duration
 		Logs  string // directory of its workers' logs, as shown to the user
 		// Nodes is the number of registered nodes, and Before the number of those with a lower

@@ -247,6 +247,9 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 	}
 	e := &event.Entered{Node: n, Job: *s.Job, Head: s.Head, Fence: s.Fence, TTL: ttl, Warms: warms,
 		Logs: strings.TrimSuffix(j.state.logs, "/")}
+	if s.World != nil {
+		e.World = s.World.Generation
+	}
 	e.Nodes, e.Before = j.countNodes(ctx, n.Node)
 	if !j.state.joined {
 		e.Lines = j.greeting(s)

@@ -56,6 +56,35 @@ func TestLostBeforeTheFirstRead(t *testing.T) {
 	t.Error("it claims nothing")
 }
 
+// A node that claims the job and is dropped meanwhile does not join before the claim is over. Joining
+// would claim the job as well, and the two claims would replace each other.
+func TestOneClaimOfANode(t *testing.T) {
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
+		"ok start")
+	does := func(e event.Event) (claims, joins bool) {
+		for _, a := range w.m.Decide(e, w.now) {
+			switch a.(type) {
+			case action.Reclaim:
+				claims = true
+			case action.Enter:
+				joins = true
+			}
+		}
+		return claims, joins
+	}
+	if claims, _ := does(event.StoreBehind{}); !claims {
+		t.Fatal("the job is not claimed")
+	}
+	w.m.drop()
+	w.m.workers.Group = nil
+	if _, joins := does(event.Renewed{}); joins {
+		t.Error("it joins while it claims")
+	}
+	if _, joins := does(event.Reclaimed{Err: store.ErrMoved}); !joins {
+		t.Error("it does not join after the claim")
+	}
+}
+
 // The rest after a claim keeps a node from claiming one loss again and again. A loss that comes
 // within that rest, after the store had the job again, is claimed at once.
 func TestEachLossIsClaimedAtOnce(t *testing.T) {

@@ -161,7 +161,9 @@ func (m *Machine) loseJob() {
 func (m *Machine) reclaimJob() {
 	if m.seen.wrongJob && m.leave == nil {
 		c := m.claim()
-		c.Generation, c.Lived = max(c.Generation, m.self.fence), true
+		c.Generation = max(c.Generation, m.self.fence)
+		// a World that it saw before it joined, and did not read since, may have gone on
+		c.Lived = m.self.world == 0 || m.seen.snap.Job != nil
 		c.LearnCommit(m.self.head)
 		m.out.Request(outbox.Reclaim, action.Reclaim{Claim: c})
 	}

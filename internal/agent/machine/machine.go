@@ -74,6 +74,7 @@ type identity struct {
 	job     *rendezvous.Job
 	head    checkpoint.Head   // the newest commit of the job before this node joined
 	fence   schema.Generation // likewise
+	world   schema.Generation // likewise; 0: none
 	logs    string
 	settled time.Time // by then every member that reaches the store has claimed a job that is set back
 	unkeyed time.Time // since when its registration is gone, while it may not have been dropped

@@ -143,6 +143,9 @@ func (m *Machine) runOutside() {
 		m.leaveOutside()
 		return
 	}
+	if m.out.UnderWay(outbox.Reclaim) {
+		return // joining claims the job as well, and two claims of one node would replace each other
+	}
 	m.out.Request(outbox.Enter, action.Enter{Again: m.self.job != nil})
 }
 

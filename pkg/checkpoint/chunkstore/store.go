@@ -67,7 +67,10 @@ func Open(dir string) (*Store, error) {
 
 // Abandon has the store take nothing more, because its directory was removed or replaced. What it has can
 // still be read.
-func (s *Store) Abandon() { s.disk.Abandon() }
+func (s *Store) Abandon() {
+	s.disk.Abandon()
+	s.tell() // the inventory is empty now
+}
 
 func OpenFS(t dirfs.FS) (*Store, error) {
 	s := &Store{

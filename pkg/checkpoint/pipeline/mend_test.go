@@ -17,6 +17,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // sector is a file that its disk fails to read, until another one has its name.
@@ -41,6 +42,37 @@ var damages = map[string]func(t *testing.T, disk *memfs.FS, name string){
 	},
 	"gone":    func(t *testing.T, disk *memfs.FS, name string) { must(t, disk.Remove(name)) },
 	"sectors": sector,
+}
+
+// The directory of a store is removed while its agent lives. The node says at once that it has no
+// checkpoint any more, so that it does not count as a holder.
+func TestARemovedStoreHasNoCheckpoints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		_, _, head := committedOnBoth(t, c, func(replicator.Event) {})
+		b := c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- b.Run(ctx) }()
+		held := func() (have []manifest.Number) {
+			r, err := b.Record.Store.Get(ctx, testJob.Held("b"), "")
+			must(t, err)
+			have, err = schema.Decode[[]manifest.Number](r.One())
+			must(t, err)
+			return have
+		}
+		time.Sleep(time.Minute)
+		if have := held(); len(have) != 1 || have[0] != head.Number {
+			t.Errorf("before: %v", have)
+		}
+		b.Store.Abandon()
+		time.Sleep(time.Second)
+		if have := held(); len(have) > 0 {
+			t.Errorf("its directory is gone, and it says that it has %v", have)
+		}
+		cancel()
+		must(t, <-done)
+	})
 }
 
 // committedOnBoth is a checkpoint on the disks of a and b.

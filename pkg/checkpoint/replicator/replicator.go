@@ -140,7 +140,7 @@ func (r *Replicator) tidyNow(ctx context.Context) time.Duration {
 func (r *Replicator) Tidy(ctx context.Context) error {
 	seen := r.Store.Generation() // before the record is read: see chunkstore.Store.Retain
 	if err := r.findLate(); err != nil {
-		return err
+		return errors.Join(err, r.tell(ctx)) // others go by the inventory, also of a disk that is gone
 	}
 	head, committed, err := r.Read(ctx)
 	if err != nil {

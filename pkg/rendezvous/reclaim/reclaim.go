@@ -70,7 +70,7 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	if len(gone) > 0 && (best == nil || best.Before(known)) || best == nil && known.Number > 0 {
 		return Verdict{Missing: sorted(gone, missing), Holds: &known}
 	}
-	if last.World == 0 && wait == ForAll {
+	if last.World == 0 && wait == ForAll && !lived(mine, last) {
 		return Verdict{} // the claimants know of no World: other nodes may know more
 	}
 	copies := min(minCopies, last.Job.Rules.Replicas, last.Count)

@@ -188,8 +188,10 @@ func TestDecide(t *testing.T) {
 			[]claim{says("a", 3, "a").later(func(c *claim) { c.Generation = 9 })}, ForAll, "remake: fence 9"},
 		{"no node has a checkpoint", []claim{says("a", 3, "a b"), says("b", 3, "a b")}, ForAll,
 			"remake: fence 3"},
-		{"no node knows a World", []claim{says("a", 0, "")}, ForAll, "wait for a node that knows more"},
-		{"nor after the limit", []claim{says("a", 0, "")}, ForEnough, "remake: fence 0"},
+		{"no node knows a World", []claim{says("a", 0, "").again()}, ForAll, "wait for a node that knows more"},
+		{"nor after the limit", []claim{says("a", 0, "").again()}, ForEnough, "remake: fence 0"},
+		{"one that lived would have heard of a World", []claim{says("a", 0, "", one).again(),
+			says("b", 0, "", one)}, ForAll, "remake: fence 0, 2 was 1 on a b"},
 		{"a node that came when the job had been made again knows those that did that",
 			[]claim{says("c", 0, "", one).later(
 				func(c *claim) { c.Job.Claimants = []string{"a", "b"} })}, ForEnough, "wait for a b"},
