@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -53,7 +52,7 @@ func TestFrozenMachineIsReplaced(t *testing.T) {
 			})
 			l.trains(w, 3, rev)
 			w.mark(t)
-			if now := l.crew(); !slices.Equal(now, others) {
+			if now := l.crew(); !same(now, others) {
 				t.Errorf("the workers were %v and are %v", others, now)
 			}
 			if g := w.since(rev, history.WorldProposed); len(g) > 0 {
@@ -77,7 +76,7 @@ func TestFrozenWorkerIsNoLoss(t *testing.T) {
 	w.trusts(t)
 	thaw()
 	l.trains(w, 3, rev)
-	if now := l.crew(); !slices.Equal(now, was) {
+	if now := l.crew(); !same(now, was) {
 		t.Errorf("the workers were %v and are %v", was, now)
 	}
 	if e := w.since(from, history.NodeLost, history.WaitEntered, history.WorldProposed); len(e) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +19,12 @@ import (
 type process struct {
 	pid  int
 	line string // its command line
+}
+
+// same reports whether these are the same processes. A shell that becomes another program is the
+// same process.
+func same(a, b []process) bool {
+	return slices.EqualFunc(a, b, func(a, b process) bool { return a.pid == b.pid })
 }
 
 func (x process) String() string { return fmt.Sprintf("%d %s", x.pid, x.line) }

@@ -135,7 +135,7 @@ func (l *testbed) judge(all []fault, before []process, worlds, lost []history.Ev
 			l.t.Errorf("G5: healthy %s was evicted: %s", e.Node, e.Text)
 		}
 	}
-	if now := l.crew(); calm && (len(worlds) > 0 || !slices.Equal(now, before)) {
+	if now := l.crew(); calm && (len(worlds) > 0 || !same(now, before)) {
 		l.t.Errorf("G5: nothing was lost, but generations %v were proposed; the workers were %v and are %v",
 			worlds, before, now)
 	}

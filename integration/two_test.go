@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -83,7 +82,7 @@ func TestACutOfTwoIsNoLoss(t *testing.T) {
 	if e := w.since(from, history.NodeLost, history.WorldProposed); len(e) > 0 {
 		t.Errorf("%v", e)
 	}
-	if now := l.crew(); !slices.Equal(now, was) {
+	if now := l.crew(); !same(now, was) {
 		t.Errorf("the workers were %v and are %v", was, now)
 	}
 	w.holds(t)
