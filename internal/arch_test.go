@@ -102,7 +102,8 @@ var may = map[string][]string{
 		"internal/agent/outbox", "pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store"},
 
 	"internal/agent/machine": {"pkg/checkpoint", "pkg/schema", "pkg/store", "pkg/membership",
-		"pkg/membership/verdict", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/status", "internal/agent/action",
+		"pkg/membership/verdict", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/status",
+		"internal/agent/action",
 		"internal/agent/event", "pkg/rendezvous/follow", "internal/agent/notice",
 		"internal/agent/detection", "internal/agent/outbox", "internal/agent/workers"},
 	"internal/recovery": {"pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint",

@@ -67,7 +67,8 @@ var protocolPlants = []plant{
 	{"section 10: parts count only on nodes that know their commit", "pkg/rendezvous/reclaim/parts.go",
 		`claims = nameParts(claims, own)`, `_ = nameParts`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
 	{"section 10: parts of a capture count only with its commit", "pkg/rendezvous/reclaim/parts.go",
-		`if o.Captured != nil && `, `if false && o.Captured != nil && `, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
+		`if o.Captured != nil && `, `if false && o.Captured != nil && `,
+		"pkg/rendezvous/reclaim", "TestDecideOfParts"},
 	{"section 10: parts count only on nodes that have a record of their commit",
 		"pkg/rendezvous/reclaim/parts.go", `append(c.Committed(), c.Known) {
 			add(h)`, `c.Committed() {

@@ -155,7 +155,7 @@ func (x *salvager) asCommit(m *manifest.Manifest, h manifest.Hash) *manifest.Hea
 	head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
 		Bytes: m.Bytes(), Time: m.Time}.Again(x.newest)
 	head.Order = max(head.Order, x.known.Order.After())
-	head.Parts = withoutHolders(m.Parts)
+	head.Parts = manifest.Unheld(m.Parts)
 	return &head
 }
 
@@ -176,16 +176,9 @@ func (x *salvager) partsOf(ctx context.Context, h manifest.Head) []manifest.Held
 		return h.Parts
 	}
 	if m := x.readManifest(ctx, h.Manifest); m != nil {
-		return withoutHolders(m.Parts)
+		return manifest.Unheld(m.Parts)
 	}
 	return nil
-}
-
-func withoutHolders(parts []manifest.Hash) (list []manifest.HeldPart) {
-	for _, p := range parts {
-		list = append(list, manifest.HeldPart{Manifest: p, Holders: []string{}})
-	}
-	return list
 }
 
 func manifestsOf(parts []manifest.HeldPart) (list []manifest.Hash) {

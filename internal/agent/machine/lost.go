@@ -9,7 +9,6 @@ import (
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/outbox"
-	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -188,7 +187,7 @@ func (m *Machine) applyReclaimed(e event.Reclaimed) {
 
 // adoptJob drops what was known of the job under its old uid.
 func (m *Machine) adoptJob(job rendezvous.Job) {
-	m.self.job, m.self.head, m.self.fence = &job, checkpoint.Head{}, 0
+	m.self.job = &job
 	m.seen.world, m.seen.snap = nil, rendezvous.Snapshot{}
 	m.seen.wrongJob, m.seen.awaySince = false, time.Time{}
 	m.seen.behind, m.seen.setBack = false, false

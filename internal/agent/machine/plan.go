@@ -88,15 +88,15 @@ func (m *Machine) plan() {
 		m.keeper.step = ""
 		return
 	}
-	if m.deputyWaits(turn, next) {
+	if m.mustWait(turn, next) {
 		return
 	}
 	m.take(next)
 }
 
-// deputyWaits reports whether this deputy still leaves the step to the nodes before it, or to members
+// mustWait reports whether this node still leaves the step to the nodes before it, or to members
 // that may know more. It asks for a wake at the end of that time.
-func (m *Machine) deputyWaits(turn int, next plan.Step) bool {
+func (m *Machine) mustWait(turn int, next plan.Step) bool {
 	k := &m.keeper
 	if key := fmt.Sprintf("%T/%d", next, k.marks.ChangedAt.UnixNano()); k.step != key {
 		k.step, k.stepAt = key, m.now

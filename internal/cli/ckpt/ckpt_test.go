@@ -38,7 +38,7 @@ func TestHoldersThatDoNotAnswer(t *testing.T) {
 		snap: rendezvous.Snapshot{Job: &rendezvous.Job{Name: "x"}, Nodes: []membership.Node{a}}}
 	err := fmt.Errorf("node a: %w: connection refused", transfer.ErrNoAnswer)
 	e := k.unreadable(checkpoint.Head{Number: 3, Holders: []membership.Ref{a.Ref}}, err)
-	if !strings.Contains(e.Why, "no answer from the nodes that have it: a (node a: no answer: connection refused)") ||
+	if !strings.Contains(e.Why, "from the nodes that have it: a (node a: no answer: connection refused)") ||
 		!strings.Contains(e.Fix, "on a machine that reaches one of them") {
 		t.Errorf("it says %q, fix %q", e.Why, e.Fix)
 	}

@@ -43,8 +43,8 @@ func (b *bench) watch(resume *manifest.Manifest) {
 	if b.writer != 0 {
 		workers.PIDs = func() []int { return []int{b.writer} }
 	}
-	c, err := Watch(Dir{Path: b.dir, Queue: b.queue}, manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2},
-		workers, resume)
+	stamp := manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2}
+	c, err := Watch(Dir{Path: b.dir, Queue: b.queue}, stamp, workers, resume)
 	must(b.t, err)
 	b.c = c
 	b.t.Cleanup(func() { c.Close() })

@@ -45,6 +45,14 @@ type HeldPart struct {
 	Holders  []string `json:"holders"`
 }
 
+// Unheld returns the list of parts for the record of a checkpoint of which no holder is known.
+func Unheld(parts []Hash) (list []HeldPart) {
+	for _, p := range parts {
+		list = append(list, HeldPart{Manifest: p, Holders: []string{}})
+	}
+	return list
+}
+
 // Compare orders the commits of a job by time. The numbers alone do not, because they are given again
 // after the store was set back.
 func (h Head) Compare(o Head) int {

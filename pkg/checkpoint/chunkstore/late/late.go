@@ -82,9 +82,7 @@ func nameParts(s *readonly.Store, h *manifest.Head) error {
 	if m == nil {
 		return err
 	}
-	for _, p := range m.Parts {
-		h.Parts = append(h.Parts, manifest.HeldPart{Manifest: p, Holders: []string{}})
-	}
+	h.Parts = manifest.Unheld(m.Parts)
 	return nil
 }
 
