@@ -269,6 +269,7 @@ func (d disk) Salvage(context.Context, string, checkpoint.Known) (checkpoint.Sal
 type nothing struct{}
 
 func (nothing) Behind() <-chan struct{} { return nil }
+func (nothing) Gone() <-chan error      { return nil }
 
 func (nothing) Nodes([]membership.Node, checkpoint.Head)                            {}
 func (nothing) Open(rendezvous.World, int)                                          {}

@@ -39,8 +39,8 @@ var simulated = []struct {
 		"and the job goes on from"},
 	{"section 10: a late request makes the job again without comparing the claims", "TestWipes", 7061415,
 		"the fence was"},
-	{"section 10: of two histories that with the larger numbers counts", "TestSavesOfWorkersThatStay",
-		130085018, "and the job goes on from"},
+	{"section 10: of two histories that with the larger numbers counts", saved, 280020031,
+		"and the job goes on from"},
 	{"a save that waits is not reported", saved, 21,
 		"a newer save is committed"},
 }

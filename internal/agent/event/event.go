@@ -180,7 +180,7 @@ type (
 		Quick bool
 		Err   error
 	}
-	// Asked: the user or the supervisor asks this node to leave.
+	// Asked: the user, the supervisor or the disk of this node asks it to leave.
 	Asked struct{ Leaving }
 	// Ticked: time passes.
 	Ticked struct{}

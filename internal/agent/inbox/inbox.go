@@ -20,6 +20,7 @@ type Sources struct {
 	Done    <-chan struct{}            // of the context of the agent
 	Signals <-chan os.Signal           // of the user
 	Behind  func() <-chan struct{}     // the store is behind the disk
+	Gone    <-chan error               // the checkpoints of this node are gone: it leaves
 	Peers   func() <-chan event.Signal // signals of the watcher
 	Updates <-chan follow.Update       // of the store
 	Events  <-chan event.Event         // all others
@@ -56,6 +57,8 @@ func (i *Inbox) Wait() {
 		i.signal(s)
 	case <-i.from.Behind():
 		i.add(event.StoreBehind{})
+	case err := <-i.from.Gone:
+		i.unfit(err)
 	case s := <-i.from.Peers():
 		i.add(event.Signaled{Signal: s})
 	case s := <-i.from.Updates:
@@ -114,6 +117,8 @@ func (i *Inbox) poll() bool {
 		i.signal(s)
 	case <-i.from.Behind():
 		i.add(event.StoreBehind{})
+	case err := <-i.from.Gone:
+		i.unfit(err)
 	case s := <-i.from.Peers():
 		i.add(event.Signaled{Signal: s})
 	case s := <-i.from.Updates:
@@ -161,6 +166,11 @@ func (i *Inbox) ticked() {
 func (i *Inbox) ended() {
 	i.from.Done = nil
 	i.add(event.Asked{Leaving: event.Leaving{Reason: membership.Terminated, Status: 143, Now: true}})
+}
+
+// unfit handles the loss of the checkpoints of this node.
+func (i *Inbox) unfit(err error) {
+	i.add(event.Asked{Leaving: event.Leaving{Reason: membership.Unfit, Status: 125, Err: err}})
 }
 
 func (i *Inbox) signal(s os.Signal) {

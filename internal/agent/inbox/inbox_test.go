@@ -1,11 +1,13 @@
 package inbox
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 )
 
@@ -36,5 +38,20 @@ func TestReportsComeTogether(t *testing.T) {
 	}
 	if want := "event.Reports3 event.Readied event.Reports3 "; got != want {
 		t.Errorf("%s; want %s", got, want)
+	}
+}
+
+// A node that can keep no checkpoints any more leaves as one that cannot run workers, with the reason.
+func TestUnfit(t *testing.T) {
+	gone := make(chan error, 1)
+	in := New(Sources{Gone: gone, Behind: func() <-chan struct{} { return nil },
+		Peers: func() <-chan event.Signal { return nil }})
+	defer in.Close()
+	reason := errors.New("removed")
+	gone <- reason
+	in.Wait()
+	want := event.Asked{Leaving: event.Leaving{Reason: membership.Unfit, Status: 125, Err: reason}}
+	if got := in.Take(); len(got) != 1 || got[0] != want {
+		t.Errorf("%+v; want %+v", got, want)
 	}
 }

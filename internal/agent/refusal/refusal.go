@@ -16,6 +16,8 @@ var (
 	ErrRemoved = errors.New("the job was removed")
 	// ErrDisk: the data of the job on this machine cannot be read or written.
 	ErrDisk = errors.New("the checkpoints on this machine cannot be used")
+	// ErrStoreRemoved: the directory of a node's checkpoints was removed under its agent.
+	ErrStoreRemoved = errors.New("the checkpoints of this node were removed while its agent ran")
 )
 
 // NameTaken: another live node has the given name.

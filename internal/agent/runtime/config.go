@@ -128,6 +128,8 @@ type Saves interface {
 	Ready()
 	// Behind is signalled when the store shows an older commit than this node knows.
 	Behind() <-chan struct{}
+	// Gone has the reason when this node can keep no checkpoints any more, and others have the newest.
+	Gone() <-chan error
 	// HandOver makes sure, if it can, that another node has the newest commit.
 	HandOver(ctx context.Context)
 }

@@ -98,6 +98,7 @@ func (l *loop) runLoop(ctx context.Context, signals <-chan os.Signal, done <-cha
 	defer l.wake.Stop()
 	m := machine.New(l.Config.machine(), time.Now())
 	in := inbox.New(inbox.Sources{Done: done, Signals: signals, Behind: l.Saves.Behind,
+		Gone:    l.Saves.Gone(),
 		Peers:   l.Peers.Signals,
 		Updates: l.updates, Events: l.events, Wake: l.wake.C, Phase: l.phase, Say: l.Say})
 	defer in.Close()

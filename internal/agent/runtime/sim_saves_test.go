@@ -180,6 +180,7 @@ func (x *keptSaves) report(e replicator.Event) {
 }
 
 func (x *keptSaves) Behind() <-chan struct{} { return x.behind }
+func (x *keptSaves) Gone() <-chan error      { return nil } // no store is removed under its agent here
 
 func (x *keptSaves) NotReady(error) {}
 

@@ -609,6 +609,7 @@ type simSaves struct{ a *simAgent }
 func (simSaves) Nodes([]membership.Node, checkpoint.Head) {}
 
 func (simSaves) Behind() <-chan struct{} { return nil }
+func (simSaves) Gone() <-chan error      { return nil }
 
 func (simSaves) Open(rendezvous.World, int) {}
 

@@ -162,6 +162,10 @@ func nodeErrors(err error) []row {
 				Cure("make all of it readable and writable for the user of this agent (chown -R), or " +
 					"--state-dir=DIR on another disk: another node that has a checkpoint gives it a copy")
 		}},
+		{refusal.ErrStoreRemoved, func() *Error {
+			return New(StateDir, "%v", err).
+				Cure("start this agent again: it makes the directory, and other nodes give it what it needs")
+		}},
 		{syscall.EADDRINUSE, func() *Error {
 			return New(Ports, "%v", err).Cure("another --port, or none: any free one")
 		}},

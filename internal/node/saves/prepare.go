@@ -120,9 +120,9 @@ func (s *Saves) stamp(w rendezvous.World) checkpoint.Stamp {
 // HandOver ensures that another node has the head before this node leaves.
 func (s *Saves) HandOver(ctx context.Context) {
 	s.mu.Lock()
-	k, chunks := s.replicator, s.chunks
+	k, chunks, removed := s.replicator, s.chunks, s.removed
 	s.mu.Unlock()
-	if k == nil {
+	if k == nil || removed {
 		return
 	}
 	head, _, err := k.Record.Read(ctx)
@@ -133,11 +133,8 @@ func (s *Saves) HandOver(ctx context.Context) {
 		awaitWhole(ctx, k, head.Number)
 		return
 	}
-	elsewhere, err := k.Record.Claimants(ctx, head.Number)
-	for _, h := range elsewhere {
-		if err == nil && h.Node != k.Self {
-			return
-		}
+	if others, err := othersWith(ctx, k, head.Number); err == nil && len(others) > 0 {
+		return
 	}
 	_ = k.Spread(ctx, head.Generation, head.Manifest, 1) // if this fails, the head stays on this disk only
 }

@@ -70,6 +70,7 @@ type Saves struct {
 	node    Node
 	writing writing
 	behind  chan struct{}    // signalled if the store shows an older head than the disk
+	gone    chan error       // see Gone
 	trimmer *history.Trimmer // removes old events
 
 	mu         sync.Mutex // guards what follows; never held while waiting
@@ -82,6 +83,7 @@ type Saves struct {
 	resume     *checkpoint.Manifest // the checkpoint that the newest Prepare restored
 	spread     context.CancelFunc
 	leads      bool                // this node is rank 0: its pipeline commits
+	removed    bool                // the directory of the store was removed
 	alone      bool                // the newest commit has no second copy, and the user was notified
 	sharing    bool                // the user was notified that nodes share the checkpoint directory
 	loadsAll   replicator.LoadsAll // the last report about --load=own
@@ -96,7 +98,7 @@ type capturing struct {
 
 // New returns the saves of a node.
 func New(c Config) *Saves {
-	return &Saves{c: c, behind: make(chan struct{}, 1)}
+	return &Saves{c: c, behind: make(chan struct{}, 1), gone: make(chan error, 1)}
 }
 
 // Join opens the chunk store, once the node has its name and the job its id.
@@ -123,7 +125,11 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 		if s.c.VerifyEvery > 0 {
 			beside.Go(func() { k.Scrub(ctx, s.c.VerifyEvery) })
 		}
-		beside.Go(func() { s.watchStore(ctx, dir, chunks.Abandon) })
+		beside.Go(func() {
+			if watchStore(ctx, dir) {
+				s.leaveWithoutStore(ctx, dir, k)
+			}
+		})
 		_ = k.Run(ctx) // Run fails only with ctx
 		beside.Wait()
 		_ = chunks.Close() // the next agent writes again what could not be written

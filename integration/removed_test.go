@@ -1,0 +1,100 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// removeUnder removes the directory of a node while its agent has it open.
+func (p *sandbox) removeUnder(node string) {
+	p.t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", node))
+	if err != nil || len(dirs) != 1 {
+		p.t.Fatalf("the disk of %s: %v %v", node, dirs, err)
+	}
+	// in one step, because the agent writes into it meanwhile
+	if err := os.Rename(dirs[0], p.path("removed-"+node)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// endsWithoutStore waits until an agent whose directory was removed has left the job.
+func (p *sandbox) endsWithoutStore(x *proc) {
+	p.t.Helper()
+	p.ends(x, 125)
+	if said := x.stderr(); !strings.Contains(said, "[E-STATE-DIR]") ||
+		!strings.Contains(said, "start this agent again") {
+		p.t.Errorf("it says:\n%s", tail(said))
+	}
+}
+
+// The directory of rank 0's node is removed while its agent runs. The node leaves, the others go on
+// from the newest commit with another node, and the same agent can be started again.
+func TestTheStoreOfANodeIsRemoved(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	more := "--steps=1500" // fifteen seconds: the node has the time to leave
+	nodes := map[string]*proc{"a": trainNode(p, "a", 2, more), "b": trainNode(p, "b", 2, more)}
+	zero, other := "a", "b"
+	if p.running("x", 1, 2).rank("a") != 0 {
+		zero, other = "b", "a"
+	}
+	p.committed("x", 3)
+	p.removeUnder(zero)
+	p.endsWithoutStore(nodes[zero])
+	again := trainNode(p, zero, 2, more)
+	p.ends(nodes[other], 0)
+	p.ends(again, 0)
+	if from := steps(nodes[other], again)[2]; from == 0 {
+		t.Errorf("generation 2 started from scratch:\n%s\n%s", nodes[other].stdout(), again.stdout())
+	}
+}
+
+// The same in a job in which each node saves a part. Afterwards all parts have two copies again, so
+// another machine may be lost with its disk.
+func TestTheStoreOfANodeWithAPartIsRemoved(t *testing.T) {
+	t.Parallel()
+	j, finish := newShardedJob(t, nil, "0.02")
+	j.join(3)
+	st := j.running("x", 1, 3)
+	j.commitsOf("x", 1, 2)
+	newest, zero := j.newest(), st.World[0].Node
+	j.removeUnder(zero)
+	j.endsWithoutStore(j.nodes[zero])
+	delete(j.nodes, zero)
+	j.join(3)
+	st = j.after("x", 1, 3)
+	if step := j.from(st.Generation, 3); step < newest {
+		t.Errorf("generation %d goes on from step %d, and step %d was committed", st.Generation, step, newest)
+	}
+	st = j.lose(st, 3)
+	j.commitsOf("x", st.Generation, 1)
+	if err := os.WriteFile(finish, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j.trainsToItsEnd()
+	for _, x := range j.nodes {
+		j.ends(x, 0)
+	}
+}
+
+// If the directories of all nodes are removed, no checkpoint is left. The nodes stay, because the state
+// of their workers is all that there is.
+func TestTheStoresOfAllNodesAreRemoved(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	more := "--steps=1500" // fifteen seconds: the nodes have the time to leave
+	a, b := trainNode(p, "a", 2, more), trainNode(p, "b", 2, more)
+	p.running("x", 1, 2)
+	p.committed("x", 1)
+	p.removeUnder("a")
+	p.removeUnder("b")
+	for _, x := range []*proc{a, b} {
+		p.ends(x, 0)
+		if !strings.Contains(x.stderr(), "was removed while this agent has it open") {
+			t.Errorf("it says:\n%s", tail(x.stderr()))
+		}
+	}
+}
