@@ -88,6 +88,7 @@ func storm(t *testing.T, seed uint64, rounds int, f *figures) {
 		from := w.mark(t)
 		l.suffer(all)
 		healed, rev := time.Now(), w.mark(t)
+		l.admits(w, size, from)
 		l.trains(w, size, rev)
 		took := time.Since(healed)
 		w.mark(t)
@@ -107,6 +108,29 @@ func storm(t *testing.T, seed uint64, rounds int, f *figures) {
 	}
 	l.proves(w, flags)
 	w.holds(t)
+}
+
+// admits lifts every quarantine since a revision, until n nodes train. The faults hit some machines three
+// times within ten minutes, and the operator of this job knows that they are sound.
+func (l *testbed) admits(w *audit, n int, since int64) {
+	l.t.Helper()
+	admitted := map[int64]bool{} // by the revision of the event
+	until(l.t, fmt.Sprintf("%d nodes train, and none is in quarantine", n), func() error {
+		for _, e := range w.since(since, history.Quarantined) {
+			// before the node is back, or after its time, it is not in quarantine
+			admitted[e.Rev] = admitted[e.Rev] || l.command("admit", e.Node, "--job-id=x").status == 0
+		}
+		train := 0
+		w.look(func() {
+			if w.world != nil && w.world.Phase == rendezvous.Running {
+				train = w.world.Count
+			}
+		})
+		if train != n {
+			return fmt.Errorf("%d train", train)
+		}
+		return nil
+	})
 }
 
 // window is how long a node that lost only the server may take to register again (docs/PROTOCOL.md,

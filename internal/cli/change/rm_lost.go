@@ -20,7 +20,11 @@ import (
 // machine has no data.
 func (r removal) forget(ctx context.Context, claims []rendezvous.Claim, none error) error {
 	c, s, name := r.c, r.s, r.name
-	if nodes := target.Claimants(claims); len(nodes) > 0 {
+	var nodes []string
+	for _, k := range claims {
+		nodes = append(nodes, k.Node)
+	}
+	if len(nodes) > 0 {
 		return problem.New(problem.JobLive, "job %s is claimed by %s", name, phrase.List(nodes)).
 			Because("the server lost it, and they were in it").
 			Cure("end their agents first").Detail("nodes", nodes)

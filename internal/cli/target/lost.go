@@ -16,7 +16,7 @@ import (
 
 // lostError returns the error of a command about a job that the server has lost and that nodes claim.
 func lostError(name schema.Job, claims []rendezvous.Claim) *problem.Error {
-	nodes := Claimants(claims)
+	nodes := reclaim.Claimants(claims)
 	e := problem.New(problem.JobLost, "the server lost job %s; nodes that claim it: %s",
 		name, phrase.List(nodes)).Detail("claims", nodes)
 	v := reclaim.DecideNewest(claims)
@@ -28,10 +28,12 @@ func lostError(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	case v.Holds != nil && len(v.Missing) == 0:
 		return e.Cure("start a node that has it; to begin anew: elastic rm %s", name)
 	}
-	cure := "start them again where they ran, with the same line"
+	cure, gone := "start them again where they ran, with the same line", "they are gone for good"
+	if len(v.Blank) > 0 {
+		gone = "their disks are lost"
+	}
 	if all := NumbersOf(claims); len(all) > 0 {
-		cure += fmt.Sprintf("; if they are gone for good: elastic ckpt restore %s N, for N one of %s",
-			name, phrase.List(all))
+		cure += fmt.Sprintf("; if %s: elastic ckpt restore %s N, for N one of %s", gone, name, phrase.List(all))
 	}
 	return e.Cure("%s", cure)
 }
@@ -71,13 +73,6 @@ func NumbersOf(claims []rendezvous.Claim) (all []string) {
 		all = append(all, fmt.Sprint(n))
 	}
 	return all
-}
-
-func Claimants(claims []rendezvous.Claim) (nodes []string) {
-	for _, k := range claims {
-		nodes = append(nodes, k.Node)
-	}
-	return nodes
 }
 
 // lostJob returns the error of a command without a job name, on a server that has no job but claims

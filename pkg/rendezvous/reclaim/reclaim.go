@@ -18,6 +18,9 @@ import (
 type Verdict struct {
 	Remake  *Remake  // how to make the job again, now
 	Missing []string // the nodes that are waited for
+	// Blank are those of Missing that are here and remember nothing of the job, as after the loss of
+	// their disks.
+	Blank []string
 	// Holds is the commit that only the missing nodes have. There is no limit to the wait for it.
 	// If Missing is empty, no node is known to have it.
 	Holds *checkpoint.Head
@@ -46,6 +49,16 @@ const (
 // missing node may have gone on with nodes of which the claimants never heard. And a known commit
 // that only missing nodes have is always waited for.
 func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
+	v := verdictOn(claims, uid, wait)
+	for _, c := range claims {
+		if c.Job.UID != uid && !c.Ran() && slices.Contains(v.Missing, c.Node) {
+			v.Blank = append(v.Blank, c.Node)
+		}
+	}
+	return v
+}
+
+func verdictOn(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	chosen := newestJob(claims)
 	if chosen != uid {
 		return Verdict{Other: chosen}
@@ -88,6 +101,14 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 // DecideNewest is Decide, with ForAll, for the claimed job that comes before the others.
 func DecideNewest(claims []rendezvous.Claim) Verdict {
 	return Decide(claims, newestJob(claims), ForAll)
+}
+
+// Claimants returns the nodes that claim that job. Others claim a job of the same name.
+func Claimants(claims []rendezvous.Claim) (nodes []string) {
+	for _, c := range claimsOf(claims, newestJob(claims)) {
+		nodes = append(nodes, c.Node)
+	}
+	return sorted(nodes)
 }
 
 // minCopies is the number of copies that every commit has at least, if there are enough nodes.

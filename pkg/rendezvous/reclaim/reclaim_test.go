@@ -336,3 +336,31 @@ func TestWithout(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// A missing node may be here without its disk: it has made a job of the same name that never ran. The text
+// tells that, because nobody would look for its disk otherwise.
+func TestMissingNodesThatAreHere(t *testing.T) {
+	two, three := saved(2, 2, "a", "b"), saved(3, 3, "b")
+	blank := func(node string) claim { return says(node, 0, "").of("blank-" + schema.UID(node)) }
+	for _, c := range []struct {
+		claims []claim
+		text   string
+		nodes  string
+	}{
+		{[]claim{says("a", 3, "a b c", two)}, "waiting for b, c, to make it again", "a"},
+		{[]claim{says("a", 3, "a b c", two), blank("b")},
+			"waiting for b, c, to make it again (b is here, and its disk has nothing of it)", "a"},
+		{[]claim{says("a", 3, "a b c", two), blank("b"), blank("c"), blank("new")},
+			"waiting for b, c, to make it again (b, c are here, and their disks have nothing of it)", "a"},
+		{[]claim{says("a", 3, "a b", two).knows(three), says("c", 3, "a b"), blank("b")},
+			"waiting for b: no other node has checkpoint 3 (b is here, and its disk has nothing of it)", "a c"},
+	} {
+		claims := all(c.claims)
+		if got := DecideNewest(claims).Text(); got != c.text {
+			t.Errorf("%s; want %s", got, c.text)
+		}
+		if got := strings.Join(Claimants(claims), " "); got != c.nodes {
+			t.Errorf("claimed by %s; want %s", got, c.nodes)
+		}
+	}
+}

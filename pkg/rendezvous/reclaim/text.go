@@ -17,10 +17,21 @@ func (v Verdict) Text() string {
 		return fmt.Sprintf("it had checkpoint %d, and no node that claims it can read one: "+
 			"waiting for a node that can", v.Holds.Number)
 	case v.Holds != nil:
-		return fmt.Sprintf("waiting for %s: no other node has checkpoint %d", phrase.List(v.Missing),
-			v.Holds.Number)
+		return fmt.Sprintf("waiting for %s: no other node has checkpoint %d%s", phrase.List(v.Missing),
+			v.Holds.Number, v.blankText())
 	case len(v.Missing) > 0:
-		return fmt.Sprintf("waiting for %s, to make it again", phrase.List(v.Missing))
+		return fmt.Sprintf("waiting for %s, to make it again%s", phrase.List(v.Missing), v.blankText())
 	}
 	return "waiting for other nodes that were in it"
+}
+
+// blankText says which of the missing nodes are here.
+func (v Verdict) blankText() string {
+	switch len(v.Blank) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(" (%s is here, and its disk has nothing of it)", v.Blank[0])
+	}
+	return fmt.Sprintf(" (%s are here, and their disks have nothing of it)", phrase.List(v.Blank))
 }

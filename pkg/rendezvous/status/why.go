@@ -52,13 +52,9 @@ func (x *explainer) explain() explanation {
 
 // claimed explains a job of which the store shows an older state than its nodes have seen.
 func (x *explainer) claimed() explanation {
-	var nodes []string
-	for _, c := range x.s.Claims {
-		nodes = append(nodes, c.Node)
-	}
 	return explanation{state: StateWaiting, code: rendezvous.StoreBehind, since: x.s.Job.Time,
 		text: fmt.Sprintf("the server shows an older state of this job (nodes that claim it: %s); %s",
-			phrase.List(nodes), reclaim.DecideNewest(x.s.Claims).Text())}
+			phrase.List(reclaim.Claimants(x.s.Claims)), reclaim.DecideNewest(x.s.Claims).Text())}
 }
 
 func (x *explainer) ended() explanation {
