@@ -1,10 +1,13 @@
 package integration
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // removeUnder removes the directory of a node while its agent has it open.
@@ -80,21 +83,112 @@ func TestTheStoreOfANodeWithAPartIsRemoved(t *testing.T) {
 	}
 }
 
-// If the directories of all nodes are removed, no checkpoint is left. The nodes stay, because the state
-// of their workers is all that there is.
-func TestTheStoresOfAllNodesAreRemoved(t *testing.T) {
+// While a job waits for a node, the nodes that are left make the copies that were lost with it. So another
+// machine may be lost meanwhile.
+func TestCopiesAreMadeWhileTheJobWaits(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
-	more := "--steps=1500" // fifteen seconds: the nodes have the time to leave
+	more := "--steps=100000"
+	nodes := map[string]*proc{}
+	for _, name := range []string{"a", "b", "c"} {
+		nodes[name] = trainNode(p, name, 3, more)
+	}
+	p.running("x", 1, 3)
+	p.committed("x", 3)
+	head := func() (step float64, holders []string) {
+		k, _ := p.object("status", "x", "-o", "json")["checkpoint"].(map[string]any)
+		step, _ = k["step"].(float64)
+		all, _ := k["holders"].([]any)
+		for _, h := range all {
+			if name, _ := h.(string); nodes[name] != nil {
+				holders = append(holders, name)
+			}
+		}
+		return step, holders
+	}
+	for range 2 {
+		var lost string
+		until(t, "the newest checkpoint has two copies", func() error {
+			_, holders := head()
+			if len(holders) < 2 {
+				return fmt.Errorf("it is on %v", holders)
+			}
+			lost = holders[0]
+			return nil
+		})
+		p.kill(nodes[lost])
+		<-nodes[lost].done
+		delete(nodes, lost)
+		p.wipe(lost)
+	}
+	saved, _ := head()
+	for _, name := range []string{"d", "e"} {
+		nodes[name] = trainNode(p, name, 3, more)
+	}
+	p.after("x", 1, 3)
+	until(t, "they say from which step they go on", func() error {
+		var all []*proc
+		for _, x := range nodes {
+			all = append(all, x)
+		}
+		if from := steps(all...)[2]; float64(from) != saved {
+			return fmt.Errorf("from %d, and step %v was saved", from, saved)
+		}
+		return nil
+	})
+	p.must("stop", "x")
+}
+
+// If the directories of all nodes are removed, no checkpoint is left. The nodes stay, because the state
+// of their workers is all that there is. That holds for parts, too.
+func TestTheStoresOfAllNodesAreRemoved(t *testing.T) {
+	t.Parallel()
+	j, finish := newShardedJob(t, nil, "0.02")
+	j.join(3)
+	j.running("x", 1, 3)
+	j.commitsOf("x", 1, 2)
+	for name := range j.nodes {
+		j.removeUnder(name)
+	}
+	for _, x := range j.nodes {
+		j.says(x, "was removed or replaced")
+	}
+	removed := time.Now()
+	until(t, "ten seconds pass, and no node leaves", func() error {
+		for _, x := range j.nodes {
+			if status, ended := x.ended(); ended {
+				t.Fatalf("%s ended with %d\n%s", x, status, tail(x.stderr()))
+			}
+		}
+		if d := time.Since(removed); d < 10*time.Second {
+			return fmt.Errorf("%s", d)
+		}
+		return nil
+	})
+	if err := os.WriteFile(finish, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range j.nodes {
+		j.ends(x, 0)
+	}
+}
+
+// A node that stays without its store leaves when its workers have ended, because it cannot begin a
+// generation.
+func TestANodeWithoutStoreFails(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	more := "--steps=100000"
 	a, b := trainNode(p, "a", 2, more), trainNode(p, "b", 2, more)
 	p.running("x", 1, 2)
 	p.committed("x", 1)
 	p.removeUnder("a")
 	p.removeUnder("b")
-	for _, x := range []*proc{a, b} {
-		p.ends(x, 0)
-		if !strings.Contains(x.stderr(), "was removed while this agent has it open") {
-			t.Errorf("it says:\n%s", tail(x.stderr()))
-		}
+	p.says(a, "was removed or replaced")
+	p.says(b, "was removed or replaced")
+	for _, w := range p.workersOf("a", "train") {
+		w.signal(syscall.SIGKILL)
 	}
+	p.endsWithoutStore(a)
+	p.endsWithoutStore(b)
 }

@@ -115,7 +115,7 @@ var processPlants = []plant{
 		`if !s.r.Store.HasManifest(hash) {`, `if !s.r.Store.Has(hash) {`, pipeline,
 		"TestScrubMendsTheManifestOfParts"},
 	{"a store that is replaced under its agent is not reported", "internal/node/saves/gone.go",
-		`!os.SameFile(was, now)`, `was == now`, "internal/node/saves", "TestStoreIsRemoved"},
+		`err == nil && !os.SameFile(was, now) {`, `err == nil && was == now {`, "internal/node/saves", "TestWhichStoreIsGone"},
 	{"a damaged manifest is not written again", chunkstore + "/store.go",
 		`if _, err := s.RawManifest(e.hash); err == nil {`,
 		`if _, err := s.RawManifest(e.hash); err == nil || held {`,

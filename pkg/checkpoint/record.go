@@ -233,6 +233,15 @@ func (r *Record) Hold(ctx context.Context, node string, have []manifest.Number) 
 	return nil
 }
 
+// Withdraw removes held/<node>: its disk is gone.
+func (r *Record) Withdraw(ctx context.Context, node string) error {
+	w := store.Delete(r.Job.Held(node))
+	if _, err := store.Send(ctx, r.Store, store.Request{Then: []store.Write{w}}); err != nil {
+		return fmt.Errorf("tell that nothing is held: %w", err)
+	}
+	return nil
+}
+
 // Holders returns the registered nodes that the record of a checkpoint names.
 func (r *Record) Holders(ctx context.Context, n manifest.Number) ([]membership.Ref, error) {
 	h, err := r.Of(ctx, n)
@@ -288,6 +297,19 @@ func (r *Record) Claimants(ctx context.Context, n manifest.Number) ([]membership
 // Inventories returns the nodes whose inventory in held/ has a checkpoint, also nodes that have
 // left.
 func (r *Record) Inventories(ctx context.Context, n manifest.Number) (names []string, err error) {
+	return r.inventories(ctx, func(have []manifest.Number) bool { return slices.Contains(have, n) })
+}
+
+// WithDisk returns the nodes that have an inventory, be it empty: all whose disk is not gone, also
+// nodes that have left.
+func (r *Record) WithDisk(ctx context.Context) (names []string, err error) {
+	return r.inventories(ctx, func([]manifest.Number) bool { return true })
+}
+
+// inventories returns the nodes with an inventory that fits.
+func (r *Record) inventories(
+	ctx context.Context, fits func(have []manifest.Number) bool,
+) (names []string, err error) {
 	read, err := r.Store.Get(ctx, r.Job.AllHeld(), store.End(r.Job.AllHeld()))
 	if err != nil {
 		return nil, fmt.Errorf("read holders: %w", err)
@@ -296,7 +318,7 @@ func (r *Record) Inventories(ctx context.Context, n manifest.Number) (names []st
 		e := &read.Entries[i]
 		rest := schema.Rest(r.Job.AllHeld(), e.Key)
 		have, err := schema.Decode[[]manifest.Number](e)
-		if err == nil && len(rest) == 1 && slices.Contains(have, n) {
+		if err == nil && len(rest) == 1 && fits(have) {
 			names = append(names, rest[0])
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
@@ -16,24 +17,49 @@ import (
 )
 
 const (
-	// storeEvery is how often watchStore looks at the directory of the store.
+	// storeEvery is how often watchStore looks at the directories of the store.
 	storeEvery = 2 * time.Second
 	// leaveAfter is how long a node without a store waits before it leaves. Within this time the
-	// inventories of the other nodes show if their stores were removed too.
+	// other nodes tell if their stores were removed too.
 	leaveAfter = 5 * time.Second
 )
 
-// watchStore returns true when the directory of the store is removed or replaced, and false when ctx
-// ends. This agent still has the old directory open, and the next agent would not find it.
-func watchStore(ctx context.Context, dir string) bool {
-	was, err := os.Stat(dir)
-	for err == nil && pause(ctx, storeEvery) {
-		now, gone := os.Stat(dir)
-		if errors.Is(gone, fs.ErrNotExist) || gone == nil && !os.SameFile(was, now) {
+// places are directories, with what was there when the store was opened.
+type places map[string]os.FileInfo
+
+func look(dirs []string) (places, error) {
+	p := places{}
+	for _, dir := range dirs {
+		fi, err := os.Stat(dir)
+		if err != nil {
+			return nil, err
+		}
+		p[dir] = fi
+	}
+	return p, nil
+}
+
+// gone reports whether one of the directories was removed or replaced. A file system that fails
+// does not tell.
+func (p places) gone() bool {
+	for dir, was := range p {
+		now, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) ||
+			err == nil && !os.SameFile(was, now) {
 			return true
 		}
 	}
 	return false
+}
+
+// back reports whether all directories are there as before.
+func (p places) back() bool {
+	for dir, was := range p {
+		if now, err := os.Stat(dir); err != nil || !os.SameFile(was, now) {
+			return false
+		}
+	}
+	return true
 }
 
 // pause waits for d, and returns false if ctx ended.
@@ -49,38 +75,68 @@ func pause(ctx context.Context, d time.Duration) bool {
 // Gone has the reason when this node must leave, because its store was removed.
 func (s *Saves) Gone() <-chan error { return s.gone }
 
-// leaveWithoutStore tells the user that dir was removed, and signals Gone as soon as other nodes have
-// the newest checkpoint. Then they make the copies that were lost, as after the loss of a machine. As long
-// as they do not have it, the state of the workers is all that there is, so they go on.
-func (s *Saves) leaveWithoutStore(ctx context.Context, dir string, k *replicator.Replicator) {
-	k.Store.Abandon()
-	s.mu.Lock()
-	s.removed = true
-	s.mu.Unlock()
-	s.c.Notice(fmt.Sprintf("%s was removed while this agent has it open: this node takes no save and no copy "+
-		"of a checkpoint", dir))
-	for wait := leaveAfter; pause(ctx, wait); wait = storeEvery {
-		head, _, err := k.Record.Read(ctx)
-		if err != nil || head.Number == 0 {
-			continue
-		}
-		if kept, err := s.keptElsewhere(ctx, k, head); err == nil && kept {
-			s.gone <- fmt.Errorf("%w: %s", refusal.ErrStoreRemoved, dir)
-			return
+// watchStore looks after the directories of the store until ctx ends. If they are removed or replaced, this
+// agent still has the old ones open, and the next agent would not find them. So the node takes nothing more.
+// It leaves as soon as other nodes have the newest checkpoint: they make the copies that were lost, as after
+// the loss of a machine. As long as they do not have it, the state of the workers is all that there is, so
+// the node stays until its workers have ended.
+func (s *Saves) watchStore(ctx context.Context, was places, k *replicator.Replicator) {
+	for pause(ctx, storeEvery) {
+		if was.gone() {
+			k.Store.Abandon()
+			s.c.Notice(fmt.Sprintf("%s was removed or replaced while this agent has it open: this node takes "+
+				"no save and no copy of a checkpoint. It leaves the job when its workers end, or as soon as "+
+				"other nodes have the newest checkpoint: then start this agent again", s.storeDir()))
+			if !s.awaitReturn(ctx, was, k) {
+				return
+			}
+			k.Store.Return()
+			s.c.Notice(fmt.Sprintf("%s is back: this node takes saves and copies again", s.storeDir()))
 		}
 	}
 }
 
-// keptElsewhere reports whether other nodes that are here have all of a checkpoint.
+// awaitReturn waits until the directories are back. Meanwhile it lets the node leave. It returns false
+// when ctx ends.
+func (s *Saves) awaitReturn(ctx context.Context, was places, k *replicator.Replicator) bool {
+	for removed := time.Now(); pause(ctx, storeEvery); {
+		if was.back() {
+			return true
+		}
+		head, _, err := k.Record.Read(ctx)
+		if err != nil || head.Number == 0 || time.Since(removed) < leaveAfter {
+			continue
+		}
+		if kept, err := s.keptElsewhere(ctx, k, head); err == nil && kept {
+			s.leave()
+		}
+	}
+	return false
+}
+
+// leave signals Gone, once.
+func (s *Saves) leave() {
+	select {
+	case s.gone <- fmt.Errorf("%w: %s", refusal.ErrStoreRemoved, s.storeDir()):
+	default: // it was signalled before
+	}
+}
+
+// keptElsewhere reports whether other nodes that are here have all of a checkpoint. A part counts
+// on a node that had it at the commit, and whose disk is not gone.
 func (s *Saves) keptElsewhere(
 	ctx context.Context, k *replicator.Replicator, head checkpoint.Head,
 ) (bool, error) {
 	whole, err := othersWith(ctx, k, head.Number)
+	if err != nil {
+		return false, err
+	}
+	withDisk, err := k.Record.WithDisk(ctx)
 	s.mu.Lock()
 	nodes := s.nodes
 	s.mu.Unlock()
 	copies := head.CopiesAt(whole, func(node string) bool {
-		return node != k.Self &&
+		return node != k.Self && slices.Contains(withDisk, node) &&
 			slices.ContainsFunc(nodes, func(n membership.Node) bool { return n.Node == node })
 	})
 	return copies > 0, err

@@ -68,8 +68,12 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	return resume, err
 }
 
-// NotReady tells the other nodes, and with them the operator, why this node is not ready.
+// NotReady tells the other nodes, and with them the operator, why this node is not ready. If its store was
+// removed, it never will be, so it leaves.
 func (s *Saves) NotReady(err error) {
+	if s.chunks.Abandoned() != nil {
+		s.leave()
+	}
 	if !replicator.CannotBeHad(err) { // Prepare has reported that
 		s.node.Activity.Blocked(oneLine(err))
 	}
@@ -120,9 +124,9 @@ func (s *Saves) stamp(w rendezvous.World) checkpoint.Stamp {
 // HandOver ensures that another node has the head before this node leaves.
 func (s *Saves) HandOver(ctx context.Context) {
 	s.mu.Lock()
-	k, chunks, removed := s.replicator, s.chunks, s.removed
+	k, chunks := s.replicator, s.chunks
 	s.mu.Unlock()
-	if k == nil || removed {
+	if k == nil || chunks.Abandoned() != nil {
 		return
 	}
 	head, _, err := k.Record.Read(ctx)

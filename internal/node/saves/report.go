@@ -10,6 +10,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/store"
@@ -115,6 +116,9 @@ func (s *Saves) refusal(e replicator.Refused) string {
 	switch {
 	case errors.Is(e.Err, capture.ErrUnsettled):
 		return why
+	case errors.Is(e.Err, chunkstore.ErrRemoved):
+		return fmt.Sprintf("the save %s was not taken (%s): %s was removed or replaced while this agent ran; "+
+			"start this agent again", e.Path, e.Reason, s.storeDir())
 	case e.Reason == capture.NoSpace:
 		return fmt.Sprintf(
 			"the save %s was not taken (%s): %s; make room on the disk of %s, or use a smaller --keep",

@@ -4,9 +4,11 @@ package saves
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,7 +85,7 @@ type Saves struct {
 	resume     *checkpoint.Manifest // the checkpoint that the newest Prepare restored
 	spread     context.CancelFunc
 	leads      bool                // this node is rank 0: its pipeline commits
-	removed    bool                // the directory of the store was removed
+	running    bool                // workers of a generation run here
 	alone      bool                // the newest commit has no second copy, and the user was notified
 	sharing    bool                // the user was notified that nodes share the checkpoint directory
 	loadsAll   replicator.LoadsAll // the last report about --load=own
@@ -104,10 +106,14 @@ func New(c Config) *Saves {
 // Join opens the chunk store, once the node has its name and the job its id.
 func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.node = node
-	dir := filepath.Join(s.node.Dir, disk.StoreDir)
+	dir := s.storeDir()
 	chunks, err := chunkstore.Open(dir)
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", refusal.ErrDisk, dir, err)
+	}
+	here, err := look(chunkstore.Dirs(dir))
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w: %w", refusal.ErrDisk, err), chunks.Close())
 	}
 	name := s.c.Job
 	k := &replicator.Replicator{Store: chunks, Self: node.Name, Replicas: job.Rules.Replicas,
@@ -125,17 +131,15 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 		if s.c.VerifyEvery > 0 {
 			beside.Go(func() { k.Scrub(ctx, s.c.VerifyEvery) })
 		}
-		beside.Go(func() {
-			if watchStore(ctx, dir) {
-				s.leaveWithoutStore(ctx, dir, k)
-			}
-		})
+		beside.Go(func() { s.watchStore(ctx, here, k) })
 		_ = k.Run(ctx) // Run fails only with ctx
 		beside.Wait()
 		_ = chunks.Close() // the next agent writes again what could not be written
 	})
 	return nil
 }
+
+func (s *Saves) storeDir() string { return filepath.Join(s.node.Dir, disk.StoreDir) }
 
 // AdoptJob continues with a job that was made again while this node was in it.
 func (s *Saves) AdoptJob(job rendezvous.Job) {
@@ -170,8 +174,9 @@ func (s *Saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	s.protect()
 }
 
-// protect makes the copies that the head lacks, if this node leads and other nodes are here. mu is
-// held.
+// protect makes the copies that the head lacks, while other nodes are here. In a generation rank 0's
+// node does so at once. While the job waits, each node that has the head does, one after the other, unless
+// a generation begins. mu is held.
 func (s *Saves) protect() {
 	head := s.head
 	here := map[string]bool{}
@@ -188,9 +193,12 @@ func (s *Saves) protect() {
 	if head.Parts != nil {
 		copies = head.CopiesAt(nil, func(node string) bool { return here[node] })
 	}
+	slices.Sort(names)
+	at := slices.Index(names, s.replicator.Self)
 	want := min(s.replicator.Replicas, len(s.nodes))
-	if head.Number == 0 || copies >= want || len(s.lines) == 0 || !s.leads ||
-		!s.chunks.HasManifest(head.Manifest) {
+	leads := s.leads && len(s.lines) > 0
+	if head.Number == 0 || copies >= want || !s.chunks.HasManifest(head.Manifest) ||
+		!leads && (s.running || at < 0) {
 		return
 	}
 	if s.spread != nil {
@@ -198,10 +206,21 @@ func (s *Saves) protect() {
 	}
 	var ctx context.Context
 	ctx, s.spread = s.c.Effects.Context(context.Background())
-	k := s.replicator
+	k, turn := s.replicator, time.Duration(0)
+	if !leads {
+		turn = time.Duration(at+1) * waitingTurn
+	}
 	// After an error there are as many copies as before; the next change of nodes tries again.
-	s.c.Effects.Go(func(context.Context) { _ = k.Complete(ctx, head.Generation, head, want-1) })
+	s.c.Effects.Go(func(context.Context) {
+		if turn == 0 || pause(ctx, turn) {
+			_ = k.Complete(ctx, head.Generation, head, want-1)
+		}
+	})
 }
+
+// waitingTurn is after how long the first holder of the head makes copies while the job waits; the
+// next one does after twice that time. Most generations begin earlier, and make the copies themselves.
+const waitingTurn = 3 * time.Second
 
 func sameNodes(a, b []membership.Node) bool {
 	if len(a) != len(b) {
@@ -219,6 +238,12 @@ func sameNodes(a, b []membership.Node) bool {
 // if they save a part.
 func (s *Saves) Open(w rendezvous.World, rank int) {
 	s.writing.begin(w.Generation)
+	s.mu.Lock()
+	s.running = true
+	if s.spread != nil { // rank 0's node makes the copies from now on
+		s.spread()
+	}
+	s.mu.Unlock()
 	dir, sharing := s.node.Directory, s.sharers(w)
 	if rank != 0 && sharing == nil {
 		if err := capture.TakeInventory(s.chunks, dir); err != nil {
@@ -299,6 +324,9 @@ func (s *Saves) end(ctx context.Context, g schema.Generation, how ending) error 
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		maps.DeleteFunc(s.lines, func(of schema.Generation, _ *capturing) bool { return of <= g })
+		if s.running = false; s.replicator != nil {
+			s.protect()
+		}
 	}()
 	for _, l := range closing {
 		var limit <-chan time.Time

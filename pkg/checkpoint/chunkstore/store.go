@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -23,6 +24,7 @@ var (
 	ErrFenced  = errors.New("a newer generation was proposed")
 	ErrNotHeld = layout.ErrNotHeld // a manifest or a chunk is not on this disk
 	ErrDamaged = layout.ErrDamaged // bytes on disk, or from a peer, do not have their hash
+	ErrRemoved = dirfs.ErrRemoved  // the directory of the store was removed: see Abandon
 )
 
 // Store is the chunk store of one node. It has a manifest only if all chunks of it are verified and
@@ -72,6 +74,29 @@ func (s *Store) Abandon() {
 	s.tell() // the inventory is empty now
 }
 
+// Return undoes Abandon: the same directory is at its path again.
+func (s *Store) Return() {
+	s.disk.Return()
+	s.tell()
+}
+
+// Abandoned returns ErrRemoved after Abandon.
+func (s *Store) Abandoned() error { return s.disk.Abandoned() }
+
+// Dirs returns the directories of a store in dir. As long as the store is there, these are the same
+// directories.
+func Dirs(dir string) []string {
+	all := []string{dir}
+	for _, name := range directories() {
+		all = append(all, filepath.Join(dir, name))
+	}
+	return all
+}
+
+func directories() []string {
+	return []string{layout.Temp, layout.Manifests, layout.Partial, layout.Chunks}
+}
+
 func OpenFS(t dirfs.FS) (*Store, error) {
 	s := &Store{
 		disk:     dirfs.NewDisk(t, layout.Temp+"/"),
@@ -90,7 +115,7 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 	if err := s.disk.RemoveAll(layout.Temp); err != nil {
 		return nil, err
 	}
-	for _, d := range []string{layout.Temp, layout.Manifests, layout.Partial, layout.Chunks} {
+	for _, d := range directories() {
 		if err := t.Mkdir(d, 0o700); err != nil {
 			return nil, err
 		}

@@ -23,6 +23,8 @@ var (
 	// ErrQuarantined means that nothing more is written to the disk: it failed to sync twice, or
 	// was abandoned.
 	ErrQuarantined = errors.New("nothing more is stored on this disk")
+	// ErrRemoved is the reason of a disk that was abandoned.
+	ErrRemoved = fmt.Errorf("%w: its directory was removed, or replaced by another one", ErrQuarantined)
 )
 
 // Disk writes files into a tree. Each file is there whole or not at all: Disk writes a temporary
@@ -49,10 +51,13 @@ const maxFailed = 2
 // that opens the path would not find files that are written now.
 func (d *Disk) Abandon() { d.gone.Store(true) }
 
-// Abandoned returns the error of a disk that was abandoned.
+// Return undoes Abandon: the same directory is at its path again.
+func (d *Disk) Return() { d.gone.Store(false) }
+
+// Abandoned returns ErrRemoved if the disk was abandoned.
 func (d *Disk) Abandoned() error {
 	if d.gone.Load() {
-		return fmt.Errorf("%w: its directory was removed, or replaced by another one", ErrQuarantined)
+		return ErrRemoved
 	}
 	return nil
 }

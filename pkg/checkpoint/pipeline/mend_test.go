@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -17,7 +18,6 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
-	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // sector is a file that its disk fails to read, until another one has its name.
@@ -54,21 +54,26 @@ func TestARemovedStoreHasNoCheckpoints(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- b.Run(ctx) }()
-		held := func() (have []manifest.Number) {
-			r, err := b.Record.Store.Get(ctx, testJob.Held("b"), "")
+		held := func() (all, disks []string) {
+			all, err := b.Record.Inventories(ctx, head.Number)
 			must(t, err)
-			have, err = schema.Decode[[]manifest.Number](r.One())
+			disks, err = b.Record.WithDisk(ctx)
 			must(t, err)
-			return have
+			return all, disks
 		}
-		time.Sleep(time.Minute)
-		if have := held(); len(have) != 1 || have[0] != head.Number {
-			t.Errorf("before: %v", have)
+		time.Sleep(75 * time.Second) // between two looks at the record, of which there is one every 30 s
+		if all, disks := held(); !slices.Equal(all, []string{"b"}) || !slices.Equal(disks, []string{"b"}) {
+			t.Errorf("before: it is on %v, of %v", all, disks)
 		}
 		b.Store.Abandon()
 		time.Sleep(time.Second)
-		if have := held(); len(have) > 0 {
-			t.Errorf("its directory is gone, and it says that it has %v", have)
+		if all, disks := held(); len(all)+len(disks) > 0 {
+			t.Errorf("its directory is gone; the checkpoint is on %v, of %v", all, disks)
+		}
+		b.Store.Return()
+		time.Sleep(time.Second)
+		if all, disks := held(); !slices.Equal(all, []string{"b"}) || !slices.Equal(disks, []string{"b"}) {
+			t.Errorf("its directory is back: it is on %v, of %v", all, disks)
 		}
 		cancel()
 		must(t, <-done)

@@ -37,6 +37,7 @@ type Replicator struct {
 	looked      bool              // findLate has run
 	published   []manifest.Number // the inventory in held/, written for the registration publishedAs
 	publishedAs int64
+	withdrawn   bool            // the inventory was removed, because the disk is gone
 	newest      manifest.Number // newest commit of this job that was read
 	// partsFrom is the oldest part on this disk that may still be committed.
 	partsFrom manifest.Position
@@ -156,22 +157,29 @@ func (r *Replicator) Tidy(ctx context.Context) error {
 	return errors.Join(err, r.tell(ctx)) // others go by the inventory, also of a disk that fails
 }
 
-// tell writes the inventory to held/, if it or the registration has changed.
+// tell writes the inventory to held/, if it or the registration has changed. If the disk is gone, it
+// removes the inventory.
 func (r *Replicator) tell(ctx context.Context) error {
 	me, ok := r.me()
-	have := r.Store.Numbers()
+	have, gone := r.Store.Numbers(), r.Store.Abandoned() != nil
 	r.mu.Lock()
-	same := r.publishedAs == me.Rev && slices.Equal(r.published, have)
+	same := r.publishedAs == me.Rev && r.withdrawn == gone && slices.Equal(r.published, have)
 	r.mu.Unlock()
 	if !ok || same {
 		return nil
 	}
-	if err := r.Record.Hold(ctx, r.Self, have); err != nil {
+	var err error
+	if gone {
+		err = r.Record.Withdraw(ctx, r.Self)
+	} else {
+		err = r.Record.Hold(ctx, r.Self, have)
+	}
+	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.published, r.publishedAs = have, me.Rev
+	r.published, r.publishedAs, r.withdrawn = have, me.Rev, gone
 	return nil
 }
 
