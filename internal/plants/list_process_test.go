@@ -145,7 +145,7 @@ var processPlants = []plant{
 		"TestFileThatIsLeftOutIsReported"},
 	{"a file that a killed worker had open counts as written", capture + "/evidence.go",
 		`if state == Failed || state == Killed || v.blind != "" {`, `if v.blind != "" {`,
-		capture, "TestPausesThatMixedSaves"},
+		capture, "TestFileThatWasOpenWhenItsWorkerEnded"},
 	{"a file that a worker had open when it failed is complete", capture + "/evidence.go",
 		`	case state == Failed:
 		return "its writer failed, and may not have been through with it"`, `	case state == Failed:
@@ -157,9 +157,10 @@ var processPlants = []plant{
 		`return capture.Failed`, `return capture.Exited`, "internal/node", "TestHowWorkersEnded"},
 	{"a file counts as written although the open files of workers cannot be seen", capture + "/evidence.go",
 		`if state == Failed || state == Killed || v.blind != "" {`, `if state == Failed || state == Killed {`,
-		capture, "TestPausesThatMixedSaves"},
+		capture, "TestFileThatWasOpenWhenItsWorkerEnded"},
 	{"a file that a killed worker had open counts as written last", capture + "/notices/changes.go",
-		`min(p.First, p.Prior), Last: p.Prior}`, `p.First, Last: p.Last}`, capture, "TestRandomLives"},
+		`min(p.First, p.Prior), Last: p.Prior}`, `p.First, Last: p.Last}`,
+		capture, "TestFileThatWasOpenWhenItsWorkerEnded"},
 	{"a late file belongs to the save before it", capture + "/judge/newcomer.go",
 		`case l.Now.Sub(u.Since) < max(FirstQuiet, after):`, `case l.Now.Sub(u.Since) < FirstQuiet:`,
 		capture + "/judge", "TestSavesThatFail"},

@@ -218,7 +218,7 @@ var protocolPlants = []plant{
 		"TestFilesThatAreWrittenDuringALook"},
 	{"the notices of files that the scan finds closed are not read", "pkg/checkpoint/capture/watcher.go",
 		"\tc.takeNotices() // a file", "\t// a file", "pkg/checkpoint/capture",
-		"TestFilesThatAreWrittenDuringALook"},
+		"TestFileThatIsClosedDuringTheScan"},
 	{"a watch opens a queue of notices above the connections", "pkg/checkpoint/capture/watcher.go",
 		`notices.New(dir.Queue)`, `notices.New(nil)`, "pkg/checkpoint/capture", "TestGenerationsUseOneQueue"},
 	{"a queue of notices stays in use", "pkg/checkpoint/capture/notices/queue.go",

@@ -51,22 +51,44 @@ func TestWorkerThatFails(t *testing.T) {
 }
 
 // There is no save before the first one. If its worker fails, a single file is a complete save if
-// it was renamed, but not if it was only closed just before the failure.
+// it was renamed, but not if it was only closed just before the failure: an exception closes an archive
+// so that it is whole by its format.
 func TestWorkerThatFailsInItsFirstSave(t *testing.T) {
-	for _, renamed := range []bool{false, true} {
-		b := &bench{t: t, dir: t.TempDir(), now: time.Now(), own: true}
-		b.watch(nil)
-		b.write("model.raw.tmp", "1")
-		want := ""
-		if renamed {
-			b.rename("model.raw.tmp", "model.raw")
-			want = "model.raw"
-		} else {
-			must(t, os.Remove(filepath.Join(b.dir, "model.raw.tmp")))
-			b.write("model.raw", "1")
+	for name, data := range map[string]string{"model.raw": "1", "model.pt": archive(t, "1")} {
+		for _, renamed := range []bool{false, true} {
+			b := &bench{t: t, dir: t.TempDir(), now: time.Now(), own: true}
+			b.watch(nil)
+			want := ""
+			if renamed {
+				b.write(name+".tmp", data)
+				b.rename(name+".tmp", name)
+				want = name
+			} else {
+				b.write(name, data)
+			}
+			b.want(b.look(300*time.Millisecond), "", "", 0)
+			b.state = Failed
+			b.want(b.once(true), want, name, unknown)
 		}
-		b.want(b.look(300*time.Millisecond), "", "", 0)
-		b.state = Failed
-		b.want(b.once(true), want, "model.raw", unknown)
+	}
+}
+
+// A worker is killed, or fails, after it opened b.raw for the next save and before it wrote to it. The
+// close by the kernel is no pass of b.raw, and not its last one. So a.raw, which was written once more,
+// is not taken with it. The same holds while the agent cannot see the open files of the worker, and does
+// not know yet that it ended.
+func TestFileThatWasOpenWhenItsWorkerEnded(t *testing.T) {
+	for how, state := range map[string]WorkerState{"killed": Killed, "failed": Failed, "not known": Running} {
+		t.Run(how, func(t *testing.T) {
+			r := newRace(t)
+			r.write("a.raw", "b.raw")
+			r.takes()
+			r.write("a.raw", "b.raw", "a.raw")
+			r.takesNone()
+			r.do("open", "b.raw")
+			r.disk.kill()
+			r.state = state
+			r.takesNone()
+		})
 	}
 }

@@ -25,17 +25,18 @@ func (d *busyDisk) Notes(n int) []dirfs.Note {
 
 // race is a capture whose worker writes while the agent looks.
 type race struct {
-	t    *testing.T
-	now  time.Time
-	disk *busyDisk
-	c    *Watcher
-	scan func() // what the worker does between the notices and the scan of open files
+	t     *testing.T
+	now   time.Time
+	disk  *busyDisk
+	c     *Watcher
+	state WorkerState
+	scan  func() // what the worker does between the notices and the scan of open files
 }
 
 func newRace(t *testing.T) *race {
 	r := &race{t: t, now: time.Unix(1e9, 0)}
 	r.disk = &busyDisk{playedDisk: newPlayedDisk(&r.now)}
-	c, err := watch(tree{Dir{}, r.disk}, stampOfLives, Workers{State: func() WorkerState { return Running },
+	c, err := watch(tree{Dir{}, r.disk}, stampOfLives, Workers{State: func() WorkerState { return r.state },
 		PIDs: func() []int { return []int{1} }}, nil)
 	must(t, err)
 	r.c = c
@@ -55,13 +56,25 @@ func (r *race) do(op, name string) {
 	must(r.t, r.disk.call(call{Op: op, Name: name, Data: []byte("\x00a save")}))
 }
 
+// The calls that write a file.
+var (
+	written = []string{"create", "write", "close"}
+	mapped  = []string{"open", "map", "close", "store", "unmap"} // over what is there: only the end gives a notice
+)
+
 // write writes files whole, one after the other.
 func (r *race) write(names ...string) {
 	r.t.Helper()
+	r.save(written, names...)
+}
+
+// save makes the calls for one file after the other.
+func (r *race) save(calls []string, names ...string) {
+	r.t.Helper()
 	for _, name := range names {
-		r.do("create", name)
-		r.do("write", name)
-		r.do("close", name)
+		for _, op := range calls {
+			r.do(op, name)
+		}
 	}
 }
 
@@ -125,6 +138,11 @@ func TestFilesThatAreWrittenDuringALook(t *testing.T) {
 			r.now = r.now.Add(70 * time.Millisecond)
 			r.scan = func() { r.do("close", "a.raw") }
 		},
+		"a.raw is written again between the notices and the scan": func(r *race) {
+			r.write("a.raw", "b.raw")
+			r.now = r.now.Add(70 * time.Millisecond)
+			r.scan = func() { r.write("a.raw") }
+		},
 		"a save that failed left a.raw empty": func(r *race) {
 			r.write("a.raw", "b.raw")
 			r.do("create", "a.raw")
@@ -148,19 +166,27 @@ func TestFilesThatAreWrittenDuringALook(t *testing.T) {
 }
 
 // The close of b.raw comes while the look that takes the save scans. The pass is of that save, not of the
-// next one.
+// next one. If it counted for the next one, the counts would fit when a.raw is of the save after that.
 func TestFileThatIsClosedDuringTheScan(t *testing.T) {
-	r := newRace(t)
-	r.write("a.raw", "b.raw")
-	r.takes()
-	r.write("a.raw")
-	r.do("create", "b.raw")
-	r.do("write", "b.raw")
-	r.now = r.now.Add(70 * time.Millisecond)
-	r.scan = func() { r.do("close", "b.raw") }
-	r.takes()
-	r.write("a.raw", "b.raw")
-	r.takes()
-	r.write("a.raw")
-	r.takesNone()
+	for how, calls := range map[string][]string{"written": written, "mapped": mapped} {
+		for _, looked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, the next save looked at: %t", how, looked), func(t *testing.T) {
+				r := newRace(t)
+				r.write("a.raw", "b.raw")
+				r.takes()
+				r.save(calls, "a.raw")
+				last := len(calls) - 1
+				r.save(calls[:last], "b.raw")
+				r.now = r.now.Add(70 * time.Millisecond)
+				r.scan = func() { r.do(calls[last], "b.raw") }
+				r.takes()
+				r.save(calls, "a.raw", "b.raw")
+				if looked {
+					r.takes()
+				}
+				r.save(calls, "a.raw")
+				r.takesNone()
+			})
+		}
+	}
 }

@@ -191,6 +191,8 @@ func TestPausesThatMixedSaves(t *testing.T) {
 		{layout: layoutOf(t, lateFirst), paused: point{3, 5}, pause: late, gap: late, steady: true},
 		{layout: layoutOf(t, "two memory maps"), in: "last/", paused: point{1, 8}, pause: late,
 			killed: point{2, 10}, steady: true},
+		{layout: layoutOf(t, "two memory maps"), paused: point{2, 8}, pause: late, killed: point{2, 10},
+			steady: true},
 		{layout: layoutOf(t, "the newest under one name, and a file a step"), paused: point{1, 6},
 			pause: late, steady: true},
 		{layout: layoutOf(t, headerLater), paused: point{2, 4}, pause: soon, gap: late},
