@@ -44,7 +44,7 @@ var protocolPlants = []plant{
 	{"parts: a save is given up with the node that saved a part", pipeline + "/gather.go",
 		`!registered(x.Node) && !slices.ContainsFunc(x.Holders, registered)`, `!registered(x.Node)`,
 		pipeline, "TestTheCopyOfAPartIsWaitedFor"},
-	{"a node whose store was removed counts as a holder", chunkstore + "/store.go",
+	{"a node whose store was removed counts as a holder", chunkstore + "/removed.go",
 		`	s.tell() // the inventory`, `	// the inventory`, pipeline, "TestARemovedStoreHasNoCheckpoints"},
 	{"parts: a part with one copy is committed", pipeline + "/ring.go",
 		`return !enough(nodes, p, l.replicator.Replicas)`, `return len(p) == 0`,
@@ -196,7 +196,7 @@ var protocolPlants = []plant{
 		`if s.chunks.Abandoned() != nil {
 		s.leave()`, `if false {
 		s.leave()`, "internal/node/saves", "TestNotReadyWithoutStore"},
-	{"a store of which a part was removed is not noticed", chunkstore + "/store.go",
+	{"a store of which a part was removed is not noticed", chunkstore + "/removed.go",
 		`for _, name := range directories() {`, `for _, name := range directories()[:0] {`,
 		"internal/node/saves", "TestWhichStoreIsGone"},
 	{"the inventory of a removed store stays", "pkg/checkpoint/replicator/replicator.go",
