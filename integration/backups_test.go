@@ -177,7 +177,7 @@ func TestTwoServersThatBothKnowTheJob(t *testing.T) {
 	stop(b)
 	a = trains(p, "a", 1)
 	p.says(a, "this node had data of another job x")
-	p.says(a, "cannot be had from any node that is here")
+	p.says(a, "no node that is here can send checkpoint")
 	stop(a)
 	p.at = first
 	a = trains(p, "a", 1)

@@ -28,7 +28,7 @@ func TestPreHookDecidesWhetherANodeRuns(t *testing.T) {
 			p.ends(b, 125)
 			p.ends(a, 0)
 			if said := b.stderr(); !strings.Contains(said,
-				"error: the pre-hook failed: exit status 3 [E-PRE-HOOK]\n  why: it said last: no disk\n") {
+				"error: the pre-hook failed: exit status 3 [E-PRE-HOOK]\n  why: its last line: no disk\n") {
 				t.Errorf("%s", said)
 			}
 			all := p.events("x")

@@ -62,7 +62,7 @@ func flags() []cli.Flag {
 func app(stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
 		Name:            "elasticd",
-		Usage:           "coordination daemon of elastic: an etcd member with care",
+		Usage:           "server of elastic: an etcd member that maintains itself",
 		UsageText:       usageText,
 		Version:         version.String(),
 		Flags:           flags(),

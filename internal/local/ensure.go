@@ -135,7 +135,7 @@ func (r Runtime) failed(how string, before int64) error {
 	if p := loggedError(log); p != nil {
 		return p
 	}
-	return &Problem{Kind: ErrStart, Text: "the local server did not come up: " + how,
+	return &Problem{Kind: ErrStart, Text: "the local server did not start: " + how,
 		Why: "its log is " + r.logFile(), Fix: "cure what the log says, or name a server with --server", Log: log}
 }
 
@@ -151,7 +151,7 @@ func loggedError(log []string) *Problem {
 		return nil
 	}
 	text, _, _ := strings.Cut(strings.TrimPrefix(log[at], "error: "), " [E-")
-	p := &Problem{Kind: ErrStart, Text: "the local server did not come up: " + text}
+	p := &Problem{Kind: ErrStart, Text: "the local server did not start: " + text}
 	for _, line := range log[at+1:] {
 		if why, ok := strings.CutPrefix(line, "  why: "); ok {
 			p.Why = why

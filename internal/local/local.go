@@ -29,8 +29,8 @@ var (
 	ErrOwner = errors.New("runtime directory is not private")
 	// ErrState says that the state directory cannot be used.
 	ErrState = errors.New("state directory cannot be used")
-	// ErrStart says that the server did not come up.
-	ErrStart = errors.New("local server did not come up")
+	// ErrStart says that the server did not start.
+	ErrStart = errors.New("local server did not start")
 )
 
 // Problem is an error for the user: what happened, why, and how to fix it.

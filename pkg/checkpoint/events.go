@@ -31,8 +31,8 @@ func committedEvent(h manifest.Head) history.Event {
 // before the store was lost.
 func offeredEvent(node string, h manifest.Head, was manifest.Number) history.Event {
 	return history.Event{Kind: history.Offered, Generation: h.Generation, Node: node,
-		Text: fmt.Sprintf("%s came with checkpoint %d%s of before the store was lost, newer than what "+
-			"the job was made again from: it is checkpoint %d now; elastic ckpt restore %d goes on from it",
+		Text: fmt.Sprintf("%s came with checkpoint %d%s, newer than the one that the lost job was made "+
+			"again from: it is checkpoint %d now; elastic ckpt restore %d goes on from it",
 			node, was, AtStep(h.Step), h.Number, h.Number),
 		Fields: history.Fields{"number": h.Number, "was": was, "step": h.Step, "bytes": h.Bytes}}
 }

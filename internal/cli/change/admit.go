@@ -21,7 +21,7 @@ func Admit() command.Command {
 
 func admitAction(ctx context.Context, c *command.Call) error {
 	if len(c.Args) != 1 {
-		return problem.New(problem.Usage, "which node?").Cure("elastic admit NODE")
+		return problem.New(problem.Usage, "no node is given").Cure("elastic admit NODE")
 	}
 	node := c.Args[0]
 	c.Args = nil

@@ -26,7 +26,7 @@ func Kube() command.Command {
 	return command.Command{Name: "kube", Args: "sync", Most: 1,
 		Usage:  "keep a StatefulSet and its job equal (in a pod)",
 		Action: kubeAction, Flags: []command.Flag{
-			{Name: "every", Arg: "TIME", Usage: "how often to look; 1s"},
+			{Name: "every", Arg: "TIME", Usage: "how often to look (1s)"},
 		}}
 }
 

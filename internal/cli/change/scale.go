@@ -26,10 +26,10 @@ func Scale() command.Command {
 			{Name: "np", Arg: "N", Usage: "the size, in nodes",
 				Same: []string{"nnodes", "num-nodes", "num-machines"}},
 			{Name: "if-np", Arg: "N", Usage: "only if the size is N now"},
-			{Name: "timeout", Arg: "TIME", Usage: "how long to follow; none"},
-			{Name: "detach", Kind: command.Boolean, Usage: "do not follow until it holds"},
+			{Name: "timeout", Arg: "TIME", Usage: "how long to wait for the result (none)"},
+			{Name: "detach", Kind: command.Boolean, Usage: "do not wait for the result"},
 			{Name: "when-ready", Kind: command.Boolean, Usage: "keep training until enough nodes are here"},
-			{Name: "dry-run", Kind: command.Boolean, Usage: "say what it would do, and change nothing"},
+			{Name: "dry-run", Kind: command.Boolean, Usage: "print the effect, and change nothing"},
 		}}
 }
 
@@ -242,9 +242,9 @@ func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, l
 	if c.Context.Bool("detach") {
 		return scaled(c, seen, wish.NP, fmt.Sprintf("job %s was asked to scale to %d", name, wish.NP))
 	}
-	stays := fmt.Sprintf("job %s stays asked for %d", name, wish.NP)
+	stays := fmt.Sprintf("the request to scale job %s to %d stays", name, wish.NP)
 	if status.Lacking(seen, wish) > 0 {
-		c.Out.Say("following until %d are here; Ctrl-C ends this command only, %s", wish.NP, stays)
+		c.Out.Say("waiting until %d nodes are here; Ctrl-C ends this command only: %s", wish.NP, stays)
 	}
 	ctx, cancel := target.Within(ctx, limit)
 	defer cancel()

@@ -19,9 +19,9 @@ func Stop() command.Command {
 	return command.Command{Name: "stop", Args: "[JOB]", Most: 1, Usage: "have a job save and end",
 		Action: stopAction, Flags: []command.Flag{
 			command.JobFlag(),
-			{Name: "grace", Arg: "TIME", Usage: "for the workers to save (what the job has)"},
-			{Name: "timeout", Arg: "TIME", Usage: "how long to follow; none"},
-			{Name: "detach", Kind: command.Boolean, Usage: "do not follow until it has ended"},
+			{Name: "grace", Arg: "TIME", Usage: "how long workers may save (the job's --grace)"},
+			{Name: "timeout", Arg: "TIME", Usage: "how long to wait for the result (none)"},
+			{Name: "detach", Kind: command.Boolean, Usage: "do not wait for the result"},
 		}}
 }
 
@@ -121,7 +121,7 @@ func followStop(ctx context.Context, f target.Followed, limit time.Duration) err
 		return false, nil
 	})
 	return target.Cut(c, err, missing.Last,
-		target.Asked{Stays: fmt.Sprintf("job %s stays asked to stop", name),
+		target.Asked{Stays: fmt.Sprintf("the request to stop job %s stays", name),
 			Cure: fmt.Sprintf("elastic status %s says what it waits for", name)})
 }
 

@@ -29,7 +29,7 @@ func Command() command.Command {
 		Usage: "the checkpoints of a job: list, check, fetch, go back", Action: ckptAction,
 		Flags: []command.Flag{
 			command.JobFlag(),
-			{Name: "number", Arg: "N", Usage: "the checkpoint; the newest"},
+			{Name: "number", Arg: "N", Usage: "the checkpoint (the newest)"},
 		}}
 }
 
@@ -91,7 +91,7 @@ func (k *saves) words() (verb, error) {
 	words, number := k.Args[1:], k.Setting("number")
 	if v.name == "get" {
 		if len(words) == 0 || len(words) == 1 && command.Digits(words[0]) && !number.Given {
-			return v, problem.New(problem.Usage, "where to?").Cure("elastic ckpt get N DIR")
+			return v, problem.New(problem.Usage, "no directory is given").Cure("elastic ckpt get N DIR")
 		}
 		k.dir, words = words[len(words)-1], words[:len(words)-1]
 	}
@@ -120,7 +120,7 @@ func (k *saves) words() (verb, error) {
 }
 
 func takeVerb(words []string) (verb, error) {
-	usage := problem.New(problem.Usage, "what about the checkpoints?").
+	usage := problem.New(problem.Usage, "no subcommand is given").
 		Because("elastic ckpt needs a subcommand").Cure("elastic ckpt %s", Command().Args)
 	if len(words) == 0 {
 		return verb{}, usage

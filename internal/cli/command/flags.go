@@ -53,9 +53,9 @@ func Everywhere() []Flag {
 		{Name: "user", Arg: "NAME", Usage: "user of etcd; the password is ELASTIC_PASSWORD",
 			Env: []string{"ELASTIC_USER"}},
 		{Name: "output", Short: "o", Arg: "json", Usage: "for scripts", Values: []string{"json"}, Once: true},
-		{Name: "quiet", Short: "q", Kind: Boolean, Usage: "no messages; names only", Once: true},
+		{Name: "quiet", Short: "q", Kind: Boolean, Usage: "no messages; tables have one column", Once: true},
 		{Name: "no-color", Kind: Boolean, Usage: "no colours (also NO_COLOR)", Once: true},
-		{Name: "help", Short: "h", Kind: Boolean, Usage: "say this", Once: true},
+		{Name: "help", Short: "h", Kind: Boolean, Usage: "show this help", Once: true},
 		{Name: "state-dir", Arg: "DIR", Usage: "what this machine keeps",
 			Env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}, hidden: true},
 	}

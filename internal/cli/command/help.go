@@ -25,7 +25,7 @@ func help(w io.Writer, cmd *Command, table []Command) error {
 		for _, c := range table {
 			fmt.Fprintf(&b, "  %-10s %s\n", c.Name, c.Usage)
 		}
-		b.WriteString("\nelastic COMMAND --help says more. \"-\" and \"_\" are the same in flags.\n")
+		b.WriteString("\nelastic COMMAND --help lists its flags. \"-\" and \"_\" are the same in flags.\n")
 	} else {
 		fmt.Fprintf(&b, "elastic %s [flags] %s\n  %s\n", cmd.Name, cmd.Args, cmd.Usage)
 		common := map[string]bool{}

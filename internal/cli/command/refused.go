@@ -20,7 +20,7 @@ func explain(err error, name string, table []Command) error {
 	}
 	c := find(table, name)
 	if c == nil {
-		return fill(e, "the line is checked before anything is done", "elastic help lists the commands")
+		return fill(e, "nothing was done", "elastic help lists the commands")
 	}
 	help := fmt.Sprintf("elastic %s --help", c.Name)
 	said, _, _ := strings.Cut(strings.TrimLeft(e.Message, "-"), "=")

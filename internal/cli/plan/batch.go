@@ -20,7 +20,7 @@ func Flags() []command.Flag {
 	return []command.Flag{
 		{Name: "batch-size", Arg: "N", Usage: "global batch, at --base-np"},
 		{Name: "lr", Arg: "RATE", Usage: "learning rate, at --base-np"},
-		{Name: "base-np", Arg: "N", Usage: "nodes that both are meant for (np)"},
+		{Name: "base-np", Arg: "N", Usage: "nodes that --batch-size and --lr are meant for (np)"},
 		{Name: "scaling", Arg: "POLICY", Usage: scaling.Policies + " (linear)",
 			Values: []string{"linear", "sqrt", "fixed-batch", "table"}},
 		{Name: "table", Arg: "NP:BATCH:LR,…",

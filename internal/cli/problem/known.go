@@ -109,7 +109,7 @@ func fromHook(e *hook.Failed) *Error {
 	f := New(PreHook, "the pre-hook failed: %s", e.How).
 		Of(e).Cure("see %s; the node can run when the command ends with 0", e.Log)
 	if e.Said != "" {
-		f.Because("it said last: %s", e.Said)
+		f.Because("its last line: %s", e.Said)
 	}
 	return f
 }
@@ -149,7 +149,7 @@ func nodeErrors(err error) []row {
 	return []row{
 		{refusal.ErrNoStore, func() *Error {
 			e := New(Server, "the server does not answer").Because("%v", err).
-				Cure("is it up, and --server right?")
+				Cure("check that it runs, and that --server is right")
 			e.Status = Timeout.Status()
 			return e
 		}},
@@ -212,16 +212,16 @@ func serverErrors(err error) []row {
 				Cure("files as elastic certs makes them")
 		}},
 		{etcd.ErrAuth, func() *Error {
-			return New(ServerAuth, "the server refuses us").Because("%v", err).
+			return New(ServerAuth, "the server refuses this client").Because("%v", err).
 				Cure("--user=NAME with ELASTIC_PASSWORD, or --cacert, --cert and --key")
 		}},
 		{etcd.ErrWantsTLS, func() *Error {
-			return New(ServerWrong, "the server speaks TLS, and was asked without").Because("%v", err).
+			return New(ServerWrong, "the server speaks TLS, and the request did not").Because("%v", err).
 				Cure("--server=https://HOST:2379, and --cacert=FILE where no public authority signed its " +
 					"certificate")
 		}},
 		{etcd.ErrNotEtcd, func() *Error {
-			return New(ServerWrong, "what answers is no etcd v3").Because("%v", err).
+			return New(ServerWrong, "the service at this address is no etcd v3").Because("%v", err).
 				Cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with " +
 					"TLS --server=https://HOST:2379 and --cacert")
 		}},
@@ -231,7 +231,7 @@ func serverErrors(err error) []row {
 		}},
 		{etcd.ErrUnreachable, func() *Error {
 			return New(Server, "the server does not answer").Because("%v", err).
-				Cure("is it up, and --server right?")
+				Cure("check that it runs, and that --server is right")
 		}},
 	}
 }
@@ -246,7 +246,7 @@ func recordErrors(err error) []row {
 		{schema.ErrBadRecord, func() *Error {
 			return New(JobBroken, "%v", err).
 				Because("a record in the store is damaged, or not written by elastic").
-				Cure("put the key right if you wrote it; else end the agents of the job, elastic rm JOB, " +
+				Cure("repair the key if you wrote it; else end the agents of the job, elastic rm JOB, " +
 					"and run it again")
 		}},
 		{scaling.ErrPlan, func() *Error {

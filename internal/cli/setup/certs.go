@@ -24,11 +24,11 @@ func Certs() command.Command {
 	return command.Command{Name: "certs",
 		Usage:  "certificates for a lab: an authority, server, members and clients",
 		Action: certsAction, Flags: []command.Flag{
-			{Name: "dir", Arg: "DIR", Usage: "where they lie (certs)"},
+			{Name: "dir", Arg: "DIR", Usage: "directory of the files (certs)"},
 			{Name: "host", Arg: "NAME,…",
 				Usage: "names and addresses under which elasticd is dialled (this host)"},
 			{Name: "client", Arg: "NAME,…", Usage: "users of the server (client)"},
-			{Name: "days", Arg: "N", Usage: "for which they are valid (365)"},
+			{Name: "days", Arg: "N", Usage: "how long the certificates are valid (365)"},
 			{Name: "kubernetes", Arg: "NAME",
 				Usage: "print Secrets NAME (server) and NAME-client for kubectl apply"},
 		}}

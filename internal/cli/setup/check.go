@@ -24,14 +24,14 @@ func Check() command.Command {
 		Usage: "whether this node, or the nodes of a job, can train", Action: checkAction,
 		Flags: []command.Flag{
 			command.JobFlag(),
-			{Name: "node", Arg: "NAME", Usage: "which node this is; only its own faults fail then",
+			{Name: "node", Arg: "NAME", Usage: "name of this node in the job; then only its own faults fail",
 				Env: []string{"ELASTIC_NODE"}},
 			{Name: "dir", Arg: "DIR", Usage: "directory whose disk is checked (state directory)",
 				Env: []string{"ELASTIC_CHECKPOINT_DIR"}},
-			{Name: "min-free", Arg: "MIB", Usage: "that the disk must have free (1024)"},
-			{Name: "max-skew", Arg: "TIME", Usage: "between the clocks of nodes (5s)"},
+			{Name: "min-free", Arg: "MIB", Usage: "free space that the disk must have (1024)"},
+			{Name: "max-skew", Arg: "TIME", Usage: "largest difference between the clocks of nodes (5s)"},
 			{Name: "transfer", Arg: "TIME", Usage: "how long the nodes send to each other, at most 10s (5s)"},
-			{Name: "worker-ports", Arg: "LO-HI", Usage: "that workers use (any)",
+			{Name: "worker-ports", Arg: "LO-HI", Usage: "ports that workers use (any)",
 				Env: []string{"ELASTIC_WORKER_PORTS"}},
 		}}
 }

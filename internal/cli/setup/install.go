@@ -25,7 +25,7 @@ func installAction(_ context.Context, c *command.Call) error {
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return problem.New(problem.Failed, "elastic cannot find itself: %v", err)
+		return problem.New(problem.Failed, "cannot find the elastic program: %v", err)
 	}
 	if err := os.MkdirAll(c.Args[0], 0o755); err != nil {
 		return problem.New(problem.Failed, "cannot make %s: %v", c.Args[0], err)

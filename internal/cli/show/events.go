@@ -17,10 +17,10 @@ func Events() command.Command {
 		Action: eventsAction, Flags: []command.Flag{
 			command.JobFlag(),
 			{Name: "follow", Short: "f", Kind: command.Boolean, Usage: "go on until the job ends"},
-			{Name: "all", Kind: command.Boolean, Usage: "each commit; else those in a row are one line"},
+			{Name: "all", Kind: command.Boolean, Usage: "a line for each commit, also for commits in a row"},
 			{Name: "verbose", Short: "v", Kind: command.Boolean,
 				Usage: "also where the time of each start went"},
-			{Name: "since", Arg: "REV", Usage: "only what is newer than this rev of an event"},
+			{Name: "since", Arg: "REV", Usage: "only events newer than this rev"},
 		}}
 }
 

@@ -15,7 +15,7 @@ import (
 func Jobs() command.Command {
 	return command.Command{Name: "jobs", Usage: "the jobs of a server, and their owners",
 		Action: jobsAction,
-		Flags:  []command.Flag{{Name: "mine", Kind: command.Boolean, Usage: "only those that you started"}}}
+		Flags:  []command.Flag{{Name: "mine", Kind: command.Boolean, Usage: "only those that this user began"}}}
 }
 
 func jobsAction(ctx context.Context, c *command.Call) error {

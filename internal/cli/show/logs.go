@@ -30,7 +30,7 @@ func Logs() command.Command {
 			{Name: "gen", Arg: "N|all", Usage: "of this generation (the newest)"},
 			{Name: "tail", Short: "n", Arg: "N", Usage: "the last lines of each rank (all)"},
 			{Name: "first-failure", Kind: command.Boolean,
-				Usage: "of the rank that failed first, in its last generation"},
+				Usage: "of the rank that caused the newest failure"},
 			{Name: "no-fold", Kind: command.Boolean, Usage: "print a line of several ranks once for each"},
 		}}
 }

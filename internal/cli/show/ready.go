@@ -22,7 +22,7 @@ func Ready() command.Command {
 func readyAction(ctx context.Context, c *command.Call) error {
 	node := c.Setting("node")
 	if !node.Given {
-		return problem.New(problem.Usage, "which node?").
+		return problem.New(problem.Usage, "no node is given").
 			Cure("elastic ready --node=NAME, or POD_NAME in the environment")
 	}
 	s, snap, err := target.OpenJob(ctx, c)

@@ -70,11 +70,11 @@ func LivingJob(
 		return unclaimed(*m.living)
 	case len(m.abandoned) > 0:
 		names := namesOf(m.abandoned)
-		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
-			Because("no node is left of %s", phrase.List(names)).
+		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job on this server is active").
+			Because("no node of %s is registered", phrase.List(names)).
 			Cure("name the job: elastic %s %s", c.Command.Name, names[0])
 	}
-	return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
+	return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job on this server is active").
 		Because("the newest, %s, is %s", m.newest.Job.Name, m.newest.World.Phase).
 		Cure("elastic run begins a job; elastic jobs lists those that ended")
 }
@@ -131,7 +131,7 @@ func candidateJobs(ctx context.Context, c *command.Call, s *Server) (candidates,
 	live, abandoned := living(c, all)
 	if len(live) > 1 {
 		names := namesOf(live)
-		return candidates{}, problem.New(problem.JobAmbiguous, "%d jobs live on this server: %s", len(live),
+		return candidates{}, problem.New(problem.JobAmbiguous, "%d jobs on this server are active: %s", len(live),
 			phrase.List(names)).
 			Cure("elastic %s %s", c.Command.Name, names[0]).Detail("jobs", names)
 	}

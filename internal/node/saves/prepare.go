@@ -60,8 +60,7 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 		// The node that plans needs this report: if no node has the checkpoint, an older one is
 		// used.
 		if s.node.Activity.Unreadable(int64(r.Number), replicator.AskedAt(err)) {
-			s.c.Notice(fmt.Sprintf("checkpoint %d cannot be had from any node that is here; bring back a "+
-				"node that has it "+
+			s.c.Notice(fmt.Sprintf("no node that is here can send checkpoint %d; bring back a node that has it "+
 				"(elastic ckpt ls %s): %s", r.Number, s.c.Job, oneLine(err)))
 		}
 	}

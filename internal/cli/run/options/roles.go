@@ -34,7 +34,7 @@ func roleFlags() []command.Flag {
 		{Name: "heter-worker-num", Arg: "N", Usage: "heter workers, N;N for stages"},
 		{Name: "heter-devices", Arg: "KINDS", Usage: "cpu, gpu or xpu of each stage, separated by ;"},
 		{Name: "coordinator-num", Arg: "N", Usage: "coordinators, in place of --coordinators"},
-		{Name: "http-port", Arg: "P", Usage: "of gloo's rendezvous, on the first server's node (any)"},
+		{Name: "http-port", Arg: "P", Usage: "port of gloo's rendezvous, on the first server's node (any)"},
 	}
 }
 
