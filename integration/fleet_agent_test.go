@@ -252,10 +252,10 @@ func (g *idle) Stop(context.Context, time.Duration) error    { g.end(); return n
 // disk stores nothing, because no agent comes back to a machine.
 type disk struct{ *fleetAgent }
 
-func (d disk) Lock(string) (func(), error)             { return func() {}, nil }
-func (d disk) HostID() string                          { return d.name }
-func (d disk) Seen(string) (schema.Generation, error)  { return 0, nil }
-func (d disk) SetSeen(string, schema.Generation) error { return nil }
+func (d disk) Lock(string) (func(), error)                       { return func() {}, nil }
+func (d disk) HostID() string                                    { return d.name }
+func (d disk) LastGeneration(string) (schema.Generation, error)  { return 0, nil }
+func (d disk) SetLastGeneration(string, schema.Generation) error { return nil }
 
 func (d disk) Remember(string, *rendezvous.Claim) error    { return nil }
 func (d disk) Recall(string) (*rendezvous.Claim, error)    { return nil, nil }

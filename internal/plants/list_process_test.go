@@ -269,8 +269,8 @@ var processPlants = []plant{
 	{"a disk is still used after two failed syncs", checkpoint + "/dirfs/disk.go",
 		`const maxFailed = 2`, `const maxFailed = 1 << 30`, chunkstore, "TestSyncFailureIsFinal"},
 	{"a generation that was fenced during a put may still store", chunkstore + "/store.go",
-		`	if g < s.generation {
-		return fmt.Errorf("generation %d, %d was seen: %w", g, s.generation, ErrFenced)
+		`	if err := s.checkFence(g); err != nil {
+		return err
 	}
 	if !s.whole(e.manifest) {`,
 		`	if !s.whole(e.manifest) {`, chunkstore, "TestFencedWhilePutting"},

@@ -200,7 +200,7 @@ var protocolPlants = []plant{
 		`for _, name := range directories() {`, `for _, name := range directories()[:0] {`,
 		"internal/node/saves", "TestWhichStoreIsGone"},
 	{"the inventory of a removed store stays", "pkg/checkpoint/replicator/replicator.go",
-		`err = r.Record.Withdraw(ctx, r.Self)`, `err = r.Record.Hold(ctx, r.Self, have)`,
+		`err = r.Record.Withdraw(ctx, r.Self)`, `err = r.Record.PublishInventory(ctx, r.Self, have)`,
 		"pkg/checkpoint/pipeline", "TestARemovedStoreHasNoCheckpoints"},
 	{"a node whose store was removed stays", "internal/agent/inbox/inbox.go",
 		`i.add(event.Asked{Leaving: event.Leaving{Reason: membership.Unfit, Status: 125, Err: err}})`, ``,

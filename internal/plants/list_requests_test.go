@@ -133,7 +133,7 @@ var requestPlants = []plant{
 	{"a status shows the older state of a job that is claimed", "pkg/rendezvous/status/why.go",
 		`case s.Claimed(s.Job):`, `case false:`, "pkg/rendezvous/status", "TestAJobThatIsClaimed"},
 	{"section 10: a generation is proposed before its number is on disk", runtime + "/effects.go",
-		`if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {`,
+		`if err := l.Disk.SetLastGeneration(a.Me.Node, step.World.Generation); err != nil {`,
 		`if err := error(nil); err != nil {`, runtime, "TestANumberIsNotGivenTwice"},
 	{"G2: a save that an older generation left is committed for the newest", capture + "/left.go",
 		`was.Generation != stamp.Generation ||

@@ -28,8 +28,8 @@ type Recovery struct {
 
 // Disk is the part of this node's disk that a claim reports.
 type Disk interface {
-	// Seen returns the highest generation that the node ever recorded.
-	Seen(node string) (schema.Generation, error)
+	// LastGeneration returns the highest generation that the node ever recorded.
+	LastGeneration(node string) (schema.Generation, error)
 	// Salvage returns the checkpoints on the disk (checkpoint.Salvage).
 	Salvage(ctx context.Context, node string, k checkpoint.Known) (checkpoint.Salvaged, error)
 }
@@ -271,7 +271,7 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 // an unreadable checkpoint is an error, and is read again. Later the claim is made without it.
 func (k *claimant) readDisk(ctx context.Context) error {
 	c := &k.claim
-	if g, err := k.r.Disk.Seen(c.Node); err == nil {
+	if g, err := k.r.Disk.LastGeneration(c.Node); err == nil {
 		c.Generation = max(c.Generation, g)
 	}
 	found, err := k.r.Disk.Salvage(ctx, c.Node, checkpoint.Known{World: c.World, Order: c.WorldOrder,

@@ -37,8 +37,8 @@ func offeredEvent(node string, h manifest.Head, was manifest.Number) history.Eve
 		Fields: history.Fields{"number": h.Number, "was": was, "step": h.Step, "bytes": h.Bytes}}
 }
 
-// deletedEvents are written together with the removal of records, by an operator, or by agents
-// ("").
+// deletedEvents are written together with the removal of records. by is the operator that asked for
+// it; "": agents removed them.
 func deletedEvents(hs []manifest.Head, by string) []history.Event {
 	var events []history.Event
 	for _, h := range hs {

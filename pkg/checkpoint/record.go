@@ -24,9 +24,9 @@ var ErrOtherJob = errors.New("the store does not hold this job")
 type Record struct {
 	Store store.Store
 	Job   schema.Job
-	UID   schema.UID
-	Self  string // this node; "": an operator
-	By    string // in the events of removed records; "": the agents
+	UID   schema.UID // AdoptJob changes it
+	Self  string     // this node; "": an operator
+	By    string     // in the events of removed records; "": the agents
 
 	mu sync.Mutex // guards UID after the first use
 }
@@ -137,9 +137,9 @@ func (r *Record) writes(h manifest.Head) []store.Write {
 	return []store.Write{store.Put(r.Job.Checkpoint(uint64(h.Number)), v), store.Put(r.Job.Head(), v)}
 }
 
-// failedGuard finds out which guard of a commit failed. It can read that later, because the compared values
-// never come back. A holder that registered again as the same incarnation still counts: again then
-// has the holders as registered now.
+// failedGuard finds out which guard of a commit failed. It reads the keys after the commit, because a
+// compared value never comes back. A holder that registered again as the same incarnation still
+// counts: again then has the holders as registered now.
 func (r *Record) failedGuard(
 	ctx context.Context, h, seen manifest.Head, holders []membership.Node,
 ) (_ manifest.Head, again []membership.Node, err error) {
@@ -191,9 +191,9 @@ func (r *Record) failedGuard(
 	return h, again, nil
 }
 
-// Rollback returns the guards and writes with which Propose makes the older checkpoint to the head
-// again, under a new number. Its record must still exist, because its bytes may be removed
-// otherwise.
+// Rollback returns the guards and writes with which Propose makes the older checkpoint the head
+// again, under a new number. Its record must still exist: without the record, its bytes may be
+// removed.
 func (r *Record) Rollback(seen, to manifest.Head) (manifest.Head, []store.Guard, []store.Write) {
 	guard := store.Unchanged(r.Job.Checkpoint(uint64(to.Number)), to.Rev)
 	to = to.Again(seen)
@@ -221,14 +221,15 @@ func (r *Record) Drop(
 	return nil
 }
 
-// Hold writes held/<node>: the numbers of the checkpoints on its disk. Plans use it as a hint.
-func (r *Record) Hold(ctx context.Context, node string, have []manifest.Number) error {
+// PublishInventory writes held/<node>: the numbers of the checkpoints that are complete on its disk.
+// Plans use it as a hint.
+func (r *Record) PublishInventory(ctx context.Context, node string, have []manifest.Number) error {
 	if have == nil {
 		have = []manifest.Number{}
 	}
 	w := store.Put(r.Job.Held(node), schema.Encode(have))
 	if _, err := store.Send(ctx, r.Store, store.Request{Then: []store.Write{w}}); err != nil {
-		return fmt.Errorf("tell what is held: %w", err)
+		return fmt.Errorf("publish the inventory: %w", err)
 	}
 	return nil
 }
@@ -285,8 +286,8 @@ func (r *Record) Nodes(ctx context.Context) (nodes []membership.Node, err error)
 	return nodes, nil
 }
 
-// Claimants returns the registered nodes whose inventory in held/ has a checkpoint.
-func (r *Record) Claimants(ctx context.Context, n manifest.Number) ([]membership.Ref, error) {
+// InventoryHolders returns the registered nodes whose inventory in held/ has a checkpoint.
+func (r *Record) InventoryHolders(ctx context.Context, n manifest.Number) ([]membership.Ref, error) {
 	names, err := r.Inventories(ctx, n)
 	if err != nil {
 		return nil, err

@@ -334,14 +334,14 @@ func TestInventoriesOfNodesThatLeft(t *testing.T) {
 		r := newRecord(s)
 		here := register(t, s, "here", "1")
 		for _, node := range []string{"here", "left"} {
-			must(t, r.Hold(t.Context(), node, []manifest.Number{6}))
+			must(t, r.PublishInventory(t.Context(), node, []manifest.Number{6}))
 		}
-		must(t, r.Hold(t.Context(), "older", []manifest.Number{5}))
+		must(t, r.PublishInventory(t.Context(), "older", []manifest.Number{5}))
 		all, err := r.Inventories(t.Context(), 6)
 		if err != nil || !slices.Equal(all, []string{"here", "left"}) {
 			t.Errorf("inventories: %v, %v", all, err)
 		}
-		registered, err := r.Claimants(t.Context(), 6)
+		registered, err := r.InventoryHolders(t.Context(), 6)
 		if err != nil || !slices.Equal(registered, []membership.Ref{here.Ref}) {
 			t.Errorf("registered: %v, %v", registered, err)
 		}

@@ -181,6 +181,7 @@ func (x *salvager) partsOf(ctx context.Context, h manifest.Head) []manifest.Held
 	return nil
 }
 
+// manifestsOf returns the manifests of parts.
 func manifestsOf(parts []manifest.HeldPart) (list []manifest.Hash) {
 	for _, p := range parts {
 		list = append(list, p.Manifest)

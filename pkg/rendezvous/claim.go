@@ -57,8 +57,8 @@ type Claim struct {
 	Lease store.Lease `json:"lease,omitempty"`
 }
 
-// Claimed is the claim of a node to job j. w is the newest World that it knows; nil for none.
-func Claimed(node string, j Job, wish Wish, w *World) Claim {
+// NewClaim returns the claim of a node to job j. w is the newest World that it knows; nil: none.
+func NewClaim(node string, j Job, wish Wish, w *World) Claim {
 	c := Claim{Node: node, Job: j, Wish: wish, WishRev: wish.Rev, Rank: -1}
 	if w == nil {
 		return c
@@ -96,12 +96,12 @@ func (c *Claim) Learn(s *Snapshot) {
 	if s.World == nil {
 		return
 	}
-	now := Claimed(c.Node, c.Job, c.Wish, s.World)
+	now := NewClaim(c.Node, c.Job, c.Wish, s.World)
 	if now.CompareWorlds(c) <= 0 {
 		return
 	}
 	if now.World <= c.World { // nodes went on without this one, after the store was set back
-		now = Claimed(c.Node, c.Job, s.Wish, s.World)
+		now = NewClaim(c.Node, c.Job, s.Wish, s.World)
 		c.Lived, c.Spares, c.Wish, c.WishRev = false, nil, now.Wish, now.WishRev
 	}
 	c.World, c.WorldOrder, c.Phase, c.Count = now.World, now.WorldOrder, now.Phase, now.Count

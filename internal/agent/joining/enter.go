@@ -217,7 +217,7 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 	if err := j.Workers.Sweep(ctx); err != nil {
 		return nil, hindrance{fmt.Errorf("end what an earlier agent left: %w", err)}
 	}
-	seen, err := j.Disk.Seen(j.state.node)
+	seen, err := j.Disk.LastGeneration(j.state.node)
 	if err != nil {
 		e := over(125, err)
 		return &e, nil

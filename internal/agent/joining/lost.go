@@ -226,7 +226,7 @@ func (j *Joiner) remember(s *rendezvous.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	c := rendezvous.Claimed(j.state.node, *s.Job, s.Wish, s.World)
+	c := rendezvous.NewClaim(j.state.node, *s.Job, s.Wish, s.World)
 	if was != nil && was.Job.UID == c.Job.UID && was.CompareWorlds(&c) == 0 {
 		c.Spares = was.Spares
 	}

@@ -32,7 +32,7 @@ func TestSparesAreRememberedAtTheNextEntry(t *testing.T) {
 		{rendezvous.World{Generation: 3, Order: 29, Count: 2}, nil}, // in another history
 	} {
 		job := rendezvous.Job{UID: "u"}
-		was := rendezvous.Claimed("a", job, rendezvous.Wish{}, &c.world)
+		was := rendezvous.NewClaim("a", job, rendezvous.Wish{}, &c.world)
 		was.Spares = spares
 		disk := &claimOnDisk{claim: &was}
 		j := New(Config{}, Deps{Disk: disk, Memory: new(recovery.Memory)})

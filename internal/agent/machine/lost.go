@@ -134,7 +134,7 @@ func (m *Machine) noteWritten(err error) {
 // claim is what this node would claim now.
 func (m *Machine) claim() rendezvous.Claim {
 	o := &m.seen
-	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, o.snap.Wish, o.world)
+	c := rendezvous.NewClaim(m.self.node.Node, *m.self.job, o.snap.Wish, o.world)
 	c.Known, c.Generation = o.snap.Head, max(c.Generation, o.snap.Fence)
 	c.Cluster, c.StoreRev, c.Behind = o.cluster, o.rev, o.behind
 	for _, r := range m.spares() {

@@ -84,7 +84,7 @@ func TestBegunAnewAndAMemberKnowsNoWorld(t *testing.T) {
 			h.memory[name], h.seen[name] = m, 2
 		}
 		h := newHost("c")
-		h.memory["c"], h.salvaged["c"] = rendezvous.Claimed("c", *was.Job, was.Wish, nil), was.Job.UID
+		h.memory["c"], h.salvaged["c"] = rendezvous.NewClaim("c", *was.Job, was.Wish, nil), was.Job.UID
 		s.hosts["c"] = h
 		s.mu.Unlock()
 		s.newcomer("d")

@@ -102,8 +102,8 @@ type Peers interface {
 // Disk is the data of this node.
 type Disk interface {
 	joining.Disk
-	// SetSeen durably writes the highest generation that the node ever saw.
-	SetSeen(node string, g schema.Generation) error
+	// SetLastGeneration durably writes the highest generation that the node ever saw.
+	SetLastGeneration(node string, g schema.Generation) error
 }
 
 // Saves captures, commits and fetches checkpoints.

@@ -200,7 +200,7 @@ func (l *loop) takeStep(ctx context.Context, a action.Take) (rendezvous.World, e
 	case plan.Propose:
 		// The generation is on this disk before it is in the store. So if this agent and the store
 		// are lost at once, the number is not used again.
-		if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {
+		if err := l.Disk.SetLastGeneration(a.Me.Node, step.World.Generation); err != nil {
 			return rendezvous.World{}, fmt.Errorf("note generation %d: %w", step.World.Generation, err)
 		}
 		l.commitOrphan(ctx, a, step)
@@ -244,7 +244,7 @@ func (l *loop) getReady(ctx context.Context, a action.GetReady) event.Event {
 		}
 		return event.Readied{Generation: a.World.Generation, Err: err, Local: local}
 	}
-	if err := l.Disk.SetSeen(a.Me.Node, a.World.Generation); err != nil {
+	if err := l.Disk.SetLastGeneration(a.Me.Node, a.World.Generation); err != nil {
 		return fail(unfit{err})
 	}
 	if err := l.memory.Keep(a.Memory, l.Disk.Remember); err != nil {

@@ -427,7 +427,7 @@ func (x *keptSaves) HandOver(ctx context.Context) {
 	if err != nil || head.Number == 0 || !x.chunks.Has(head.Manifest) {
 		return
 	}
-	elsewhere, err := x.replicator.Record.Claimants(ctx, head.Number)
+	elsewhere, err := x.replicator.Record.InventoryHolders(ctx, head.Number)
 	if err == nil &&
 		slices.ContainsFunc(elsewhere, func(h membership.Ref) bool { return h.Node != x.replicator.Self }) {
 		return

@@ -592,12 +592,12 @@ func (d *simDisk) Lock(node string) (func(), error) {
 	}, nil
 }
 func (d *simDisk) HostID() string { return d.host.id }
-func (d *simDisk) Seen(node string) (schema.Generation, error) {
+func (d *simDisk) LastGeneration(node string) (schema.Generation, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	return d.host.seen[node], nil
 }
-func (d *simDisk) SetSeen(node string, g schema.Generation) error {
+func (d *simDisk) SetLastGeneration(node string, g schema.Generation) error {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	d.host.seen[node] = max(d.host.seen[node], g)

@@ -26,7 +26,7 @@ type Disk struct {
 
 	Server string // as given; claims that were written for another server are ignored
 
-	mu sync.Mutex // orders calls of SetSeen, so that the highest generation is written last
+	mu sync.Mutex // orders calls of SetLastGeneration, so that the highest generation is written last
 
 	reading  sync.Mutex // guards readOnly
 	readOnly *readonly.Store
@@ -120,8 +120,8 @@ func lockDir(dir string) (func(), error) {
 	}
 }
 
-// Seen returns the highest generation that the node has seen, or 0.
-func (d *Disk) Seen(node string) (schema.Generation, error) {
+// LastGeneration returns the highest generation that the node has seen, or 0.
+func (d *Disk) LastGeneration(node string) (schema.Generation, error) {
 	b, err := os.ReadFile(filepath.Join(d.JobDir(node), "generation"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -137,11 +137,11 @@ func (d *Disk) Seen(node string) (schema.Generation, error) {
 	return g, nil
 }
 
-// SetSeen writes g durably, unless a higher generation was written before.
-func (d *Disk) SetSeen(node string, g schema.Generation) error {
+// SetLastGeneration writes g durably, unless a higher generation was written before.
+func (d *Disk) SetLastGeneration(node string, g schema.Generation) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	old, err := d.Seen(node)
+	old, err := d.LastGeneration(node)
 	if err != nil || g <= old {
 		return err
 	}

@@ -74,7 +74,7 @@ func TestAdopt(t *testing.T) {
 	if aside := life(t, d, "u1", "", "one"); aside != "" {
 		t.Errorf("a first job moved %s aside", aside)
 	}
-	if err := d.SetSeen("a", 7); err != nil {
+	if err := d.SetLastGeneration("a", 7); err != nil {
 		t.Fatal(err)
 	}
 	for _, again := range []schema.UID{"", "u0"} { // the same job; another attempt of it, or another agent
@@ -101,7 +101,7 @@ func TestAdopt(t *testing.T) {
 		files(t, dir)); diff != "" {
 		t.Error(diff)
 	}
-	if g, err := d.Seen("a"); g != 0 || err != nil {
+	if g, err := d.LastGeneration("a"); g != 0 || err != nil {
 		t.Errorf("another job has seen generation %d, %v", g, err)
 	}
 	// The job of before is here again, on another server or from a backup: it has what it had.
@@ -113,7 +113,7 @@ func TestAdopt(t *testing.T) {
 		slices.Contains(got, "store/manifests/two") {
 		t.Errorf("the first job has %v", got)
 	}
-	if g, err := d.Seen("a"); g != 7 || err != nil {
+	if g, err := d.LastGeneration("a"); g != 7 || err != nil {
 		t.Errorf("the first job has seen generation %d, %v", g, err)
 	}
 	aside = life(t, d, "u4", "u3", "four") // made again from the second one

@@ -144,7 +144,7 @@ func (s *Saves) keptElsewhere(
 
 // othersWith returns the other registered nodes whose inventory has all of a checkpoint.
 func othersWith(ctx context.Context, k *replicator.Replicator, n checkpoint.Number) ([]string, error) {
-	all, err := k.Record.Claimants(ctx, n)
+	all, err := k.Record.InventoryHolders(ctx, n)
 	var names []string
 	for _, node := range all {
 		if node.Node != k.Self {

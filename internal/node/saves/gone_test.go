@@ -207,7 +207,7 @@ func TestLeaveWithoutStore(t *testing.T) {
 					if slices.Contains(c.all, node) {
 						have = []checkpoint.Number{1}
 					}
-					if err := w.k.Record.Hold(t.Context(), node, have); err != nil {
+					if err := w.k.Record.PublishInventory(t.Context(), node, have); err != nil {
 						t.Fatal(err)
 					}
 				}

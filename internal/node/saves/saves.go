@@ -81,7 +81,7 @@ type Saves struct {
 	job        rendezvous.Job
 	nodes      []membership.Node
 	head       checkpoint.Head
-	lines      map[schema.Generation]*capturing
+	pipelines  map[schema.Generation]*capturing
 	resume     *checkpoint.Manifest // the checkpoint that the newest Prepare restored
 	spread     context.CancelFunc
 	leads      bool                // this node is rank 0: its pipeline commits
@@ -123,7 +123,7 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.trimmer = &history.Trimmer{Store: s.c.Store, Job: name}
 	s.mu.Lock()
 	s.job = job
-	s.replicator, s.chunks, s.lines = k, chunks, map[schema.Generation]*capturing{}
+	s.replicator, s.chunks, s.pipelines = k, chunks, map[schema.Generation]*capturing{}
 	s.mu.Unlock()
 	s.c.Peers.Server.Handle(transfer.Prefix, transfer.Handler(chunks))
 	s.c.Effects.Go(func(ctx context.Context) {
@@ -196,7 +196,7 @@ func (s *Saves) protect() {
 	slices.Sort(names)
 	at := slices.Index(names, s.replicator.Self)
 	want := min(s.replicator.Replicas, len(s.nodes))
-	leads := s.leads && len(s.lines) > 0
+	leads := s.leads && len(s.pipelines) > 0
 	if head.Number == 0 || copies >= want || !s.chunks.HasManifest(head.Manifest) ||
 		!leads && (s.running || at < 0) {
 		return
@@ -264,7 +264,7 @@ func (s *Saves) Open(w rendezvous.World, rank int) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lines[w.Generation] = &capturing{Pipeline: l, cancel: cancel}
+	s.pipelines[w.Generation] = &capturing{Pipeline: l, cancel: cancel}
 	s.leads = rank == 0
 	s.protect()
 }
@@ -272,7 +272,7 @@ func (s *Saves) Open(w rendezvous.World, rank int) {
 // Observe looks at the files of the workers of g, before these are asked to end.
 func (s *Saves) Observe(g schema.Generation) {
 	s.mu.Lock()
-	l := s.lines[g]
+	l := s.pipelines[g]
 	s.mu.Unlock()
 	if l == nil {
 		return
@@ -308,7 +308,7 @@ type ending struct {
 func (s *Saves) end(ctx context.Context, g schema.Generation, how ending) error {
 	s.mu.Lock()
 	var closing []*capturing
-	for of, l := range s.lines {
+	for of, l := range s.pipelines {
 		if of > g {
 			continue
 		}
@@ -323,7 +323,7 @@ func (s *Saves) end(ctx context.Context, g schema.Generation, how ending) error 
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		maps.DeleteFunc(s.lines, func(of schema.Generation, _ *capturing) bool { return of <= g })
+		maps.DeleteFunc(s.pipelines, func(of schema.Generation, _ *capturing) bool { return of <= g })
 		if s.running = false; s.replicator != nil {
 			s.protect()
 		}

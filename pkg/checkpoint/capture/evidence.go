@@ -37,9 +37,10 @@ type evidence struct {
 	voided    map[string]int             // by name: how many passes noteVoid has judged
 	unnoticed map[string]dirfs.FileState // files that the last scan found closed, without a notice of the close
 	blind     string                     // why open files cannot be seen; "" if they can
+
 	// forWriting is openfiles.ForWriting. Tests replace it.
 	forWriting func(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]string, blind string)
-	sound      map[dirfs.Found]format.Completeness
+	sound      map[dirfs.Found]format.Completeness // results of format.Check
 }
 
 func newEvidence(t dirfs.Reader) *evidence {

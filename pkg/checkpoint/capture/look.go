@@ -88,8 +88,7 @@ func (e *entry) order() (n int64, ok bool) {
 	if m == nil {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(m[len(m)-1][1], 10, 64)
-	return n, err == nil
+	return parse(m[len(m)-1][1])
 }
 
 // family returns the name with # in place of each number.
@@ -328,6 +327,7 @@ func nameTracked(t dirfs.Reader, found map[string]*entry) error {
 	return nil
 }
 
+// readMetadata reads the start of a small file, at most maxMetadata bytes.
 func readMetadata(t dirfs.Reader, name string) ([]byte, error) {
 	f, err := t.Open(name)
 	if err != nil {
@@ -361,7 +361,7 @@ func progressOf(t dirfs.Reader, e *entry) (progress, error) {
 		}
 	}
 	if m := stepName.FindAllStringSubmatch(path.Base(e.name), -1); m != nil {
-		if n, err := strconv.ParseInt(m[len(m)-1][1], 10, 64); err == nil {
+		if n, fits := parse(m[len(m)-1][1]); fits {
 			known.Step = &n
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
 // decide returns a picture of the newest complete save, or else the reasons why there is none.
@@ -268,7 +269,7 @@ func (c *Watcher) describe(s *chunkstore.Save, take, wrote []*entry) error {
 	}
 	s.Entry = main[0].name
 	for _, e := range main[1:] {
-		s.Entry = common(s.Entry, e.name)
+		s.Entry = manifest.CommonPath(s.Entry, e.name)
 	}
 	for _, e := range main {
 		t, err := progressOf(c.tree, e)
@@ -283,14 +284,6 @@ func (c *Watcher) describe(s *chunkstore.Save, take, wrote []*entry) error {
 		}
 	}
 	return nil
-}
-
-// common returns the deepest directory that contains both paths. "" is the checkpoint directory.
-func common(a, b string) string {
-	for a != "." && a != b && !strings.HasPrefix(b, a+"/") {
-		a = path.Dir(a)
-	}
-	return strings.TrimPrefix(a, ".")
 }
 
 // How often a save that is not taken is reported.

@@ -77,16 +77,16 @@ type Watcher struct {
 	evidence *evidence
 	memory   judge.Memory
 	growth   growth.Files
-	still    bool            // nothing was written for FirstQuiet before the last look
-	paced    map[string]int  // by family: how many names appeared after a pause; or atOnce
-	shards   map[string]bool // families whose numbers do not count saves
-	explicit bool            // saves have marks: an entry without one is not complete
-	refused  map[dirfs.FileState]bool
-	delay    delay
-	sequence uint64
-	copied   bool // the last look found a save
-	pause    time.Duration
-	rest     time.Duration // at least pause
+	still    bool                     // nothing was written for FirstQuiet before the last look
+	paced    map[string]int           // by family: how many names appeared after a pause; or atOnce
+	shards   map[string]bool          // families whose numbers do not count saves
+	explicit bool                     // saves have marks: an entry without one is not complete
+	refused  map[dirfs.FileState]bool // entries that were refused, by their state
+	delay    delay                    // of the save that is not taken yet
+	sequence uint64                   // of the last save that was found
+	copied   bool                     // the last look found a save
+	pause    time.Duration            // see Pause
+	rest     time.Duration            // see Rest; at least pause
 }
 
 // Picture is a save that was found, and the state of the directory at that time.

@@ -54,7 +54,7 @@ func (s *Store) Late() (*manifest.Head, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what came too late: %w", err)
+		return nil, fmt.Errorf("read the record of the late checkpoint: %w", err)
 	}
 	var h manifest.Head
 	if json.Unmarshal(b, &h) != nil || h.Validate() != nil {

@@ -172,6 +172,7 @@ func (p *intake) reuse() (todo int64, err error) {
 	return todo, nil
 }
 
+// piece is one chunk of a file in memory.
 type piece struct {
 	to   *manifest.Hash // receives the hash
 	data []byte
@@ -317,8 +318,8 @@ func checkState(stat func() (fs.FileInfo, error), f dirfs.Found) error {
 	return nil
 }
 
-// checkStates checks the states again, because each file may be whole but one newer than the others.
-// A save of one file stays valid if its file was replaced meanwhile.
+// checkStates checks the states of all files again: each file may be whole, and one of them newer than
+// the others. A save of one file stays valid if its file was replaced meanwhile.
 func checkStates(save Save) error {
 	if len(save.Files) == 1 {
 		return nil

@@ -175,6 +175,8 @@ func (f fullReader) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
+// wanted returns the size of a chunk that an offer or a draft expects, and the room for it. It fails
+// with ErrNotOffered if none does.
 func (s *Store) wanted(h manifest.Hash) (int64, *room, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,6 +50,7 @@ func (s *Store) Retain(
 	return s.sweep()
 }
 
+// offerIdle is after how long without a chunk an offer or a draft is dropped.
 const offerIdle = 10 * time.Minute
 
 // expire drops offers and drafts whose sender is gone.
@@ -59,6 +60,7 @@ func (s *Store) expire(now time.Time) {
 	drop(s, s.drafts, func(_ manifest.Position, o *offer) bool { return expired(o) })
 }
 
+// remove deletes a manifest from the disk. The next sweep removes its chunks.
 func (s *Store) remove(h manifest.Hash) error {
 	m, err := s.readManifest(h)
 	if errors.Is(err, ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
@@ -120,8 +122,8 @@ func (s *Store) sweepChunk(h manifest.Hash) error {
 }
 
 // NoteCommitted writes the commit records of the checkpoints on this disk to a file. If the store
-// of the job is lost, readonly.Store.Newest finds there the checkpoint from which the job can
-// start.
+// of the job is lost, checkpoint.Salvage reads the file to find the checkpoint from which the job
+// can start.
 func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

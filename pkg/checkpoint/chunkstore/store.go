@@ -47,10 +47,10 @@ type Store struct {
 	offers     map[manifest.Hash]*offer
 	drafts     map[manifest.Position]*offer        // chunks of saves whose manifest is not offered yet
 	known      map[dirfs.FileState]manifest.Chunks // the chunks of the files of the newest Put
-	heads      []manifest.Head
-	reserved   int64
-	changed    chan struct{}
-	incoming   chan struct{}
+	heads      []manifest.Head                     // the commit records in the file heads
+	reserved   int64                               // bytes of all rooms
+	changed    chan struct{}                       // see Changed
+	incoming   chan struct{}                       // see Incoming
 }
 
 // Open opens the store in dir, and creates it if needed. Only one process may have it open.
@@ -70,6 +70,7 @@ func directories() []string {
 	return []string{layout.Temp, layout.Manifests, layout.Partial, layout.Chunks}
 }
 
+// OpenFS is Open in an open directory.
 func OpenFS(t dirfs.FS) (*Store, error) {
 	s := &Store{
 		disk:     dirfs.NewDisk(t, layout.Temp+"/"),
@@ -96,7 +97,7 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 	if err := t.SyncDir("."); err != nil {
 		return nil, err
 	}
-	if err := s.loadSeen(); err != nil {
+	if err := s.loadGeneration(); err != nil {
 		return nil, err
 	}
 	if err := s.loadChunks(); err != nil {
@@ -105,7 +106,7 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 	return s, s.loadManifests()
 }
 
-func (s *Store) loadSeen() error {
+func (s *Store) loadGeneration() error {
 	b, err := s.disk.ReadFile(layout.Generation, 32)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -265,8 +266,8 @@ func (s *Store) Generation() schema.Generation {
 func (s *Store) Raise(g schema.Generation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g < s.generation {
-		return fmt.Errorf("generation %d, %d was seen: %w", g, s.generation, ErrFenced)
+	if err := s.checkFence(g); err != nil {
+		return err
 	}
 	if g > schema.MaxGeneration {
 		return fmt.Errorf("generation %d is larger than any", g)
@@ -288,6 +289,11 @@ func (s *Store) Raise(g schema.Generation) error {
 func (s *Store) fenced(g schema.Generation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.checkFence(g)
+}
+
+// checkFence is fenced with mu held.
+func (s *Store) checkFence(g schema.Generation) error {
 	if g < s.generation {
 		return fmt.Errorf("generation %d, %d was seen: %w", g, s.generation, ErrFenced)
 	}
@@ -312,8 +318,8 @@ func (s *Store) publish(ctx context.Context, g schema.Generation, e encoded) err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g < s.generation {
-		return fmt.Errorf("generation %d, %d was seen: %w", g, s.generation, ErrFenced)
+	if err := s.checkFence(g); err != nil {
+		return err
 	}
 	if !s.whole(e.manifest) {
 		return fmt.Errorf("a chunk was lost to another transfer's failed sync: %w", ErrDamaged)
@@ -354,8 +360,8 @@ func tell(to chan<- struct{}) {
 	}
 }
 
-// room reserves n bytes, or fails with ErrNoSpace. The caller releases written bytes step by step,
-// because the file system then counts them.
+// room reserves n bytes, or fails with ErrNoSpace. The caller spends the bytes that it has written,
+// because the file system counts those itself.
 func (s *Store) room(n int64) (*room, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -363,6 +369,7 @@ func (s *Store) room(n int64) (*room, error) {
 	return r, r.grow(n)
 }
 
+// room is disk space that is reserved for bytes that are still to be written.
 type room struct {
 	s    *Store
 	left int64 // guarded by s.mu
@@ -378,6 +385,7 @@ func (r *room) grow(n int64) error {
 	return nil
 }
 
+// spend ends the reservation of n bytes.
 func (r *room) spend(n int64) {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()

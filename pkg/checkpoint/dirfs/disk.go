@@ -45,6 +45,7 @@ type Disk struct {
 // NewDisk returns a Disk that writes into t. The names of its temporary files start with scratch.
 func NewDisk(t FS, scratch string) *Disk { return &Disk{FS: t, scratch: scratch} }
 
+// maxFailed is after how many failures the disk is quarantined.
 const maxFailed = 2
 
 // Abandon stops all writes to the disk. Its directory was removed or replaced, so the next process
@@ -74,6 +75,7 @@ func (d *Disk) WriteFile(dir, name string, data []byte) error {
 	return d.SyncDir(dir)
 }
 
+// TempName returns a new name for a temporary file.
 func (d *Disk) TempName() string { return d.scratch + strconv.FormatInt(d.temp.Add(1), 10) }
 
 // Write makes a new file. content writes its bytes. They are durable when Write returns.
@@ -94,6 +96,7 @@ func (d *Disk) FillDirect(name string, perm fs.FileMode, content func(io.Writer)
 	return d.fill(name, perm, func(f File) error { return content(&directPieces{pieces: pieces{f: f}}) })
 }
 
+// fill makes a new file and calls content to write it. After an error it discards the file.
 func (d *Disk) fill(name string, perm fs.FileMode, content func(File) error) (File, error) {
 	if d.failed.Load() >= maxFailed {
 		return nil, fmt.Errorf("%w: it failed twice to sync", ErrQuarantined)
@@ -198,6 +201,7 @@ func (d *Disk) Move(temp, name string) error {
 	return nil
 }
 
+// SyncDir makes the names in a directory durable.
 func (d *Disk) SyncDir(dir string) error {
 	if err := d.CountFailure(d.FS.SyncDir(dir)); err != nil {
 		return fmt.Errorf("sync %s: %w", dir, err)
@@ -220,6 +224,7 @@ func (d *Disk) CountFailure(err error) error {
 	return err
 }
 
+// Discard removes a file, if there is one.
 func (d *Disk) Discard(name string) error {
 	if err := d.FS.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -253,6 +258,7 @@ func (d *Disk) Sum(name string) (h manifest.Hash, err error) {
 	return h, err
 }
 
+// ReadFile reads a file of at most limit bytes.
 func (d *Disk) ReadFile(name string, limit int64) ([]byte, error) {
 	f, err := d.FS.Open(name)
 	if err != nil {

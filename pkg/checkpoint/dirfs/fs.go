@@ -35,6 +35,7 @@ type Reader interface {
 	Close() error
 }
 
+// File is an open file. Its methods are those of os.File, unless they say otherwise.
 type File interface {
 	io.ReadSeeker
 	io.ReaderAt
@@ -60,11 +61,13 @@ func Make(dir string) (OS, error) {
 	return Open(dir)
 }
 
+// Open opens the directory dir as a tree.
 func Open(dir string) (OS, error) {
 	r, err := os.OpenRoot(dir)
 	return OS{r}, err
 }
 
+// OS is a directory of a real file system.
 type OS struct{ root *os.Root }
 
 func (t OS) Open(name string) (File, error) {
@@ -142,24 +145,25 @@ type FileID struct{ Dev, Ino uint64 }
 // ID returns the file's ID.
 func (s FileState) ID() FileID { return FileID{s.Dev, s.Ino} }
 
+// StateOf returns the state of the file that fi describes.
 func StateOf(fi fs.FileInfo) FileState {
-	id := FileState{Size: fi.Size(), Mtime: fi.ModTime().UnixNano()}
+	s := FileState{Size: fi.Size(), Mtime: fi.ModTime().UnixNano()}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		id.Dev, id.Ino = uint64(st.Dev), st.Ino
-		id.Ctime = st.Ctim.Nano()
+		s.Dev, s.Ino = uint64(st.Dev), st.Ino
+		s.Ctime = st.Ctim.Nano()
 	}
-	return id
+	return s
 }
 
 // SameBytes reports whether the file has the same bytes in both states. It ignores Ctime, which
 // also changes when the file is renamed, or another name of it is removed.
-func (id FileState) SameBytes(o FileState) bool {
-	return id.Dev == o.Dev && id.Ino == o.Ino && id.Size == o.Size && id.Mtime == o.Mtime
+func (s FileState) SameBytes(o FileState) bool {
+	return s.Dev == o.Dev && s.Ino == o.Ino && s.Size == o.Size && s.Mtime == o.Mtime
 }
 
 // Published reports whether the last change of the file or directory was not a write. Usually it
 // was a rename. A write sets both times to the same value.
-func (id FileState) Published() bool { return id.Ctime > id.Mtime }
+func (s FileState) Published() bool { return s.Ctime > s.Mtime }
 
 // Walk lists the regular files at and below name, except those for which skip returns true. A nil
 // skip skips none. Links, devices and pipes are left out.
@@ -215,6 +219,7 @@ func (w Walker) From(name string, fi fs.FileInfo, depth int) (files []Found, err
 	return files, nil
 }
 
+// Found is a regular file that a walk found.
 type Found struct {
 	Path   string
 	Mode   fs.FileMode

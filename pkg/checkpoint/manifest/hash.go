@@ -29,6 +29,7 @@ func (h *Hash) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// Sum returns the hash of b.
 func Sum(b []byte) Hash { return sha256.Sum256(b) }
 
 // Chunks has the hashes of a file's chunks, in order.

@@ -139,6 +139,14 @@ func (m *Manifest) Bytes() (n int64) {
 	return n
 }
 
+// Paths returns the paths of the files, ascending.
+func (m *Manifest) Paths() (paths []string) {
+	for _, f := range m.Files {
+		paths = append(paths, f.Path)
+	}
+	return paths
+}
+
 // Encode returns the bytes of the manifest, and the hash that names it.
 func (m *Manifest) Encode() ([]byte, Hash) {
 	b, err := json.Marshal(m)
@@ -168,6 +176,7 @@ func Decode(b []byte) (*Manifest, error) {
 	return m, nil
 }
 
+// Check checks every path, size and number of a manifest.
 func (m *Manifest) Check() error {
 	if m.Format != Format || !schema.ValidName(string(m.Job)) || m.WorldSize < 0 {
 		return fmt.Errorf("format %d, job %q, world size %d", m.Format, m.Job, m.WorldSize)
@@ -260,6 +269,7 @@ func (ErrTooDeep) Is(target error) bool { return target == ErrBadPath }
 // They are never captured.
 const ReservedPrefix = ".elastic-tmp-"
 
+// ChunkCount returns the number of chunks of a file of that size.
 func ChunkCount(size int64) int64 { return (size + ChunkSize - 1) / ChunkSize }
 
 // ChunkLen returns the size of the i-th chunk of a file.
@@ -292,9 +302,19 @@ func (m *Manifest) Contains(name string) bool {
 	})
 }
 
+// TopOf returns the first name of a path.
 func TopOf(p string) string {
 	top, _, _ := strings.Cut(p, "/")
 	return top
+}
+
+// CommonPath returns the deepest path that both paths are equal to or below; "": the checkpoint
+// directory.
+func CommonPath(a, b string) string {
+	for a != b && !strings.HasPrefix(b, a+"/") && a != "" {
+		a = a[:max(0, strings.LastIndexByte(a, '/'))]
+	}
+	return a
 }
 
 // Copy writes the bytes of the file to w, chunk by chunk. load fills dst with a chunk and checks

@@ -38,9 +38,9 @@ func Own(whole *manifest.Manifest, all []*manifest.Manifest, r Reader) (Need, er
 		return Need{}, fmt.Errorf("%d workers in %d parts saved it, and %d workers on %d nodes begin from it",
 			whole.WorldSize, len(all), r.Workers, r.Nodes)
 	}
-	one := ofOneRank(pathsOf(whole), r.Workers)
+	one := ofOneRank(whole.Paths(), r.Workers)
 	if len(one) == 0 {
-		if format := Format(pathsOf(whole)); format != "" {
+		if format := Format(whole.Paths()); format != "" {
 			return Need{}, fmt.Errorf("several ranks may read each file of this save of %s", format)
 		}
 		return Need{}, errors.New("the names of its files do not tell which rank reads which")
@@ -70,13 +70,6 @@ func Own(whole *manifest.Manifest, all []*manifest.Manifest, r Reader) (Need, er
 		return Need{}, fmt.Errorf("the parts of this node are no checkpoint by themselves: %w", err)
 	}
 	return need, nil
-}
-
-func pathsOf(m *manifest.Manifest) (paths []string) {
-	for _, f := range m.Files {
-		paths = append(paths, f.Path)
-	}
-	return paths
 }
 
 // has reports whether a part has the bytes of a file under its name.

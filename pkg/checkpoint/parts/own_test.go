@@ -115,7 +115,7 @@ func TestOwn(t *testing.T) {
 				got = err.Error()
 			} else {
 				got = strings.Trim(fmt.Sprint(need.Parts), "[]") + ": " +
-					strings.Join(pathsOf(need.Files), " ")
+					strings.Join(need.Files.Paths(), " ")
 			}
 			if got != c.need {
 				t.Errorf("got  %s\nwant %s", got, c.need)

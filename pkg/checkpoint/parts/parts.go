@@ -17,9 +17,6 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Most is how many parts a node keeps that are not committed yet: the newest ones.
-const Most = manifest.MostParts
-
 // Part is one node's part of a save. It is on that node's disk, verified and durable.
 type Part struct {
 	Step     int64         `json:"step"`
@@ -49,7 +46,7 @@ func (r *Report) Validate() error {
 	p.Generation("generation", r.Generation)
 	p.Name("node", r.Node.Node)
 	p.Note(r.Node.Validate())
-	p.Range("parts", int64(len(r.Parts)), 0, Most)
+	p.Range("parts", int64(len(r.Parts)), 0, manifest.MostParts)
 	for _, x := range r.Parts {
 		p.Range("files", int64(x.Files), 0, manifest.MaxFiles)
 		p.Range("bytes", x.Bytes, 0, manifest.MaxBytes)
@@ -120,6 +117,7 @@ func together(members []membership.Ref, of []*Report, step int64) []Owned {
 	return set
 }
 
+// find returns the part of a step in a report; nil: there is none.
 func find(r *Report, step int64) *Part {
 	if r == nil {
 		return nil
@@ -198,7 +196,7 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 				files[f.Path], from[f.Path] = f, nodes[i]
 			}
 		}
-		m.Entry = common(m.Entry, p.Entry)
+		m.Entry = manifest.CommonPath(m.Entry, p.Entry)
 		m.Directories = append(m.Directories, p.Directories...)
 	}
 	for _, f := range files {
@@ -215,11 +213,3 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 
 // mark reports whether a path is a mark of Elastic. Each node writes its own.
 func mark(path string) bool { return strings.HasSuffix(path, ".elastic-commit") }
-
-// common returns the deepest directory that contains both paths. "" is the checkpoint directory.
-func common(a, b string) string {
-	for a != b && !strings.HasPrefix(b, a+"/") && a != "" {
-		a = a[:max(0, strings.LastIndexByte(a, '/'))]
-	}
-	return a
-}

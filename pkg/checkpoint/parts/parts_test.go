@@ -227,7 +227,7 @@ func TestHostileReports(t *testing.T) {
 		func(r *Report) { r.Node.Node = "../x" },
 		func(r *Report) { r.Node.Node = "" },
 		func(r *Report) { r.Generation = schema.MaxGeneration + 1 },
-		func(r *Report) { r.Parts = make([]Part, Most+1) },
+		func(r *Report) { r.Parts = make([]Part, manifest.MostParts+1) },
 		func(r *Report) { r.Parts[0].Bytes = -1 },
 		func(r *Report) { r.Parts[0].Files = manifest.MaxFiles + 1 },
 	} {

@@ -63,7 +63,7 @@ func (l *Pipeline) merge(ctx context.Context, set []parts.Owned) (*merged, error
 	if err != nil {
 		return nil, err
 	}
-	if err := parts.Missing(pathsOf(m), named); err != nil {
+	if err := parts.Missing(m.Paths(), named); err != nil {
 		return nil, &missingShardError{err}
 	}
 	x.Manifest = m
@@ -143,9 +143,4 @@ func (s *shardScan) Write(b []byte) (int, error) {
 func (s *shardScan) names() []string {
 	slices.Sort(s.found)
 	return slices.Compact(s.found)
-}
-
-func copyAll(to io.Writer, from io.Reader) error {
-	_, err := io.Copy(to, from)
-	return err
 }

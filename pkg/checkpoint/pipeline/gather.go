@@ -18,6 +18,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
+// gatherIfDue calls gather if the last call was gatherEvery ago.
 func (l *Pipeline) gatherIfDue(ctx context.Context) error {
 	s := l.sharing
 	if s == nil || !s.lead || len(s.pending) == 0 || time.Since(s.gathered) < gatherEvery {

@@ -24,6 +24,7 @@ func registered(nodes, holders []membership.Node, self string) (now []membership
 	return now
 }
 
+// has reports whether n, as the same incarnation, is among nodes.
 func has(nodes []membership.Node, n membership.Node) bool {
 	return slices.ContainsFunc(nodes, func(o membership.Node) bool { return o.Same(n.Ref) })
 }

@@ -24,8 +24,8 @@ type Pipeline struct {
 	replicator *replicator.Replicator
 	capture    watcher
 	stamp      manifest.Stamp
-	closing    chan bool          // a value is sent once; true: capture a last time
-	observe    chan chan struct{} // closed after the look
+	closing    chan bool          // Close sends false, Finish sends true
+	observe    chan chan struct{} // requests of Observe; the pipeline closes the sent channel after a look
 	done       chan struct{}
 
 	// manifests that this pipeline made; another node may commit them when this one is gone
@@ -45,7 +45,7 @@ type Pipeline struct {
 	copying atomic.Bool // copies to unregistered nodes are being made, one checkpoint at a time
 }
 
-// watcher finds the saves of one generation in one directory. Capture implements it.
+// watcher finds the saves of one generation in one directory. *capture.Watcher implements it.
 type watcher interface {
 	Stamp() manifest.Stamp
 	Look(now time.Time) (*capture.Picture, []capture.Refusal, error)

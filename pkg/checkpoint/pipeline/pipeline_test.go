@@ -337,7 +337,7 @@ func TestKeepsTheNewest(t *testing.T) {
 				t.Errorf("%s: numbers %v, %d manifests, %d chunks", node, got, len(s.Held()), len(chunks))
 			}
 		}
-		from, err := k.Record.Claimants(t.Context(), 6)
+		from, err := k.Record.InventoryHolders(t.Context(), 6)
 		if want := []membership.Ref{c.nodes[0].Ref, c.nodes[1].Ref}; err != nil || !slices.Equal(from, want) {
 			t.Errorf("held/: %v, %v", from, err)
 		}
@@ -513,7 +513,7 @@ func TestPrepareMends(t *testing.T) {
 		c.join(t, "c", "1")
 		k.Nodes(c.nodes)
 		must(t, k.Spread(t.Context(), 2, h, 2))
-		must(t, k.Record.Hold(t.Context(), "c", []manifest.Number{head.Number}))
+		must(t, k.Record.PublishInventory(t.Context(), "c", []manifest.Number{head.Number}))
 		c.gone(t, "a")
 		c.gone(t, "b")
 		c.peers.Stores["d"] = checkpointtest.OpenStore(t, memfs.New())

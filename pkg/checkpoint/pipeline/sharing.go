@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"time"
@@ -62,7 +63,7 @@ func (w Writers) share(self string, resume *manifest.Manifest) capture.Share {
 		return capture.Whole
 	case s.Members[0].Node != self:
 		return capture.Following
-	case s.All || resume != nil && parts.Format(pathsOf(resume)) != "":
+	case s.All || resume != nil && parts.Format(resume.Paths()) != "":
 		return capture.Leading
 	}
 	return capture.Whole
@@ -111,6 +112,8 @@ const (
 	reportAttempts = 5
 )
 
+// silent reports whether refusals are not reported yet, because it is not known whether this node saves
+// a part.
 func (s *sharing) silent() bool { return s != nil && !s.lead && !s.All && !s.found }
 
 // share starts to share saves with the other members.
@@ -166,6 +169,7 @@ func wholeHere(p *capture.Picture) bool {
 	return parts.Format(paths) == "" || parts.Alone(paths, namedBy(p))
 }
 
+// pathsIn returns the paths of the files in a picture.
 func pathsIn(p *capture.Picture) (paths []string) {
 	for _, f := range p.Save.Files {
 		paths = append(paths, f.Path)
@@ -186,19 +190,12 @@ func namedBy(p *capture.Picture) map[string][]string {
 			continue
 		}
 		var scan shardScan
-		if copyAll(&scan, in) == nil {
+		if _, err := io.Copy(&scan, in); err == nil {
 			named[f.Path] = scan.names()
 		}
 		_ = in.Close() // it was only read
 	}
 	return named
-}
-
-func pathsOf(m *manifest.Manifest) (paths []string) {
-	for _, f := range m.Files {
-		paths = append(paths, f.Path)
-	}
-	return paths
 }
 
 // digestOf returns a hash of the files in a manifest, without its time and position.
@@ -237,7 +234,7 @@ func (l *Pipeline) addPart(
 		Bytes: m.Bytes(), Again: again, Holders: l.copyPart(ctx, h)}
 	s.pending = slices.DeleteFunc(s.pending, func(x pendingPart) bool { return x.Step == *m.Step })
 	s.pending = append(s.pending, pendingPart{part, p, m})
-	s.pending = s.pending[max(0, len(s.pending)-parts.Most):]
+	s.pending = s.pending[max(0, len(s.pending)-manifest.MostParts):]
 	if err := l.report(ctx); err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ func Start(ctx context.Context, r *replicator.Replicator, from Source) (*Pipelin
 	return l, nil
 }
 
+// start is Start for a watcher that is open.
 func start(ctx context.Context, r *replicator.Replicator, c watcher, with *Sharing) *Pipeline {
 	l := newPipeline(r, c)
 	l.begin(ctx, with)

@@ -102,7 +102,7 @@ func (r *Replicator) ensureHeld(ctx context.Context, try attempt) (*resumed, err
 		if err != nil {
 			return nil, fmt.Errorf("read the store: %w", err)
 		}
-		if err := r.fetch(ctx, fetched{try.from.Generation, n, h, r.fetching}); err != nil {
+		if err := r.fetch(ctx, fetchRequest{try.from.Generation, n, h, r.fetching}); err != nil {
 			return nil, askedError{err, before.Rev}
 		}
 	}
@@ -122,7 +122,7 @@ func (r *Replicator) fetching(done, total int64) { r.Report(Moving{"fetch", done
 // names, then those whose inventory has it.
 func (r *Replicator) holders() []func(context.Context, manifest.Number) ([]membership.Ref, error) {
 	return []func(context.Context, manifest.Number) ([]membership.Ref, error){r.Record.Holders,
-		r.Record.Claimants}
+		r.Record.InventoryHolders}
 }
 
 // Entry returns the path at which another node's Prepare restores the checkpoint in dir, if both
@@ -160,15 +160,15 @@ func (r *Replicator) Complete(ctx context.Context, g schema.Generation, head man
 	if !r.Store.Has(head.Manifest) {
 		g := max(g, r.Store.Generation())
 		saving := func(done, total int64) { r.Report(Moving{"replicate", done, total}) }
-		if err := r.fetch(ctx, fetched{g, head.Number, head.Manifest, saving}); err != nil {
+		if err := r.fetch(ctx, fetchRequest{g, head.Number, head.Manifest, saving}); err != nil {
 			return err
 		}
 	}
 	return r.Spread(ctx, g, head.Manifest, n)
 }
 
-// fetched describes a checkpoint to fetch.
-type fetched struct {
+// fetchRequest describes a checkpoint to fetch.
+type fetchRequest struct {
 	generation schema.Generation
 	number     manifest.Number
 	hash       manifest.Hash
@@ -178,7 +178,7 @@ type fetched struct {
 // fetch first asks the holders in the record, then all nodes whose inventory has the checkpoint.
 // Then it asks all nodes for each part, because a node that loaded its own parts has parts that are
 // not in the record.
-func (r *Replicator) fetch(ctx context.Context, x fetched) error {
+func (r *Replicator) fetch(ctx context.Context, x fetchRequest) error {
 	parts, err := r.parts(ctx, x.number)
 	if err != nil {
 		return err

@@ -77,6 +77,7 @@ func (r *Replicator) View() ([]membership.Node, <-chan struct{}) {
 	return r.nodes, r.moved
 }
 
+// me returns the registration of this node.
 func (r *Replicator) me() (membership.Node, bool) {
 	nodes, _ := r.View()
 	for _, n := range nodes {
@@ -141,25 +142,26 @@ func (r *Replicator) tidyNow(ctx context.Context) time.Duration {
 func (r *Replicator) Tidy(ctx context.Context) error {
 	seen := r.Store.Generation() // before the record is read: see chunkstore.Store.Retain
 	if err := r.findLate(); err != nil {
-		return errors.Join(err, r.tell(ctx)) // others go by the inventory, also of a disk that is gone
+		// the other nodes use the inventory, also that of a disk that is gone
+		return errors.Join(err, r.publishInventory(ctx))
 	}
 	head, committed, err := r.Read(ctx)
 	if err != nil {
 		return err
 	}
 	if offered, err := r.offer(ctx, head, committed); err != nil || !offered {
-		return errors.Join(err, r.tell(ctx))
+		return errors.Join(err, r.publishInventory(ctx))
 	}
 	err = r.dropParts()
 	if err == nil {
 		err = r.Store.Retain(seen, committed, r.pinned(head), time.Now())
 	}
-	return errors.Join(err, r.tell(ctx)) // others go by the inventory, also of a disk that fails
+	return errors.Join(err, r.publishInventory(ctx)) // also after an error: the other nodes use the inventory
 }
 
-// tell writes the inventory to held/, if it or the registration has changed. If the disk is gone, it
+// publishInventory writes the inventory to held/, if it or the registration has changed. If the disk is gone, it
 // removes the inventory.
-func (r *Replicator) tell(ctx context.Context) error {
+func (r *Replicator) publishInventory(ctx context.Context) error {
 	me, ok := r.me()
 	have, gone := r.Store.Numbers(), r.Store.Abandoned() != nil
 	r.mu.Lock()
@@ -172,7 +174,7 @@ func (r *Replicator) tell(ctx context.Context) error {
 	if gone {
 		err = r.Record.Withdraw(ctx, r.Self)
 	} else {
-		err = r.Record.Hold(ctx, r.Self, have)
+		err = r.Record.PublishInventory(ctx, r.Self, have)
 	}
 	if err != nil {
 		return err
@@ -194,6 +196,8 @@ func (r *Replicator) DropSurplus(ctx context.Context, g schema.Generation) error
 	return r.Record.Drop(ctx, g, head, retention.Surplus(committed, head))
 }
 
+// pinned returns the checkpoints that stay although they may be older than the newest Keep: the head,
+// and the checkpoint from which the newest world started.
 func (r *Replicator) pinned(head manifest.Head) []manifest.Hash {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,6 +211,7 @@ func (r *Replicator) KeepPartsFrom(p manifest.Position) {
 	r.partsFrom = p
 }
 
+// dropParts removes parts that can no longer be committed.
 func (r *Replicator) dropParts() error {
 	r.mu.Lock()
 	from := r.partsFrom

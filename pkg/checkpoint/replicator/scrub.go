@@ -181,7 +181,7 @@ func (k kept) same(o kept) bool { return k.hash == o.hash }
 func (r *Replicator) refetch(ctx context.Context, k kept) error {
 	g := max(k.head.Generation, r.Store.Generation())
 	if k.hash == k.head.Manifest && !r.Store.HasParts(k.hash) {
-		return r.fetch(ctx, fetched{g, k.head.Number, k.hash, nil})
+		return r.fetch(ctx, fetchRequest{g, k.head.Number, k.hash, nil})
 	}
 	holders, err := r.partsOf(ctx, k.head)
 	if err != nil {

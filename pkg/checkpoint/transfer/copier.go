@@ -50,18 +50,15 @@ func (c *Copier) Replicate(
 	for h, size := range m.DistinctChunks() {
 		s.sizes[h] = size
 	}
-	acked, errs := make([]bool, len(to)), make([]error, len(to))
+	errs := make([]error, len(to))
 	var wg sync.WaitGroup
 	for i, n := range to {
-		wg.Go(func() {
-			errs[i] = c.send(ctx, n.Ref, s)
-			acked[i] = errs[i] == nil
-		})
+		wg.Go(func() { errs[i] = c.send(ctx, n.Ref, s) })
 	}
 	wg.Wait()
 	var holders []membership.Node
 	for i, n := range to {
-		if acked[i] {
+		if errs[i] == nil {
 			holders = append(holders, n)
 		}
 	}
@@ -116,6 +113,8 @@ func (c *Copier) send(ctx context.Context, to membership.Ref, s *sending) error 
 	}
 }
 
+// sendChunk sends one chunk. A node that was started again does not expect the chunk: that is no error,
+// because send offers once more.
 func (c *Copier) sendChunk(ctx context.Context, to membership.Ref, chunk manifest.Hash, s *sending) error {
 	size := s.sizes[chunk]
 	open := func() (io.ReadSeekCloser, error) { return c.open(chunk) }
@@ -125,7 +124,7 @@ func (c *Copier) sendChunk(ctx context.Context, to membership.Ref, chunk manifes
 	case err == nil:
 		s.progress.add(to.Node, size)
 	case errors.Is(err, chunkstore.ErrNotHeld):
-		return nil // the other node was started again: offer once more
+		return nil
 	case errors.Is(err, chunkstore.ErrDamaged):
 		// A chunk that is damaged here is recorded, so that the next Put or Fetch replaces it.
 		_, own := c.Store.VerifyChunk(chunk)

@@ -178,6 +178,7 @@ func (h *handler) get(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
 
+// target returns the hash in the path of a request and, of a PUT, the generation of the sender.
 func target(r *http.Request) (h manifest.Hash, g schema.Generation, err error) {
 	if err := h.UnmarshalText([]byte(r.PathValue("hash"))); err != nil {
 		return h, 0, fmt.Errorf("%w: %w", manifest.ErrBadManifest, err)
@@ -192,6 +193,7 @@ func target(r *http.Request) (h manifest.Hash, g schema.Generation, err error) {
 	return h, g, nil
 }
 
+// refuse answers a request with the status of err.
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	for _, r := range refusals {

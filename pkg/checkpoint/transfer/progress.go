@@ -8,12 +8,12 @@ import (
 
 // progress counts the bytes of the checkpoint, once per node, for the user.
 type progress struct {
-	each   int64
-	total  int64
+	each   int64 // bytes of the checkpoint
+	total  int64 // for all nodes
 	report func(done, total int64)
 
 	mu   sync.Mutex
-	done map[string]int64
+	done map[string]int64 // by node
 }
 
 func newProgress(m *manifest.Manifest, nodes int, report func(done, total int64)) *progress {
@@ -25,8 +25,10 @@ func newProgress(m *manifest.Manifest, nodes int, report func(done, total int64)
 	return p
 }
 
+// add counts n more bytes of a node.
 func (p *progress) add(node string, n int64) { p.set(node, func(was int64) int64 { return was + n }) }
 
+// reach sets the bytes of a node to n.
 func (p *progress) reach(node string, n int64) { p.set(node, func(int64) int64 { return n }) }
 
 func (p *progress) set(node string, f func(int64) int64) {

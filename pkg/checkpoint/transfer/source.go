@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Source is a place from which checkpoints can be read: a ReadOnlyStore or a RemoteSource. Its
+// Source is a place from which checkpoints can be read: a readonly.Store or a RemoteSource. Its
 // errors are ErrNotHeld, ErrDamaged, ErrStranger, and errors of the disk or the network.
 type Source interface {
 	Manifest(ctx context.Context, h manifest.Hash) ([]byte, error)
@@ -26,7 +26,7 @@ type RemoteSource struct {
 	Node  membership.Ref
 
 	mu   sync.Mutex
-	away error
+	away error // the error of the request that had no answer
 }
 
 func (d *RemoteSource) Manifest(ctx context.Context, h manifest.Hash) (raw []byte, err error) {

@@ -55,7 +55,7 @@ func Without(claims []rendezvous.Claim, n checkpoint.Number) *Remake {
 	mine := claimsOf(claims, newestJob(claims))
 	var chosen *checkpoint.Head
 	for _, c := range mine {
-		for _, h := range claimed(c) {
+		for _, h := range checkpointsOf(c) {
 			if h.Number == n && (chosen == nil || compare(*chosen, h) < 0) {
 				chosen = &h
 			}
@@ -71,15 +71,15 @@ func Without(claims []rendezvous.Claim, n checkpoint.Number) *Remake {
 func Choices(claims []rendezvous.Claim) []checkpoint.Number {
 	numbers := map[checkpoint.Number]bool{}
 	for _, c := range claimsOf(claims, newestJob(claims)) {
-		for _, h := range claimed(c) {
+		for _, h := range checkpointsOf(c) {
 			numbers[h.Number] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(numbers))
 }
 
-// claimed returns the checkpoints of a claim.
-func claimed(c rendezvous.Claim) []checkpoint.Head {
+// checkpointsOf returns the checkpoints of a claim.
+func checkpointsOf(c rendezvous.Claim) []checkpoint.Head {
 	all := slices.Clone(c.Heads)
 	if c.Newest != nil {
 		all = append(all, *c.Newest)
@@ -102,7 +102,7 @@ func (r *Remake) adopt(all, mine []rendezvous.Claim, best *checkpoint.Head) {
 	for _, c := range all {
 		r.Fence = max(r.Fence, c.Generation, c.World)
 		top.Number, top.Order = max(top.Number, c.Top), max(top.Order, c.WorldOrder)
-		for _, h := range append(claimed(c), c.Known) {
+		for _, h := range append(checkpointsOf(c), c.Known) {
 			top.Number, top.Order = max(top.Number, h.Number), max(top.Order, h.Order)
 		}
 	}

@@ -23,7 +23,7 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 	fewest, most := math.MaxInt, 0
 	for _, u := range wrote {
 		whole = whole || u.Counted && u.Proven && u.Dir
-		next = next || u.Counted && m.superseded(l.Units, u)
+		next = next || u.Counted && superseded(l.Units, u)
 		fewest, most, text = min(fewest, u.Passes), max(most, u.Passes), text && u.Text
 	}
 	enough := 2 // passes: all units were written, and all were written again
@@ -78,7 +78,7 @@ func (m *Memory) stays(units, wrote []Unit) string {
 		return "" // other files were there before the job
 	}
 	counted := slices.ContainsFunc(wrote, func(w Unit) bool { return w.Counted })
-	for _, u := range m.beside(units, wrote) {
+	for _, u := range beside(units, wrote) {
 		if !m.apart[u.Key] && (counted || !u.Counted) {
 			return u.Path
 		}

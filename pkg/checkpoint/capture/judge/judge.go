@@ -60,8 +60,7 @@ func (u Unit) begun() bool { return u.Status == Busy && u.Last == 0 }
 // Obsolete reports whether wrote has a unit of the same key with a larger number.
 func (u Unit) Obsolete(wrote []Unit) bool {
 	return u.Counted && slices.ContainsFunc(wrote, func(w Unit) bool {
-		return w.Counted && w.Key == u.Key &&
-			w.Number > u.Number
+		return w.Counted && w.Key == u.Key && w.Number > u.Number
 	})
 }
 
@@ -159,6 +158,7 @@ func (m *Memory) Keys() (keys []string) {
 // Counts reports whether the numbers of the family counted saves in the last save.
 func (m *Memory) Counts(family string) bool { return m.passes[family] > 0 }
 
+// keys returns the keys of the units that saves write, sorted.
 func (m *Memory) keys() []string {
 	var keys []string
 	for k := range m.passes {
@@ -220,6 +220,7 @@ func (m *Memory) Taken(d Decision) {
 	m.unsure, m.debt, m.stood = d.Guess, nil, nil
 }
 
+// setApart records that a unit is written independently of saves.
 func (m *Memory) setApart(key string) {
 	if m.apart == nil {
 		m.apart = map[string]bool{}
@@ -323,7 +324,7 @@ func (m *Memory) try(l Look, number *int64) Decision {
 	if len(wrote) == 0 {
 		return Decision{}
 	}
-	d := Decision{Take: append(slices.Clone(wrote), m.beside(l.Units, wrote)...), Wrote: wrote, Left: left,
+	d := Decision{Take: append(slices.Clone(wrote), beside(l.Units, wrote)...), Wrote: wrote, Left: left,
 		Guess: why.Guess}
 	for _, u := range left {
 		if _, before := m.left[u.Key]; before {
@@ -337,7 +338,7 @@ func (m *Memory) try(l Look, number *int64) Decision {
 
 // beside returns the unchanged units that belong to the save: the units of the last save, except
 // those that the new save makes obsolete.
-func (m *Memory) beside(units, wrote []Unit) (take []Unit) {
+func beside(units, wrote []Unit) (take []Unit) {
 	for _, u := range units {
 		replaced := u.Counted &&
 			slices.ContainsFunc(wrote, func(w Unit) bool { return w.Counted && w.Key == u.Key })
@@ -359,7 +360,7 @@ func (m *Memory) lacks(l Look, wrote []Unit, number *int64) Decision {
 	}
 	for _, u := range wrote {
 		if u.Dir && u.Counted && !u.Proven && !m.shaped(u) && l.Workers != Exited &&
-			!m.superseded(l.Units, u) {
+			!superseded(l.Units, u) {
 			return Decision{Path: u.Name(), Why: "nothing shows that no more files come into this directory"}
 		}
 	}
@@ -374,20 +375,21 @@ func (m *Memory) lacks(l Look, wrote []Unit, number *int64) Decision {
 	return m.lacksTogether(wrote, number)
 }
 
+// belongs reports whether an earlier save had the unit.
 func (m *Memory) belongs(u Unit) bool {
 	_, ok := m.passes[u.Key]
 	return ok
 }
 
+// shaped reports whether the directory has the same files as in the last save.
 func (m *Memory) shaped(u Unit) bool {
 	shape, ok := m.shapes[u.Key]
 	return ok && shape == u.Shape
 }
 
-// superseded reports whether a fresh unit has the same key and a larger number.
-func (m *Memory) superseded(units []Unit, u Unit) bool {
+// superseded reports whether a fresh unit has the key of u and a larger number.
+func superseded(units []Unit, u Unit) bool {
 	return slices.ContainsFunc(units, func(o Unit) bool {
-		return o.Fresh && o.Counted && o.Key == u.Key &&
-			o.Number > u.Number
+		return o.Fresh && o.Counted && o.Key == u.Key && o.Number > u.Number
 	})
 }

@@ -34,13 +34,14 @@ func ForWriting(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]
 	}
 	// A worker that ended meanwhile may have closed its files before it had finished them.
 	for _, r := range roots {
-		if _, ok := readProcess(r); !ok {
+		if _, runs := parentOf(r); !runs {
 			return nil, fmt.Sprintf("worker process %d has ended", r)
 		}
 	}
 	return open, ""
 }
 
+// openFiles adds to open the wanted files that a process has open or mapped for writing.
 func openFiles(pid int, want map[dirfs.FileID]bool, open map[dirfs.FileID]string) error {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	list, err := os.ReadDir(dir)
@@ -101,9 +102,6 @@ func mappedFiles(pid int, want map[dirfs.FileID]bool, open map[dirfs.FileID]stri
 	return nil
 }
 
-// process is one line of /proc.
-type process struct{ pid, parent int }
-
 const exiting = 4 // PF_EXITING
 
 // workerProcesses returns the processes of the workers: the roots, their descendants, and the
@@ -124,13 +122,13 @@ func workerProcesses(roots []int) (pids []int, blind string) {
 		}
 	}
 	for _, r := range roots {
-		p, ok := readProcess(r)
-		if !ok {
+		parent, runs := parentOf(r)
+		if !runs {
 			return nil, fmt.Sprintf("worker process %d has ended", r)
 		}
 		add(r)
-		if p.parent > 1 && p.parent != os.Getpid() {
-			for _, c := range childrenOf(p.parent) {
+		if parent > 1 && parent != os.Getpid() {
+			for _, c := range childrenOf(parent) {
 				add(c)
 			}
 		}
@@ -159,21 +157,21 @@ func childrenOf(pid int) (children []int) {
 	return children
 }
 
-// readProcess reads a process. ok is false if it has ended, or is ending.
-func readProcess(pid int) (p process, ok bool) {
+// parentOf returns the parent of a process. runs is false if the process has ended, or is ending.
+func parentOf(pid int) (parent int, runs bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return p, false
+		return 0, false
 	}
 	// The name of the program is in parentheses, and may contain any character.
 	_, rest, found := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
 	f := strings.Fields(rest)
 	if !found || len(f) < 7 || f[0] == "Z" || f[0] == "X" {
-		return p, false
+		return 0, false
 	}
 	num := func(s string) int { n, _ := strconv.Atoi(s); return n }
 	if num(f[6])&exiting != 0 {
-		return p, false
+		return 0, false
 	}
-	return process{pid: pid, parent: num(f[1])}, true
+	return num(f[1]), true
 }

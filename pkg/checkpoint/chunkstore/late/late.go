@@ -38,7 +38,7 @@ func withStore(dir string, do func(dirfs.FS) error) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("keep what came too late: %w", err)
+		return fmt.Errorf("keep late checkpoints: %w", err)
 	}
 	return errors.Join(do(t), t.Close())
 }

@@ -37,15 +37,19 @@ func Open(dir string) (*Store, error) {
 	return New(t), nil
 }
 
+// New returns the Store in an open directory. Close closes it.
 func New(t dirfs.FS) *Store {
 	return &Store{disk: dirfs.NewDisk(t, layout.Temp+"/readonly-"), read: map[manifest.Hash]bool{}}
 }
 
+// Close closes the directory.
 func (s *Store) Close() error { return s.disk.FS.Close() }
 
 // Held lists the manifests in the directory, complete or not.
 func (s *Store) Held() (all []manifest.Hash, err error) { return s.list(layout.Manifests) }
 
+// Manifest reads the bytes of a manifest, also if only parts of the checkpoint are here. Errors:
+// ErrNotHeld, ErrDamaged.
 func (s *Store) Manifest(_ context.Context, h manifest.Hash) ([]byte, error) {
 	raw, err := layout.ReadManifest(s.disk, h)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,6 +58,8 @@ func (s *Store) Manifest(_ context.Context, h manifest.Hash) ([]byte, error) {
 	return raw, err
 }
 
+// Chunk reads a chunk into dst, which has its size. Errors: ErrNotHeld; ErrDamaged if the hash
+// differs.
 func (s *Store) Chunk(_ context.Context, h manifest.Hash, dst []byte) error {
 	f, err := s.disk.FS.Open(layout.ChunkPath(h))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,14 +111,15 @@ func (s *Store) Verify(ctx context.Context, h manifest.Hash) (*manifest.Manifest
 		}
 	}
 	if bad != nil { // a manifest is removed before its chunks
-		if _, err := s.disk.FS.Lstat(path.Join(layout.Manifests, h.String())); errors.Is(err,
-			fs.ErrNotExist) {
+		_, err := s.disk.FS.Lstat(path.Join(layout.Manifests, h.String()))
+		if errors.Is(err, fs.ErrNotExist) {
 			return m, nil, fmt.Errorf("manifest %v: %w", h, layout.ErrNotHeld)
 		}
 	}
 	return m, bad, nil
 }
 
+// readChunks reads the chunks of m that were not read yet, and records whether each is right.
 func (s *Store) readChunks(ctx context.Context, m *manifest.Manifest) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readers)

@@ -13,6 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
+// WriteFile writes a file, and makes its directory. It replaces an existing file.
 func WriteFile(t testing.TB, tree dirfs.FS, name string, data []byte, mode fs.FileMode) {
 	t.Helper()
 	d := dirfs.Disk{FS: tree}

@@ -81,6 +81,7 @@ func (t *FS) Overwrite(name string, data []byte) error {
 	return nil
 }
 
+// Node is a file or a directory.
 type Node struct {
 	dir          bool
 	mode         fs.FileMode
@@ -90,6 +91,7 @@ type Node struct {
 	Names, kept  map[string]*Node // of a directory: the newest names, and the synced ones
 }
 
+// New returns an empty tree on a machine of its own.
 func New() *FS {
 	d := &Machine{Free: 1 << 40}
 	return &FS{d, d.dir(0o700)}
@@ -138,6 +140,8 @@ func (t *FS) Crash(names func() bool) *FS {
 	return &FS{d, survive(t.Root)}
 }
 
+// enter locks the machine for an operation, and returns the function that unlocks it. It fails if the
+// hook does.
 func (t *FS) enter(op, name string) (func(), error) {
 	t.Machine.mu.Lock()
 	if t.Machine.Hook != nil {
@@ -168,6 +172,7 @@ func (t *FS) Find(op, name string) (dir *Node, base string, n *Node, err error) 
 	return dir, base, dir.Names[base], nil
 }
 
+// there returns an existing node.
 func (t *FS) there(op, name string) (*Node, error) {
 	_, _, n, err := t.Find(op, name)
 	if err == nil && n == nil {
