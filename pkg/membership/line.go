@@ -28,6 +28,7 @@ func (l *line) note() bool {
 	return l.quiet.Load() // if it changed in between, the owner may not look again soon
 }
 
+// beat sends a beat, unless one is waiting or l is nil.
 func (l *line) beat() {
 	if l == nil {
 		return

@@ -68,12 +68,8 @@ func (r Registry) Join(ctx context.Context, j Joining) (int64, error) {
 // registration.
 func (r Registry) Warmed(ctx context.Context, n Node) error {
 	here := store.Unchanged(r.Job.Node(n.Node), n.Rev)
-	res, err := r.Store.Txn(ctx, store.Txn{If: []store.Guard{here},
+	return r.apply(ctx, "say that the workers wait", store.Txn{If: []store.Guard{here},
 		Then: []store.Write{store.Delete(r.Job.Warming(n.Node))}})
-	if err == nil && !res.OK {
-		err = store.ErrMoved
-	}
-	return wrap("say that the workers wait", err)
 }
 
 // Reregister writes the registration of a member again, as the same incarnation on a new lease. The
@@ -92,17 +88,10 @@ func (r Registry) Reregister(ctx context.Context, n Node, worldRev int64) (int64
 // TakeOver deletes the registration of an earlier agent of this node. The caller holds the lock of
 // the node on this host, so that agent is dead.
 func (r Registry) TakeOver(ctx context.Context, dead Node) error {
-	res, err := r.Store.Txn(ctx, store.Txn{
+	return r.apply(ctx, "replace the earlier registration", store.Txn{
 		If:   []store.Guard{store.Unchanged(r.Job.Node(dead.Node), dead.Rev)},
 		Then: []store.Write{store.Delete(r.Job.Node(dead.Node))},
 	})
-	if err != nil {
-		return wrap("replace the earlier registration", err)
-	}
-	if !res.OK {
-		return wrap("replace the earlier registration", store.ErrMoved)
-	}
-	return nil
 }
 
 // Leave announces that the node stopped its workers, closed its captures and leaves, and deletes
@@ -152,14 +141,10 @@ func (r Registry) Suspect(
 func (r Registry) Answer(ctx context.Context, s Suspicion, me Node) error {
 	key := r.Job.Suspect(s.Node, s.By)
 	s.Answered = true
-	res, err := r.Store.Txn(ctx, store.Txn{
+	return r.apply(ctx, "answer a suspicion", store.Txn{
 		If:   []store.Guard{store.Unchanged(key, s.Rev), store.Unchanged(r.Job.Node(me.Node), me.Rev)},
 		Then: []store.Write{store.PutLeased(key, schema.Encode(s), s.Lease)},
 	})
-	if err == nil && !res.OK {
-		err = store.ErrMoved
-	}
-	return wrap("answer a suspicion", err)
 }
 
 // Unanswered reads whether a suspicion is unchanged; it returns ErrMoved if it is not.
@@ -194,13 +179,19 @@ func (r Registry) Withdraw(ctx context.Context, g schema.Generation, all ...With
 	if len(events) > 0 {
 		t.Then = append(t.Then, history.Tell(r.Job, events...))
 	}
+	return r.apply(ctx, "take suspicions back", t)
+}
+
+// apply sends a transaction once. After an error other than ErrMoved it may have been applied.
+func (r Registry) apply(ctx context.Context, what string, t store.Txn) error {
 	res, err := r.Store.Txn(ctx, t)
 	if err == nil && !res.OK {
 		err = store.ErrMoved
 	}
-	return wrap("take suspicions back", err)
+	return wrap(what, err)
 }
 
+// wrap adds to an error what was being done.
 func wrap(what string, err error) error {
 	if err == nil {
 		return nil

@@ -2,6 +2,7 @@ package membership
 
 import "time"
 
+// kind is the kind of an event.
 type kind int
 
 const (
@@ -14,10 +15,11 @@ const (
 	stalled              // a tick came so late that earlier observations do not count
 )
 
+// event is what happened to a watched node, or to its watcher.
 type event struct {
 	kind   kind
-	answer Answer
-	late   time.Duration
+	answer Answer        // of answered and ended
+	late   time.Duration // of starved: how late the tick was
 }
 
 // orders are what follows from an event.
@@ -27,6 +29,7 @@ type orders struct {
 	signals []Signal
 }
 
+// phase is the state of the connection to a watched node.
 type phase int
 
 const (
@@ -54,6 +57,7 @@ type watched struct {
 	void   bool          // the sign is from before a stall: not held, and not withdrawn yet
 }
 
+// observe applies an event, and returns what follows from it.
 func (n *watched) observe(e event, now time.Time, b Beats) (o orders) {
 	dial := func() { n.phase, n.began, o.open = dialling, now, true }
 	switch e.kind {
@@ -116,6 +120,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
+// silence returns the signal that the node is silent, if it has been for its limit.
 func (n *watched) silence(now time.Time, b Beats) []Signal {
 	if !n.missed || now.Sub(n.last) < n.limit(b) {
 		return nil

@@ -104,6 +104,7 @@ func (w *Watcher) Holds(about Ref) bool {
 	return w.held[about.Incarnation]
 }
 
+// publish updates what Holds reports about a node.
 func (w *Watcher) publish(n *watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,8 +135,8 @@ type watchRun struct {
 	heard    chan lineEvent
 	contacts []*contact
 	queue    []Signal
-	tick     time.Time
-	next     time.Time // tick
+	tick     time.Time // time of the last tick
+	next     time.Time // time of the next tick
 	planned  time.Time // when the timer fires next
 }
 
@@ -223,6 +224,7 @@ func (r *watchRun) awake(ctx context.Context) time.Time {
 	return now
 }
 
+// all applies an event to every contact.
 func (r *watchRun) all(ctx context.Context, e event, now time.Time) {
 	b := r.times(now)
 	for _, c := range r.contacts {
@@ -275,6 +277,7 @@ func (r *watchRun) hear(ctx context.Context, h lineEvent, now time.Time) {
 	r.apply(ctx, c, c.observe(h.event, now, r.times(now)))
 }
 
+// dropOlder ends the older line, if there is one.
 func (c *contact) dropOlder() {
 	if c.older != nil {
 		c.older.cancel()
@@ -282,6 +285,7 @@ func (c *contact) dropOlder() {
 	}
 }
 
+// apply carries out orders about a contact.
 func (r *watchRun) apply(ctx context.Context, c *contact, o orders) {
 	if o.open {
 		if c.line != nil {
@@ -305,6 +309,7 @@ func (r *watchRun) apply(ctx context.Context, c *contact, o orders) {
 // calm reports whether an answer of the node would only change the time of its last answer.
 func (c *contact) calm() bool { return c.phase == up && c.sign == "" && !c.missed && c.older == nil }
 
+// open opens a new line to a contact.
 func (r *watchRun) open(ctx context.Context, c *contact) *line {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &line{to: c, beats: make(chan struct{}, 1), cancel: cancel, began: time.Now()}

@@ -24,7 +24,7 @@ type Claim struct {
 	Phase      Phase             `json:"phase,omitempty"` // of that World, if it ended
 	Count      int               `json:"count"`           // of its members
 	Rank       int               `json:"rank"`            // of this node in that World; -1: it is no member
-	// by rank. For a large World only its first ranks list them.
+	// Members are those of that World, by rank. For a large World only its first ranks list them.
 	Members []string        `json:"members,omitempty"`
 	Known   checkpoint.Head `json:"known"` // the newest commit of this job that the node heard of
 	// Top is the largest number of a commit that the store shows, of whichever job, or that the node
@@ -39,11 +39,11 @@ type Claim struct {
 	Parts []checkpoint.FoundParts `json:"parts,omitempty"`
 	// OtherParts are the parts of checkpoints that the node does not know to be committed.
 	OtherParts []checkpoint.OtherParts `json:"other_parts,omitempty"`
-	// Heads, Newest and Parts were read while the claim was in the store
+	// Looked: Heads, Newest and Parts were read while the claim was in the store.
 	Looked bool `json:"looked"`
 	// other nodes that were registered under that World, by name
 	Spares []string `json:"spares,omitempty"`
-	// this node found the store behind; false: it joined the claim of other nodes
+	// Behind: this node found the store behind; false: it joined the claim of other nodes.
 	Behind bool `json:"behind"`
 	// Lived: the agent was in the job when the store lost it. An agent that was started again
 	// cannot know whether the job went on without its node.

@@ -8,6 +8,7 @@ import (
 // member takes quadratic time.
 type RefSet map[membership.Incarnation]string // node name by incarnation
 
+// NewRefSet returns the set of some members.
 func NewRefSet(refs []membership.Ref) RefSet {
 	l := make(RefSet, len(refs))
 	for _, r := range refs {
@@ -16,8 +17,10 @@ func NewRefSet(refs []membership.Ref) RefSet {
 	return l
 }
 
+// Add adds a member.
 func (l RefSet) Add(r membership.Ref) { l[r.Incarnation] = r.Node }
 
+// Has reports whether a member, as the same incarnation, is in the set.
 func (l RefSet) Has(r membership.Ref) bool { n, ok := l[r.Incarnation]; return ok && n == r.Node }
 
 // SetOf is the set of some names; nil, an empty set, if there are none.

@@ -7,7 +7,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Outcome is how an attempt ended. It is the exit of `elastic status` and of the last event.
+// Outcome is how an attempt ended. It is the field exit in the output of `elastic status` and in the last
+// event.
 type Outcome struct {
 	Code      int     `json:"code"`
 	Source    string  `json:"source"` // worker, elastic, operator

@@ -32,7 +32,7 @@ type Snapshot struct {
 	Failure  *Failure                        // likewise
 	Head     checkpoint.Head
 	History  []checkpoint.Head // ckpt/n, oldest first
-	Held     map[string]Held
+	Held     map[string]Held   // by node
 	Doing    []Activity
 	Warm     []WarmWorkers
 	Progress *Progress
@@ -40,7 +40,8 @@ type Snapshot struct {
 	Claims   []Claim // also of nodes of a job that the store has lost: Job is nil then
 }
 
-// Held is the record in which a node lists the checkpoints on its disk.
+// Held is the inventory of a node: the record in which it lists the checkpoints that are complete on
+// its disk.
 type Held struct {
 	Numbers []checkpoint.Number
 	Rev     int64
@@ -314,7 +315,7 @@ func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error
 	return nil
 }
 
-// DecodeWorld reads a world record. Members that lie in plan/ are still missing: see Members.
+// DecodeWorld reads a world record. Members that lie in plan/ are still missing: see ReadMembers.
 func DecodeWorld(e *store.Entry) (*World, error) {
 	w, err := schema.Decode[World](e)
 	if err != nil {
@@ -328,6 +329,7 @@ func DecodeWorld(e *store.Entry) (*World, error) {
 // incarnation follows. The existence of the event records that the loss was reported.
 const MissedEvent = "missed-"
 
+// DescribeHead says from which step and generation a checkpoint is.
 func DescribeHead(h *checkpoint.Head) string {
 	if h.Step == nil {
 		return fmt.Sprintf("that of generation %d", h.Generation)

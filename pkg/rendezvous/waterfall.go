@@ -68,13 +68,9 @@ func (f Timing) String() string {
 }
 
 // TimingOf returns the timing that an event reports; nil if it reports none.
-func TimingOf(e history.Event) *Timing {
-	if e.Kind != history.Started {
-		return nil
-	}
+func TimingOf(e history.Event) (t *Timing) {
 	b, err := json.Marshal(e.Fields["waterfall"])
-	t := new(Timing)
-	if err != nil || json.Unmarshal(b, t) != nil {
+	if err != nil || json.Unmarshal(b, &t) != nil {
 		return nil
 	}
 	return t

@@ -13,7 +13,7 @@ import (
 
 // Phase is the phase of a World: forming → running → finishing → done, and from the first three →
 // waiting. A World never runs again after waiting: the next generation follows, even with the same
-// members.
+// members. If the attempt fails or is stopped, its last World becomes failed or stopped.
 type Phase string
 
 const (
@@ -142,8 +142,9 @@ type Quarantine struct {
 	Times int               `json:"times"`
 }
 
-// World is the ranked nodes of one Generation. Its members, leavers and resume never change. Its
-// phase, hold and outcome do, and running adds the master.
+// World is the ranked nodes of one Generation. Its members, leavers and resume never change. Each
+// phase writes the record again, and with it may change the time, hold, ledger, quarantine, master,
+// outcome, idle time and reported losses.
 type World struct {
 	UID        schema.UID        `json:"uid"`
 	Generation schema.Generation `json:"generation"`
@@ -155,8 +156,8 @@ type World struct {
 	Proposal   string            `json:"proposal"`
 	Turn       string            `json:"turn,omitempty"`    // random, new with every phase
 	Count      int               `json:"count"`             // of the members
-	Members    []membership.Ref  `json:"members,omitempty"` // in rank order; above inline, in plan/
-	Chunks     int               `json:"chunks,omitempty"`
+	Members    []membership.Ref  `json:"members,omitempty"` // in rank order; more than MaxInline are in plan/
+	Chunks     int               `json:"chunks,omitempty"`  // of the list in plan/; 0: there is none
 	// Leavers are nodes of older generations that must stop before this one runs. If the members
 	// lie in plan/, the leavers follow them there, and Leaving is the number of leavers.
 	Leavers []membership.Ref `json:"leavers,omitempty"`
@@ -257,6 +258,7 @@ func (w *World) Rank(r membership.Ref) int { return index(w.Members, r) }
 // Leaver reports whether r must stop before this generation runs.
 func (w *World) Leaver(r membership.Ref) bool { return index(w.Leavers, r) >= 0 }
 
+// index returns the index of r in refs; -1: it is not there.
 func index(refs []membership.Ref, r membership.Ref) int {
 	for i, m := range refs {
 		if m.Same(r) {

@@ -77,8 +77,8 @@ func showEvent(c *command.Call, e history.Event) error {
 		node = "-"
 	}
 	text := e.Text
-	if f := rendezvous.TimingOf(e); f != nil && c.Context.Bool("verbose") {
-		text += ": " + f.String()
+	if t := rendezvous.TimingOf(e); t != nil && e.Kind == history.Started && c.Context.Bool("verbose") {
+		text += ": " + t.String()
 	}
 	return c.Out.Folded(eventIndent, "%s  g%d  %s  %s  %s",
 		e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind, node, text)

@@ -1,3 +1,5 @@
+// Package verdict decides whether a node is alive, from the records of the store and the evidence of one
+// agent. It is pure.
 package verdict
 
 import (
@@ -14,7 +16,7 @@ const (
 	Alive   State = iota
 	Suspect       // a node suspects it, and no second one has confirmed it
 	Absent        // not registered; it may register again
-	Gone          // dead, replaced or left: a cause, and never part of a plan
+	Gone          // dead, replaced or left: no World is planned with it
 )
 
 func (s State) String() string { return [...]string{"alive", "suspect", "absent", "gone"}[s] }
@@ -39,9 +41,9 @@ type Member struct {
 	After   time.Duration // from the first sign to the verdict
 	// ModRevision of the judge's suspicion, which must stay unanswered; 0: none
 	Record  int64
+	Removed bool                     // it left, or its next incarnation replaced it
 	unheard bool                     // a watcher that suspects it was not asked yet whether it still does
 	accused []membership.Incarnation // the registered watchers that suspect it
-	Removed bool                     // it left, or its next incarnation replaced it
 }
 
 // View has the verdicts on the members of a World, and the other registered nodes, at one revision.
@@ -163,6 +165,7 @@ func (f *facts) fresh(m membership.Ref) bool {
 	return ok && f.now.Sub(a.At) < f.l.Fresh
 }
 
+// judge returns the verdict on a member.
 func (f *facts) judge(m membership.Ref) Member {
 	ev, now := &f.ev, f.now
 	s := Member{Ref: m}

@@ -124,6 +124,7 @@ func mayTake(s *rendezvous.Snapshot, v verdict.View) func(*membership.Node) bool
 	return may
 }
 
+// count returns how many nodes satisfy is.
 func count(nodes []membership.Node, is func(*membership.Node) bool) (k int) {
 	for i := range nodes {
 		if is(&nodes[i]) {

@@ -51,6 +51,7 @@ func (p *planner) allZero() bool {
 	return len(p.w.Members) > 0
 }
 
+// done ends the attempt after every worker ended with 0.
 func (p *planner) done() Step {
 	lost := p.unreported()
 	return End{Phase: rendezvous.Done,

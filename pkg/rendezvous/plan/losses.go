@@ -96,7 +96,7 @@ func (p *planner) lossesThatExplain() []verdict.Member {
 		case m.Reason != "left":
 			broke = append(broke, m)
 		case p.w.Rank(m.Ref) < 0, x.Incarnation == m.Incarnation && x.Zero():
-			// It was no member, or its workers had ended with 0.
+			// It was a leaver, or its workers had ended with 0.
 		case f != nil && f.Node == m.Node && f.Incarnation == m.Incarnation:
 			// Its own worker failed before it left.
 		case p.w.Phase == rendezvous.Waiting && !p.now.Before(p.m.FailedAt.Add(p.t.Verdict)):

@@ -1,3 +1,5 @@
+// Package plan derives the next step of a job from a Snapshot, the verdicts on its nodes, and the time.
+// It is pure.
 package plan
 
 import (
@@ -40,6 +42,7 @@ func Next(f Facts) Step {
 	return step
 }
 
+// next returns the step that the phase of the World requires.
 func (p *planner) next() Step {
 	s, w := p.s, p.w
 	switch {
@@ -60,17 +63,18 @@ func (p *planner) next() Step {
 	}
 }
 
+// planner has the facts of one call of Next.
 type planner struct {
 	s   *rendezvous.Snapshot
-	w   *rendezvous.World
+	w   *rendezvous.World // of s
 	v   verdict.View
 	m   Observed
 	t   Timeouts
 	now time.Time
 
-	newHead, older *checkpoint.Head
-	distrust       string   // why older replaces a newest checkpoint that can be read
-	evict          []string // nodes to drop although they are not known to be gone
+	newHead, older *checkpoint.Head // see Propose
+	distrust       string           // why older replaces a newest checkpoint that can be read
+	evict          []string         // nodes to drop although they are not known to be gone
 }
 
 // reportLost reports lost nodes that were no members, when there is no other step. No step waits

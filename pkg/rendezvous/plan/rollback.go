@@ -41,12 +41,12 @@ func (p *planner) asked(d rendezvous.Activity) bool {
 	return true
 }
 
-// fallBack makes the newest older checkpoint that a node has the head, under a new number, because
-// numbers are the order of checkpoints. While a node is away that may have a newer one, the job waits.
-// A node that held one at its commit and does not
-// write its inventory within the limit of the barrier counts as one that has it. If no node has one, the
-// job fails and the head stays: if a disk was only missing, the next attempt
-// goes on from the newest checkpoint. A job with a commit never starts from scratch.
+// fallBack makes an older checkpoint the head: the newest one that a node has. It gets a new number,
+// because the head always has the largest one. While a node is away that may have a newer one, the job
+// waits. A node that held a checkpoint at its commit, and does not write its inventory within the limit
+// of the barrier, counts as one that has it. If no node has an older checkpoint, the job fails and the
+// head stays: if a disk was only missing, the next attempt goes on from the newest checkpoint. A job
+// with a commit never starts from scratch.
 func (p *planner) fallBack() Step {
 	bad, late := p.s.Head, !p.now.Before(p.m.PhaseSince.Add(p.t.Barrier))
 	for _, older := range substitutes(p.s) {

@@ -156,6 +156,7 @@ func WishPending(s *rendezvous.Snapshot, v verdict.View) bool {
 	return s.Least() > s.World.Count || s.Target(Present(s, v)) < s.World.Count
 }
 
+// wishCause is the cause of a World that a wish requires.
 func (p *planner) wishCause() rendezvous.Cause {
 	if p.s.Wish.By == "drain" {
 		return rendezvous.CauseDrain

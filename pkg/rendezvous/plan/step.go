@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Step is the next change of a job. The guards of its transaction prove that the snapshot it was
-// holdPlanned on is still current.
+// Step is the next change of a job. The guards of its transaction prove that the snapshot from which it
+// was planned is still current.
 type Step interface{ step() }
 
 type (

@@ -24,9 +24,8 @@ func Explain(s *rendezvous.Snapshot, now time.Time) Status {
 			s.World.Plan
 	}
 	st.Wish = x.wish()
-	verdict := x.explain()
-	st.State, st.WhyCode, st.Why, st.Since = verdict.state, verdict.code, verdict.text,
-		Timestamp{verdict.since}
+	e := x.explain()
+	st.State, st.WhyCode, st.Why, st.Since = e.state, e.code, e.text, Timestamp{e.since}
 	if x.w != nil {
 		st.Restarts.Used = x.w.Ledger.Used
 		if x.w.Phase.Ended() {
@@ -126,6 +125,7 @@ func newExplainer(s *rendezvous.Snapshot, now time.Time) *explainer {
 	return x
 }
 
+// wish returns what the operator asked for, and how much of it is here.
 func (x *explainer) wish() Wish {
 	s := x.s
 	present, np, missing := plan.Shortage(s, x.v)
@@ -162,6 +162,7 @@ func (x *explainer) untaken() *Untaken {
 	return nil
 }
 
+// checkpoint returns the newest commit and its present holders; nil: there is none.
 func (x *explainer) checkpoint() *Checkpoint {
 	h := x.s.Head
 	if h.Number == 0 {

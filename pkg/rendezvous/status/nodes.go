@@ -232,6 +232,7 @@ func (w lastEvent) withJob(world *rendezvous.World) lastEvent {
 	return w
 }
 
+// lastEvents returns the newest event about each node.
 func lastEvents(events []history.Event) map[string]lastEvent {
 	words := map[string]lastEvent{}
 	for _, e := range events {

@@ -1,3 +1,4 @@
+// Package status describes the state of a job, and explains it, from one Snapshot.
 package status
 
 import (
@@ -126,6 +127,7 @@ type Server struct {
 // Timestamp is a time as scripts see it: UTC with milliseconds, null if it is not known.
 type Timestamp struct{ time.Time }
 
+// MarshalJSON implements json.Marshaler.
 func (m Timestamp) MarshalJSON() ([]byte, error) {
 	if m.IsZero() {
 		return []byte("null"), nil

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/history"
@@ -86,12 +85,14 @@ func (f *TimingObserver) Observe(l Look) {
 	}
 }
 
+// begin records the first sign.
 func (f *TimingObserver) begin(what string, now time.Time) {
 	if f.sign.IsZero() {
 		f.what, f.sign = what, now
 	}
 }
 
+// note sets t to now, unless it is set.
 func note(t *time.Time, now time.Time) {
 	if t.IsZero() {
 		*t = now
@@ -184,6 +185,7 @@ func (f *TimingObserver) Idle(now time.Time) time.Duration {
 // Sign is the time of the first sign.
 func (f *TimingObserver) Sign() time.Time { return f.sign }
 
+// since returns the milliseconds from the first sign to t; nil: t did not happen.
 func (f *TimingObserver) since(t time.Time) *int64 {
 	if t.IsZero() || f.sign.IsZero() {
 		return nil
@@ -202,10 +204,8 @@ func (x *explainer) waterfall() *rendezvous.Timing {
 			e.Kind != history.Started && e.Kind != history.WorldRunning {
 			continue
 		}
-		raw, err := json.Marshal(e.Fields["waterfall"])
-		var f *rendezvous.Timing
-		if err == nil && json.Unmarshal(raw, &f) == nil && f != nil {
-			return f
+		if t := rendezvous.TimingOf(e); t != nil {
+			return t
 		}
 	}
 	return nil

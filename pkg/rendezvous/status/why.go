@@ -23,6 +23,7 @@ type explanation struct {
 	since time.Time
 }
 
+// explain returns the state of the job, and the reason.
 func (x *explainer) explain() explanation {
 	s, w := x.s, x.w
 	switch {
@@ -209,6 +210,7 @@ func areReady(names []string) string {
 	return phrase.List(names) + " are"
 }
 
+// share says how many bytes have been moved.
 func share(d rendezvous.Activity) string {
 	if d.Total == 0 {
 		return fmt.Sprintf("%d bytes", d.Done)
@@ -242,7 +244,7 @@ func (x *explainer) running() explanation {
 		v.code, v.text, v.since = rendezvous.BackingOff, s.Failure.String()+"; the others stop",
 			s.Failure.Time
 	case len(gone) > 0:
-		v.code, v.text, v.since = rendezvous.NodesMissing, x.tellGone(gone), x.events[gone[0].Node].at
+		v.code, v.text, v.since = rendezvous.NodesMissing, x.goneText(gone), x.events[gone[0].Node].at
 		if missing > 0 {
 			v.text = "waiting for " + phrase.Count(missing, "more node") + ": " + v.text
 		}
@@ -287,7 +289,8 @@ func (x *explainer) gone() (gone []verdict.Member, registered int) {
 	return gone, registered
 }
 
-func (x *explainer) tellGone(gone []verdict.Member) string {
+// goneText says which members are gone, with the reasons that the events give.
+func (x *explainer) goneText(gone []verdict.Member) string {
 	for i, m := range gone {
 		if w := x.events[m.Node]; w.kind == history.NodeLost && w.why != "" && !m.Removed {
 			gone[i].Why = w.why
@@ -296,6 +299,7 @@ func (x *explainer) tellGone(gone []verdict.Member) string {
 	return plan.LossText(gone)
 }
 
+// doubt returns the members that are in doubt, with the reason.
 func (x *explainer) doubt() []string {
 	var names []string
 	for _, m := range x.v.Members[:len(x.w.Members)] {

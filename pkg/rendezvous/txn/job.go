@@ -73,11 +73,17 @@ func (r Requests) deleteJob() []store.Write {
 // Remove deletes everything of a job that has no registered node.
 func (r Requests) Remove(ctx context.Context, seen *rendezvous.Snapshot) error {
 	j := seen.Job
-	res, err := r.Store.Txn(ctx, store.Txn{
+	return r.remove(ctx, store.Txn{
 		If: []store.Guard{store.NoneBelow(r.Job.Nodes()), store.Unchanged(r.Job.Job(), j.Rev),
 			schema.FenceIs(r.Job, j.UID, seen.Fence)},
 		Then: append(r.deleteJob(), r.tombstones(j)...),
 	})
+}
+
+// remove applies the transaction that deletes a job. It fails with store.ErrMoved if a guard does not
+// hold.
+func (r Requests) remove(ctx context.Context, t store.Txn) error {
+	res, err := r.Store.Txn(ctx, t)
 	if err != nil {
 		return fmt.Errorf("remove job: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // RemoveLeftovers removes keys of nodes that are gone: doing/ and warm/ at once, held/ when
 // retention has removed all checkpoints that it names. A node that registers in the meantime keeps
-// its keys. The next Run removes the keys that this one did not.
+// its keys. The next call removes the keys that this one did not.
 func (r Requests) RemoveLeftovers(ctx context.Context, s *rendezvous.Snapshot) {
 	job := r.Job
 	gone := func(node string) bool { return s.Node(node) == nil }

@@ -13,6 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
+// failureEvent reports the failure that ended generation g.
 func failureEvent(g schema.Generation, t *plan.ReportedFailure) history.Event {
 	f := history.Fields{"rank": t.Rank, "local_rank": t.LocalRank, "exit_code": t.Code, "signal": nil,
 		"hang": t.Hang, "collateral": t.Collateral, "spent": t.Spent, "message": t.Message,
@@ -25,8 +26,8 @@ func failureEvent(g schema.Generation, t *plan.ReportedFailure) history.Event {
 		Text: t.Failure.String(), Fields: f}
 }
 
-// isLost returns the guards that x is registered, or not, as it was when it was judged. If the
-// evidence is that x did not answer in the store, they also compare that it still has not.
+// isLost returns the guards that the registration of x, or its absence, is as it was when x was judged.
+// If the evidence is that x did not answer in the store, they also compare that it still has not.
 func (r Requests) isLost(x verdict.Member, judge membership.Node) []store.Guard {
 	guards := []store.Guard{store.Unchanged(r.Job.Node(x.Node), x.Rev)}
 	if x.Record != 0 {
@@ -35,6 +36,7 @@ func (r Requests) isLost(x verdict.Member, judge membership.Node) []store.Guard 
 	return guards
 }
 
+// lostEvents report losses that judge found. g is the generation at that time.
 func lostEvents(g schema.Generation, judge string, lost []verdict.Member) []history.Event {
 	var events []history.Event
 	for _, x := range lost {
@@ -58,11 +60,7 @@ func lostEvents(g schema.Generation, judge string, lost []verdict.Member) []hist
 func (r Requests) ReportLost(
 	ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, step plan.ReportLost,
 ) error {
-	var g schema.Generation
-	var worldRev int64
-	if seen.World != nil {
-		g, worldRev = seen.World.Generation, seen.World.Rev
-	}
+	g, worldRev := worldOf(seen)
 	left := map[string]int64{}
 	for _, l := range seen.Left {
 		left[l.Node] = l.Rev

@@ -68,10 +68,7 @@ func lastOrder(seen *rendezvous.Snapshot) schema.Order {
 func (r Requests) proposal(
 	seen *rendezvous.Snapshot, me membership.Node, w *rendezvous.World,
 ) ([]store.Guard, []store.Write) {
-	var worldRev int64
-	if seen.World != nil {
-		worldRev = seen.World.Rev
-	}
+	_, worldRev := worldOf(seen)
 	guards := []store.Guard{
 		store.Unchanged(r.Job.World(), worldRev),
 		store.Unchanged(r.Job.Job(), seen.Job.Rev),
@@ -127,10 +124,7 @@ func (r Requests) deleteOutdated(
 func proposalEvents(
 	seen *rendezvous.Snapshot, me membership.Node, p plan.Propose, w *rendezvous.World,
 ) []history.Event {
-	var old schema.Generation
-	if seen.World != nil {
-		old = seen.World.Generation
-	}
+	old, _ := worldOf(seen)
 	events := lostEvents(old, me.Node, p.Lost)
 	if p.Failure != nil {
 		events = append(events, failureEvent(old, p.Failure))

@@ -39,6 +39,7 @@ func (r Requests) ClaimRev(ctx context.Context, node string) (int64, error) {
 	return res.One().Rev, nil
 }
 
+// jobRev returns the revision of the job that s shows; 0: there is none.
 func jobRev(s *rendezvous.Snapshot) int64 {
 	if s.Job == nil {
 		return 0

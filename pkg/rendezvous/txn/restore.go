@@ -53,11 +53,7 @@ func (r Requests) Restore(
 	from, was := to.Number, to.Rev
 	to.Number, to.Order = seen.Head.Number+1, lastOrder(seen).Next(time.Now())
 	to.Offered, to.Restored = false, true
-	var worldRev int64
-	var g schema.Generation
-	if seen.World != nil {
-		worldRev, g = seen.World.Rev, seen.World.Generation
-	}
+	g, worldRev := worldOf(seen)
 	holders := []string{}
 	for _, h := range to.Holders {
 		holders = append(holders, h.Node)

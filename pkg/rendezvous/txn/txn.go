@@ -1,3 +1,5 @@
+// Package txn has the transaction that carries out each step of a job, and the other requests of
+// agents and operators on its records.
 package txn
 
 import (
@@ -37,6 +39,14 @@ func (r Requests) sendOn(
 	return r.send(ctx, what, req)
 }
 
+// worldOf returns the generation and the revision of the World that s shows; 0, 0: there is none.
+func worldOf(s *rendezvous.Snapshot) (g schema.Generation, rev int64) {
+	if s.World == nil {
+		return 0, 0
+	}
+	return s.World.Generation, s.World.Rev
+}
+
 // fence is the guard that the newest proposed generation of the job is still the one in seen.
 func (r Requests) fence(seen *rendezvous.Snapshot) store.Guard {
 	return schema.FenceIs(r.Job, seen.Job.UID, seen.Fence)
@@ -47,10 +57,7 @@ func (r Requests) fence(seen *rendezvous.Snapshot) store.Guard {
 func (r Requests) writePhase(
 	ctx context.Context, seen *rendezvous.Snapshot, to rendezvous.World, with store.Request,
 ) (rendezvous.World, error) {
-	var rev int64
-	if seen.World != nil {
-		rev = seen.World.Rev
-	}
+	_, rev := worldOf(seen)
 	to.Time = time.Now()
 	// Send recognises its own write by its value. Two keepers may write the same phase, so the
 	// value needs a random part.

@@ -56,12 +56,5 @@ func (r Requests) RemoveUnreadable(ctx context.Context, u *Unreadable) error {
 	if u.rev != 0 {
 		guard = store.Unchanged(r.Job.Job(), u.rev)
 	}
-	res, err := r.Store.Txn(ctx, store.Txn{If: []store.Guard{guard}, Then: then})
-	if err != nil {
-		return fmt.Errorf("remove job: %w", err)
-	}
-	if !res.OK {
-		return fmt.Errorf("remove job: %w", store.ErrMoved)
-	}
-	return nil
+	return r.remove(ctx, store.Txn{If: []store.Guard{guard}, Then: then})
 }

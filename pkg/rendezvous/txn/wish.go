@@ -21,11 +21,7 @@ func (r Requests) SetWish(
 	w.Request, w.Time = rand.Text(), time.Now()
 	text := map[string]string{"scale": fmt.Sprintf("np changed from %d to %d", previous, w.NP),
 		"drain": "asked to go: " + strings.Join(w.Drain, ", "), "stop": "the job was asked to stop"}[w.By]
-	var worldRev int64
-	var g schema.Generation
-	if seen.World != nil {
-		worldRev, g = seen.World.Rev, seen.World.Generation
-	}
+	g, worldRev := worldOf(seen)
 	rev, err := r.sendOn(ctx, r.fence(seen), "write the wish", store.Request{
 		If: []store.Guard{store.Unchanged(r.Job.Wish(), seen.Wish.Rev),
 			store.Unchanged(r.Job.World(), worldRev)},

@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	healthy   = 10 * time.Second // so long a run counts as progress
-	maxIdle   = 5                // failures in a row, uncharged and without progress: the job then fails
-	maxChurn  = 5                // after so many generations without progress each further one waits
-	maxWait   = 30 * time.Second // of back-off
-	ExitNever = 93               // exit status of a job that a restart does not cure
+	healthy  = 10 * time.Second // so long a run counts as progress
+	maxIdle  = 5                // failures in a row, uncharged and without progress: the job then fails
+	maxChurn = 5                // after so many generations without progress each further one waits
+	maxWait  = 30 * time.Second // of back-off
+	// ExitNever is the exit status of a job that another restart does not repair.
+	ExitNever = 93
 )
 
 // Settled is the ledger after a generation, and what follows from it.
@@ -33,12 +34,12 @@ type Settled struct {
 // Closing is the outcome of a generation, from which its ledger is settled.
 type Closing struct {
 	Failure    *rendezvous.Failure
-	Stranger   bool // the node of the failure runs another program than the job
-	Program    string
-	Lost       bool          // lost nodes explain the end
-	Ran        time.Duration // 0: it never ran
-	Progressed bool          // workers reported progress
-	Head       checkpoint.Number
+	Stranger   bool              // the node of the failure runs another program than the job
+	Program    string            // digest of the program of that node
+	Lost       bool              // lost nodes explain the end
+	Ran        time.Duration     // 0: it never ran
+	Progressed bool              // workers reported progress
+	Head       checkpoint.Number // the newest commit
 	Now        time.Time
 
 	progress bool // workers reported progress, a checkpoint was committed, or it ran long enough
@@ -133,6 +134,7 @@ func backoff(n int) time.Duration {
 	return min(maxWait, time.Second<<min(n-1, 10))
 }
 
+// failed returns the outcome of a job that fails because its restarts are used.
 func failed(f *rendezvous.Failure, message string) *rendezvous.Outcome {
 	rank, local, code := f.Rank, f.LocalRank, f.Code
 	o := &rendezvous.Outcome{Code: f.Status(), Source: "worker", Node: &f.Node, Why: rendezvous.RestartsUsed,

@@ -176,6 +176,7 @@ func settleNaN(s *rendezvous.Snapshot, e ending, b *ledger.Settled) {
 	}
 }
 
+// lossOutcome returns the outcome of a job that fails because the loss is not a number.
 func lossOutcome(f *rendezvous.Failure, message string) *rendezvous.Outcome {
 	return &rendezvous.Outcome{Code: ledger.ExitNever, Source: "elastic", Node: &f.Node,
 		Why: rendezvous.LossNaN, Message: message}
