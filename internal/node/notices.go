@@ -24,11 +24,13 @@ func (n *notices) agent(l action.Line) {
 	}
 }
 
+// notice writes a line that is not one of the agent.
 func (n *notices) notice(text string) { n.tell(action.Line{Text: text}) }
 
 // raw writes a text without the prefix "elastic: ".
 func (n *notices) raw(text string) { n.tell(action.Line{Text: text, Raw: true}) }
 
+// tell writes a line, or keeps it until flush.
 func (n *notices) tell(l action.Line) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -39,6 +41,7 @@ func (n *notices) tell(l action.Line) {
 	n.early = append(n.early, l)
 }
 
+// flush writes the lines that were kept. Later ones are written at once.
 func (n *notices) flush() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

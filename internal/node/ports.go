@@ -30,6 +30,7 @@ func (w *workers) usePorts(used []int) {
 	w.ports.last = used
 }
 
+// Ports implements runtime.Workers. If servers stay, the last ports are theirs.
 func (w *workers) Ports(n int, host string) ([]int, error) {
 	w.mu.Lock()
 	before := w.ports
@@ -42,6 +43,7 @@ func (w *workers) Ports(n int, host string) ([]int, error) {
 	return swapUnchanged(found, before.last), err
 }
 
+// newPorts finds n free ports.
 func (w *workers) newPorts(n int, host string) ([]int, error) {
 	found, err := launch.Ports(n, w.o.PortsLo, w.o.PortsHi, host)
 	if errors.Is(err, launch.ErrPorts) && w.o.PortsHi > 0 {

@@ -20,6 +20,7 @@ type teller struct {
 // queued is how many lines wait for a slow terminal before new ones are dropped.
 const queued = 1000
 
+// newTeller returns a teller that writes to w until close.
 func newTeller(w io.Writer) *teller {
 	t := &teller{lines: make(chan string, queued), stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
@@ -45,6 +46,7 @@ func newTeller(w io.Writer) *teller {
 	return t
 }
 
+// say queues a line. It drops the line if the queue is full.
 func (t *teller) say(l action.Line) {
 	text := phrase.Plain(l.Text) // node names and error texts of workers come from other machines
 	if !l.Raw {

@@ -67,6 +67,7 @@ type workers struct {
 	ports    ports
 }
 
+// Open implements runtime.Workers.
 func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	w.node, w.dir = node, w.disk.JobDir(node)
 	w.job.Store(&job)
@@ -141,6 +142,7 @@ func (w *workers) AdoptJob(job rendezvous.Job) error {
 	return nil
 }
 
+// close ends what Open began, and what stands by for the next generation.
 func (w *workers) close() {
 	w.mark.Remove()
 	w.mu.Lock()
@@ -163,6 +165,7 @@ func (w *workers) close() {
 // helper is the directory of the Python helper. It has the version of this agent.
 func (w *workers) helper() string { return filepath.Join(w.dir, disk.HelperDir) }
 
+// checkpoints is the checkpoint directory.
 func (w *workers) checkpoints() string {
 	if w.o.CheckpointDir != "" {
 		return w.o.CheckpointDir
@@ -255,6 +258,7 @@ func (r refused) ExitCode() int { return r.code }
 // nodes may still rely on their tables.
 var errServersEnded = errors.New("a server ended while the world changed")
 
+// Start implements runtime.Workers.
 func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, error) {
 	world := s.World
 	if s.Unprepared && w.job.Load().Roles != nil {
@@ -272,14 +276,7 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 	g, err := w.startProcesses(ctx, in)
 	if err != nil {
 		connected.Close()
-	}
-	switch {
-	case errors.Is(err, worker.ErrNotFound):
-		return nil, refused{err, 127}
-	case errors.Is(err, worker.ErrNotExecutable):
-		return nil, refused{err, 126}
-	case err != nil:
-		return nil, refused{err, 125}
+		return nil, refused{err, worker.StartCode(err)}
 	}
 	out := &group{w: w, g: g, began: world.Generation, ports: s.Ports, runDir: in.RunDir, stay: connected,
 		events: make(chan event.Event, world.Slots)}

@@ -63,7 +63,7 @@ type claimant struct {
 	settling    settling
 	lease       store.Lease
 	stopRenewal context.CancelFunc
-	leaseEnded  chan store.Lease
+	leaseEnded  chan store.Lease  // a lease that the store says is gone
 	written     *rendezvous.Claim // the claim as the store has it
 	reported    string            // the last message about nodes that are waited for
 	unread      string            // the format of the last message about the disk
@@ -106,6 +106,7 @@ func (k *claimant) scope() follow.Scope {
 	return follow.ScopeJob
 }
 
+// run follows the store until the claim is over, and returns the job that the store has then.
 func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 	reader := follow.Reader{Store: k.r.Store, Job: k.r.Job.Name, Node: k.claim.Node,
 		Members: new(follow.MemberCache)}
@@ -171,8 +172,7 @@ func (k *claimant) failed(err error) {
 	}
 }
 
-// next returns when a claimant that looked then must look again: the earliest of its times that is
-// later than that.
+// next returns when the claimant must look again: the earliest of its times after looked.
 func (k *claimant) next(looked time.Time) time.Time {
 	next := k.refresh
 	for _, at := range []time.Time{k.limit, k.settling.until, k.retryAt} {
@@ -233,7 +233,7 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 		}
 	}
 	if !c.Decides() {
-		return nil // it follows the job alone, and others make that again
+		return nil // it follows the job record alone: others make the job again
 	}
 	mine := -1
 	for i := range s.Claims {

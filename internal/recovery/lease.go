@@ -72,6 +72,7 @@ func (k *claimant) keepLease(ctx context.Context, lease store.Lease, ttl time.Du
 	})
 }
 
+// endRenewal ends the renewals of the lease.
 func (k *claimant) endRenewal() {
 	if k.stopRenewal != nil {
 		k.stopRenewal()

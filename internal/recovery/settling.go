@@ -34,5 +34,5 @@ func (x *settling) read(s *rendezvous.Snapshot, lease time.Duration) (lost bool)
 	return lost
 }
 
-// remaining returns how much of it remains.
+// remaining returns the time until the claimant may make the job again.
 func (x *settling) remaining() time.Duration { return time.Until(x.until) }

@@ -27,6 +27,17 @@ var (
 	ErrNotExecutable = errors.New("program not executable")
 )
 
+// StartCode is the exit status of a worker that could not be started because of err, as in a shell.
+func StartCode(err error) int {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return 127
+	case errors.Is(err, ErrNotExecutable):
+		return 126
+	}
+	return 125
+}
+
 // Spec is one group: all workers of one generation on this node. Local rank i
 // is worker i.
 type Spec struct {

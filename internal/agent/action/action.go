@@ -19,7 +19,9 @@ type Action interface{ action() }
 
 type (
 	// Enter joins the job as a new incarnation, after every worker of an earlier one is gone.
-	Enter struct{ Again bool }
+	Enter struct {
+		Again bool // this agent was in the job before
+	}
 	// Renew keeps a lease, until Forget or until it is lost.
 	Renew struct {
 		Lease store.Lease

@@ -35,9 +35,9 @@ type (
 		// Nodes is the number of registered nodes, and Before the number of those with a lower
 		// name, at the time of joining. Both are counted only up to machine.Few + 1.
 		Nodes, Before int
-		Lines         []string
-		Over          *Result // not nil: the node cannot take part, or need not
-		Warms         bool    // the others go on without it until its workers wait
+		Lines         []string // for the user
+		Over          *Result  // not nil: the node cannot take part, or need not
+		Warms         bool     // the others go on without it until its workers wait
 	}
 	// PublishedWarm answers PublishWarm.
 	PublishedWarm struct {
@@ -121,7 +121,7 @@ type (
 		World schema.Generation
 		Err   error
 	}
-	// Claiming says for what a node waits whose job the store has lost.
+	// Claiming says what this node waits for while the store has lost the job.
 	Claiming struct{ Text string }
 	// Reclaimed answers Reclaim: the store has a job of that name again.
 	Reclaimed struct {

@@ -51,7 +51,7 @@ type joinState struct {
 	goesOnSince time.Time  // since when the job was seen to go on without this node
 	warned      bool       // the user was told why this node stays out
 	// lastAsked is the node that was asked last whether it reaches this one. firstMute is the first
-	// of the nodes that did not answer this question, since one last did.
+	// node that did not answer this question after the last one that answered it; "": none.
 	lastAsked, firstMute string
 }
 
@@ -109,6 +109,7 @@ func longestPause(err error) time.Duration {
 	return store.Again // the store did not answer
 }
 
+// over returns the answer to Enter with which the agent ends.
 func over(status int, err error) event.Entered {
 	return event.Entered{Over: &event.Result{Status: status, Err: err}}
 }

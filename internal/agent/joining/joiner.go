@@ -1,4 +1,4 @@
-// Package joining has a node join its job: it takes a name, makes the job if there is none, waits
+// Package joining makes a node join its job: it takes a name, makes the job if there is none, waits
 // for a job that the store has lost, and registers. docs/PROTOCOL.md, section 10, has the rules for
 // a lost job.
 package joining
@@ -124,7 +124,7 @@ func New(c Config, d Deps) *Joiner {
 // NodeName is the name of this node; "" before its first registration.
 func (j *Joiner) NodeName() string { return j.state.node }
 
-// Close unlocks the name.
+// Close unlocks the name of this node.
 func (j *Joiner) Close() {
 	if j.state.unlock != nil {
 		j.state.unlock()

@@ -135,6 +135,7 @@ func (j *Joiner) awaitRemade(ctx context.Context, s *rendezvous.Snapshot) error 
 	return ctx.Err()
 }
 
+// recovery returns what claims the job for this node.
 func (j *Joiner) recovery() *recovery.Recovery {
 	return &recovery.Recovery{Store: j.Store, Job: j.Job, Disk: j.Disk, LeaseTTL: j.LeaseTTL,
 		Limit: j.StoreCutLimit, Go: j.Go}
@@ -145,6 +146,7 @@ func (j *Joiner) claiming(ctx context.Context) func(string) {
 	return func(text string) { j.Send(ctx, event.Claiming{Text: text}) }
 }
 
+// isBack reports whether the store has a job of that name.
 func isBack(s *rendezvous.Snapshot) bool { return s.Job != nil }
 
 // await follows the job and the claims until the condition holds.
@@ -185,8 +187,8 @@ func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
 	return j.remember(s) // the data belongs to that job now, and so must the claim
 }
 
-// cannotWrite takes in that the disk did not take what this node must know of the job. A node that was in
-// the job tries again while the disk is full or fails, and says so once. All else ends the agent.
+// cannotWrite handles an error of writing to disk what this node must know of the job. If the disk is full
+// or fails, a node that was in the job tries again, and says so once. Any other error ends the agent.
 func (j *Joiner) cannotWrite(ctx context.Context, err error) (*event.Entered, error) {
 	passes := slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO},
 		func(e error) bool { return errors.Is(err, e) })

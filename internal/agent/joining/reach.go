@@ -13,8 +13,8 @@ import (
 
 // unreached returns an error if other nodes would find this node silent. It asks some of them to
 // dial it. As with the verdict on a member, one dial that was refused or answered by a stranger, or
-// two without an answer, are enough. One that reached this node means no error. If no node answers
-// the question, this node counts as not reached, too.
+// two without an answer, are enough. If one dial reached this node, there is no error. If no node
+// answers the question, this node counts as not reached, too.
 //
 // Only a node that joins again asks. If it was dropped because its address is wrong, or because it
 // is cut off, every World that it joins would drop it again.

@@ -55,8 +55,8 @@ func (j *Joiner) countNodes(ctx context.Context, node string) (all, before int) 
 	return len(nodes), before
 }
 
-// witnesses returns a few other nodes: those after the one that was asked last, by name. The same
-// ones each time would not do, because they may be dead and registered until their leases end.
+// witnesses returns a few other nodes: those after the one that was asked last, by name. It does not
+// return the same ones each time, because they may be dead, and registered until their leases end.
 func (j *Joiner) witnesses(ctx context.Context) ([]membership.Node, error) {
 	state, all := &j.state, store.Below(j.Job.Name.Nodes())
 	last := cmp.Or(state.lastAsked, state.node)
@@ -76,6 +76,7 @@ func (j *Joiner) witnesses(ctx context.Context) ([]membership.Node, error) {
 	return others, nil
 }
 
+// readNodes reads registrations.
 func (j *Joiner) readNodes(ctx context.Context, ranges ...store.Range) ([]membership.Node, error) {
 	r, err := j.Store.GetRanges(ctx, ranges...)
 	if err != nil {

@@ -49,7 +49,7 @@ type Machine struct {
 	self    identity
 	seen    observation
 	peers   *detection.Detection
-	said    action.Hello // the answer to peers
+	said    action.Hello // the newest answer to peers
 	keeper  planning
 	workers *workers.Workers
 	memory  memory
@@ -77,7 +77,7 @@ type identity struct {
 	world   schema.Generation // likewise; 0: none
 	logs    string
 	settled time.Time // by then every member that reaches the store has claimed a job that is set back
-	unkeyed time.Time // since when its registration is gone, while it may not have been dropped
+	unkeyed time.Time // since when its registration is missing, or must be written again; zero: it is there
 	listed  bool      // a world listed this incarnation
 	warms   bool      // the others go on without it until its workers wait
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/notice"
 )
 
+// say prints a line for the user.
 func (m *Machine) say(format string, args ...any) {
 	m.out.Do(action.Say{Line: action.Line{Text: fmt.Sprintf(format, args...)}})
 }

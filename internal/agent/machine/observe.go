@@ -186,12 +186,14 @@ func (m *Machine) acceptWorld(w *rendezvous.World) {
 // window.
 const outage = time.Second
 
+// storeSilent records that the store does not answer, or that its answers are not accepted.
 func (m *Machine) storeSilent() {
 	if m.seen.awaySince.IsZero() {
 		m.seen.awaySince = m.now
 	}
 }
 
+// storeAnswered records an answer of the store that is accepted.
 func (m *Machine) storeAnswered() {
 	o := &m.seen
 	if o.wrongJob || o.unreadable != nil || o.awaySince.IsZero() {

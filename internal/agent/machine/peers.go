@@ -34,6 +34,7 @@ func (m *Machine) watchPeers() {
 	}
 }
 
+// hello returns what this agent answers to its peers now.
 func (m *Machine) hello() action.Hello {
 	h := action.Hello{UID: m.self.job.UID, Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
 		Generation: m.generation(), Suspects: m.peers.Suspects()}

@@ -119,6 +119,7 @@ func (m *Machine) mustWait(turn int, next plan.Step) bool {
 // succeeds then, and each one that is sent uses up the number of a generation.
 func (m *Machine) claimed() bool { return m.seen.wrongJob || len(m.seen.snap.Claims) > 0 }
 
+// take sends the request of a step.
 func (m *Machine) take(next plan.Step) {
 	k := &m.keeper
 	if _, propose := next.(plan.Propose); propose && m.claimed() {

@@ -93,6 +93,7 @@ func (n *Notices) tellCheckpoint(f *Facts) {
 		s.Head.Number, atStep(s.Head.Step), phrase.List(holders), f.Job.Name, s.Head.Number, there)
 }
 
+// atStep formats a step for a message.
 func atStep(step *int64) string {
 	if step == nil {
 		return ""
@@ -121,6 +122,7 @@ func (g *Workers) from() string {
 	return fmt.Sprintf("from checkpoint %d%s", w.Resume.Number, atStep(w.Resume.Step))
 }
 
+// stopped says what happened to the workers when a World began to wait.
 func stopped(h *rendezvous.Hold) string {
 	if h.Planned {
 		return "; workers asked to save, and stopped"

@@ -35,6 +35,7 @@ func (n *Notices) tellSpare(f *Facts) {
 	}
 }
 
+// tellQuarantine reports that this node is in quarantine, and how to lift it.
 func (n *Notices) tellQuarantine(f *Facts, r *rendezvous.NodeRecord) {
 	lift := fmt.Sprintf("elastic admit %s --job-id=%s", r.Node, f.Job.Name)
 	if r.UntilAdmitted {
@@ -46,6 +47,7 @@ func (n *Notices) tellQuarantine(f *Facts, r *rendezvous.NodeRecord) {
 		time.Duration(r.Quarantine), r.Text, lift)
 }
 
+// tellLeaving reports, after Ctrl-C, what happens to the job.
 func (n *Notices) tellLeaving(f *Facts) {
 	if f.Leaving == nil || n.leaving || f.Leaving.Status != 130 || f.Job == nil {
 		return
@@ -63,6 +65,8 @@ func (n *Notices) tellLeaving(f *Facts) {
 	}
 }
 
+// tellAway reports that the store does not answer, or that its answers are not accepted, and the end of
+// that.
 func (n *Notices) tellAway(f *Facts) {
 	switch {
 	case f.Joined && !f.Store.AwaySince.IsZero() && !n.away && f.Now.Sub(f.Store.AwaySince) > 2*time.Second:
@@ -87,6 +91,7 @@ func (n *Notices) tellAway(f *Facts) {
 	}
 }
 
+// tellMissing reports how many nodes are missing.
 func (n *Notices) tellMissing(f *Facts) {
 	if !f.Joined || !f.Snapshot.Whole || !f.Current || f.Leaving != nil {
 		return

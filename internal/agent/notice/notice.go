@@ -63,21 +63,21 @@ type Workers struct {
 // Notices keeps what was printed for the user.
 type Notices struct {
 	queued []string
-	lines  []action.Line
+	lines  []action.Line // of the present call of Lines
 
-	missing string
-	hinted  bool
-	reach   bool
-	forming schema.Generation
-	running schema.Generation
-	waiting int64
-	why     string // text of the last Hold
-	spare   bool
+	missing string            // the last line about missing nodes
+	hinted  bool              // Facts.Hint was printed
+	reach   bool              // it was printed that other nodes do not reach this one
+	forming schema.Generation // the newest one that was printed as starting
+	running schema.Generation // the newest one that was printed as running
+	waiting int64             // revision of the newest waiting World that was printed
+	why     string            // text of the last Hold
+	spare   bool              // it was printed that this node is a spare
 
 	quarantine schema.Generation // the newest one that put this node into quarantine
-	away       bool
-	ended      bool
-	leaving    bool
+	away       bool              // it was printed that the store does not answer
+	ended      bool              // the end of the attempt was printed
+	leaving    bool              // it was printed that this node leaves
 }
 
 // Queue adds lines that are printed once answers of the store are accepted.
@@ -93,6 +93,7 @@ func (n *Notices) Lines(f *Facts) []action.Line {
 	return n.lines
 }
 
+// tellAll adds the lines about what changed.
 func (n *Notices) tellAll(f *Facts) {
 	if f.Store.Stale && f.Joined {
 		n.tellAway(f) // if the store does not answer, no later event ends the wait
@@ -110,6 +111,7 @@ func (n *Notices) tellAll(f *Facts) {
 	n.tellLeaving(f)
 }
 
+// say adds a line.
 func (n *Notices) say(format string, args ...any) {
 	n.lines = append(n.lines, action.Line{Text: fmt.Sprintf(format, args...)})
 }
@@ -146,6 +148,7 @@ func (n *Notices) tellWorld(f *Facts) {
 	}
 }
 
+// tellForming reports the cause of a generation, and that it starts.
 func (n *Notices) tellForming(f *Facts, w *rendezvous.World) {
 	before := n.forming > 0 || n.running > 0 || n.waiting > 0 || n.spare // a node that has just joined
 	n.forming = w.Generation
@@ -156,6 +159,7 @@ func (n *Notices) tellForming(f *Facts, w *rendezvous.World) {
 	n.say("generation %d starting: %s", w.Generation, names(w))
 }
 
+// tellWait reports why no worker trains.
 func (n *Notices) tellWait(f *Facts, w *rendezvous.World) {
 	wished := w.NP
 	if f.Snapshot.Whole {

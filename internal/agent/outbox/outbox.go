@@ -48,7 +48,7 @@ type Outbox struct {
 	now   time.Time // time of the current event
 	list  []action.Action
 	next  time.Time                  // the earliest wake that was asked for
-	busy  map[slot]schema.Generation // the generation or pace of the request; 1 if it has none
+	busy  map[slot]schema.Generation // the generation or priority of the request; 1: it has none
 	rests map[slot]time.Time         // do not send again before
 }
 
@@ -77,7 +77,7 @@ func (o *Outbox) Forget(kinds ...Kind) {
 	}
 }
 
-// EndRest ends the rest of a slot.
+// EndRest ends the pause before the next request of a kind.
 func (o *Outbox) EndRest(k Kind) { delete(o.rests, slot{kind: k}) }
 
 // Rest is the pause before a request is sent again that was refused, or whose guards did not hold.
@@ -111,6 +111,7 @@ func (o *Outbox) RequestFor(k Kind, g schema.Generation, a action.Action) bool {
 	return o.send(slot{kind: k}, g, a)
 }
 
+// send adds an action, unless its slot has a request of that generation or a newer one, or rests.
 func (o *Outbox) send(s slot, g schema.Generation, a action.Action) bool {
 	if o.busy[s] >= g {
 		return false
@@ -127,7 +128,8 @@ func (o *Outbox) send(s slot, g schema.Generation, a action.Action) bool {
 // Answered frees the slot of a request. After an error the slot rests.
 func (o *Outbox) Answered(k Kind, err error) { o.AnsweredFor(k, 1, err) }
 
-// AnsweredFor is Answered for a generation. It ignores the answer to a request that was replaced.
+// AnsweredFor is Answered for a generation. The answer to a request that was replaced does not free the
+// slot of the newer one.
 func (o *Outbox) AnsweredFor(k Kind, g schema.Generation, err error) {
 	o.free(slot{kind: k}, g, err)
 }
@@ -137,17 +139,18 @@ func (o *Outbox) AnsweredAbout(k Kind, inc membership.Incarnation, err error) {
 	o.free(slot{kind: k, about: inc}, 1, err)
 }
 
+// free frees a slot, and ends its rest. After an error the slot rests.
 func (o *Outbox) free(s slot, g schema.Generation, err error) {
 	if o.busy[s] == g {
 		delete(o.busy, s)
 	}
 	delete(o.rests, s)
 	if err != nil {
-		o.hold(s, Rest)
+		o.rest(s, Rest)
 	}
 }
 
-// Rest keeps a slot unused for a while.
-func (o *Outbox) Rest(k Kind, d time.Duration) { o.hold(slot{kind: k}, d) }
+// Rest makes the next request of a kind wait for d.
+func (o *Outbox) Rest(k Kind, d time.Duration) { o.rest(slot{kind: k}, d) }
 
-func (o *Outbox) hold(s slot, d time.Duration) { o.rests[s] = o.now.Add(d) }
+func (o *Outbox) rest(s slot, d time.Duration) { o.rests[s] = o.now.Add(d) }

@@ -47,8 +47,7 @@ type Deps struct {
 // Workers starts and stops the process groups of this node.
 type Workers interface {
 	joining.Workers
-	// Start starts one worker for each slot. It delivers events as they happen. When no process of
-	// the group is left, done is closed.
+	// Start starts one worker for each slot.
 	Start(ctx context.Context, s action.Start) (Group, error)
 	// Ports finds free ports on host, which is this machine, for the workers of one generation: two
 	// for the master and one for each slot, outside the range that the kernel uses itself.
@@ -80,6 +79,7 @@ type Group interface {
 	// once when the last worker has ended. It returns nil only when no process of the group is
 	// left, on which Ready depends.
 	Stop(ctx context.Context, grace time.Duration) error
+	// Done is closed when no process of the group is left.
 	Done() <-chan struct{}
 }
 
@@ -91,8 +91,9 @@ type Peers interface {
 	Confirm(ctx context.Context, to membership.Ref) membership.Answer
 	// Holds asks a watcher whether it still suspects about.
 	Holds(ctx context.Context, watcher, about membership.Ref) bool
-	// Watch sets the nodes to watch; Signals delivers the results.
+	// Watch sets the nodes to watch.
 	Watch(refs []membership.Ref)
+	// Signals delivers what the watch of nodes finds.
 	Signals() <-chan event.Signal
 	// Tell sets the answer to nodes that dial this agent. Heartbeats prove that the agent's loop is
 	// alive: they stop if Tell is not called for a while.
@@ -102,7 +103,7 @@ type Peers interface {
 // Disk is the data of this node.
 type Disk interface {
 	joining.Disk
-	// SetLastGeneration durably writes the highest generation that the node ever saw.
+	// SetLastGeneration durably writes g, unless a higher generation was written before.
 	SetLastGeneration(node string, g schema.Generation) error
 }
 
@@ -123,8 +124,9 @@ type Saves interface {
 	Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error)
 	// Stay prepares the checkpoint directory for workers that hold the state, instead of Prepare.
 	Stay(w rendezvous.World) error
-	// NotReady reports to the other nodes why this node is not ready, until Ready.
+	// NotReady reports to the other nodes why this node is not ready, until Ready is called.
 	NotReady(err error)
+	// Ready ends the report of NotReady.
 	Ready()
 	// Behind is signalled when the store shows an older commit than this node knows.
 	Behind() <-chan struct{}

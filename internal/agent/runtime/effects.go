@@ -45,8 +45,8 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 		l.effect(ctx, func(ctx context.Context) event.Event {
 			w, err := l.takeStep(ctx, a)
 			if _, ran := a.Step.(plan.Run); ran && err == nil {
-				l.effects.Go(func() { // no step waits for this; the next Run removes the rest
-					_ = history.Trim(ctx, l.Store, l.Job.Name) // the next Run trims the rest
+				l.effects.Go(func() { // no step waits for this; after an error the next Run removes the rest
+					_ = history.Trim(ctx, l.Store, l.Job.Name)
 					l.requests.RemoveLeftovers(ctx, &a.Seen)
 				})
 			}
@@ -179,6 +179,7 @@ func (l *loop) forget(ctx context.Context, lease store.Lease) {
 // revoke revokes a lease. After an error the lease expires.
 func (l *loop) revoke(ctx context.Context, lease store.Lease) { _ = l.Store.Revoke(ctx, lease) }
 
+// register writes the registration of this node again, on a new lease.
 func (l *loop) register(ctx context.Context, a action.Register) event.Event {
 	as := a.Node.Incarnation
 	lease, ttl, err := l.registry.Grant(ctx, l.LeaseTTL)
@@ -291,6 +292,8 @@ func since(t time.Time) *int64 {
 	return new(time.Since(t).Milliseconds())
 }
 
+// reportExit writes the exit record of this node. If another record is there, the answer has its
+// revision, which the next try replaces.
 func (l *loop) reportExit(ctx context.Context, a action.ReportExit) event.Event {
 	r := event.ExitReported{Generation: a.World.Generation, Exit: a.Exit}
 	x := a.Exit
@@ -299,7 +302,7 @@ func (l *loop) reportExit(ctx context.Context, a action.ReportExit) event.Event 
 	if !store.Moved(r.Err) {
 		return r
 	}
-	// An earlier run of this agent may have written one. The next try then compares its revision.
+	// An earlier run of this agent may have written one.
 	if read, err := l.Store.Get(ctx, l.Job.Name.Exit(a.World.Generation, a.Node), ""); err == nil &&
 		read.One() != nil {
 		r.Rev = read.One().Rev
@@ -331,6 +334,8 @@ func (l *loop) askWatchers(
 // handOver is how long a leaving node may take to copy its checkpoint to another node.
 const handOver = 30 * time.Second
 
+// sayGoodbye takes this node out of the job: it stops the job if this node is its last one, hands the
+// newest checkpoint over, and announces that the node left.
 func (l *loop) sayGoodbye(ctx context.Context, a action.Leave) error {
 	if a.Quick {
 		var cancel context.CancelFunc

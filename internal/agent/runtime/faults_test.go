@@ -407,7 +407,7 @@ func (s *faulty) runs(limit time.Duration) {
 	s.t.Helper()
 	began := time.Now()
 	s.untilAfter(rulesWait(), "a world runs (G6)", limit, func(x rendezvous.Snapshot) bool {
-		s.insist(&x, time.Since(began))
+		s.remakeAsOperator(&x, time.Since(began))
 		s.mu.Lock()
 		same := s.known != nil && x.Job != nil && x.Job.UID == s.known.UID && !s.behind
 		s.mu.Unlock()
@@ -521,7 +521,7 @@ func (s *faulty) heal() {
 	s.endHung()
 	for _, n := range s.names {
 		if a := s.at[n]; a != nil {
-			a.harm(false)
+			a.harmRequests(false)
 		}
 	}
 	for _, n := range s.names {

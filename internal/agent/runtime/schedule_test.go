@@ -73,7 +73,7 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 			at[name] = s.start(name)
 		}
 		if r.IntN(3) == 0 {
-			at[name].harm(true)
+			at[name].harmRequests(true)
 		}
 	}
 	for _, n := range names[:2+r.IntN(3)] {
@@ -145,7 +145,7 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 			at[n] = s.start(n)
 			continue
 		}
-		a.harm(false)
+		a.harmRequests(false)
 		if a.leaves {
 			leavers++
 		}

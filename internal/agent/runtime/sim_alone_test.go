@@ -122,4 +122,5 @@ func (s *faulty) ways(way oneWay) func() {
 	}
 }
 
+// deaf returns a function that closes the watches of all agents, or opens them.
 func (s *faulty) deaf(on bool) func() { return func() { s.othersHear("", !on) } }

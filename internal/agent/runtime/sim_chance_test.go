@@ -28,6 +28,7 @@ func (c chance) of(words ...any) *rand.Rand {
 	return rand.New(rand.NewPCG(c.seed, h.Sum64()^uint64(time.Now().UnixNano())))
 }
 
+// IntN returns a number below n.
 func (c chance) IntN(n int) int { return c.of(n).IntN(n) }
 
 // bytes fills b.
@@ -113,8 +114,8 @@ func (a *simAgent) fate(op memory.Op) memory.Fate {
 // mostDelay is by how much a request may be late.
 const mostDelay = 3 * time.Second
 
-// harm makes requests of a get lost or late from now on.
-func (a *simAgent) harm(bad bool) {
+// harmRequests makes requests of a get lost or late from now on, or ends that.
+func (a *simAgent) harmRequests(bad bool) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	a.bad = bad

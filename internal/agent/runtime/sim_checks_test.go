@@ -97,7 +97,7 @@ func (s *faulty) goesOn() {
 	was, began := s.head, time.Now()
 	s.mu.Unlock()
 	s.until("a newer save is committed", 2*time.Minute, func(x rendezvous.Snapshot) bool {
-		s.insist(&x, time.Since(began))
+		s.remakeAsOperator(&x, time.Since(began))
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		reported := func(at time.Time) bool { return began.Sub(at) < time.Minute }

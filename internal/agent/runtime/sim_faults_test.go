@@ -136,7 +136,7 @@ func nodeFaults() []fault {
 			a.signals <- syscall.SIGTERM
 			a.leaves = true
 		}},
-		{1, true, func(_ *faulty, a *simAgent, _ time.Duration) { a.harm(true) }},
+		{1, true, func(_ *faulty, a *simAgent, _ time.Duration) { a.harmRequests(true) }},
 		{1, true, func(s *faulty, a *simAgent, _ time.Duration) { s.setClock(a) }},
 		{2, true, func(s *faulty, a *simAgent, span time.Duration) {
 			way := []oneWay{wayOut, wayBack}[s.r.IntN(2)]
@@ -201,6 +201,7 @@ func (s *faulty) cutFromStore(a *simAgent, span time.Duration) {
 	s.keepStoreFrom(a, false)
 }
 
+// keepStoreFrom cuts a from the store, or connects it again.
 func (s *faulty) keepStoreFrom(a *simAgent, on bool) {
 	s.mu.Lock()
 	a.storeless = on
@@ -235,6 +236,7 @@ func (s *faulty) cutPair(a *simAgent, span time.Duration) {
 	s.disturbed(other)
 }
 
+// cutOff cuts a from its peers, or connects it again.
 func (s *faulty) cutOff(a *simAgent, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

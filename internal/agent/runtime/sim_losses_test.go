@@ -28,6 +28,7 @@ func (s *faulty) diesUnheard(a *simAgent, _ time.Duration) {
 	s.othersHear(by, true)
 }
 
+// dieUnheard sets whether other nodes miss the proposal of a node that dies with it.
 func (s *faulty) dieUnheard(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

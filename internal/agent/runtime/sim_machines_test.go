@@ -42,9 +42,9 @@ func (s *faulty) loseDisk(a *simAgent) {
 	s.hosts[a.name] = newHost(a.name + "-new")
 }
 
-// insist does what an operator does with `elastic ckpt restore` after the nodes have waited for a
+// remakeAsOperator does what an operator does with `elastic ckpt restore` after the nodes have waited for a
 // machine that is lost with its disk: the job is made again from their newest checkpoint.
-func (s *faulty) insist(x *rendezvous.Snapshot, waited time.Duration) {
+func (s *faulty) remakeAsOperator(x *rendezvous.Snapshot, waited time.Duration) {
 	s.mu.Lock()
 	lost := len(s.machines) > 0
 	s.mu.Unlock()

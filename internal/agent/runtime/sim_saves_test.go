@@ -89,7 +89,7 @@ type keptSaves struct {
 	replicator *replicator.Replicator
 	chunks     *chunkstore.Store
 	disk       *keptDisk
-	lines      map[schema.Generation]*keptLine
+	pipelines  map[schema.Generation]*keptPipeline
 	trimmer    *history.Trimmer
 	commits    int // in the generation that is captured; guarded by sim.mu
 	resume     *manifest.Manifest
@@ -97,19 +97,20 @@ type keptSaves struct {
 	nodes      []membership.Node
 	met        map[membership.Incarnation]bool // that were registered while this agent was
 	spread     context.CancelFunc
-	doing      *activity.Activity // nil: it could read all so far
+	doing      *activity.Activity // nil: it could read every checkpoint so far
 	leads      bool               // it captures as rank 0
-	silent     atomic.Bool        // no node answers what it asks of their disks
+	silent     atomic.Bool        // no node answers its requests for chunks and manifests
 }
 
-type keptLine struct {
+// keptPipeline is the pipeline of one generation.
+type keptPipeline struct {
 	*pipeline.Pipeline
 	asked  bool
 	cancel context.CancelFunc
 }
 
 func newKeptSaves(a *simAgent) *keptSaves {
-	x := &keptSaves{a: a, behind: make(chan struct{}, 1), lines: map[schema.Generation]*keptLine{},
+	x := &keptSaves{a: a, behind: make(chan struct{}, 1), pipelines: map[schema.Generation]*keptPipeline{},
 		met: map[membership.Incarnation]bool{}}
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	return x
@@ -229,7 +230,7 @@ func (x *keptSaves) protect() {
 		})
 	}
 	want := min(x.replicator.Replicas, len(x.nodes))
-	if x.ctx.Err() != nil || x.head.Number == 0 || copies >= want || len(x.lines) == 0 || !x.leads ||
+	if x.ctx.Err() != nil || x.head.Number == 0 || copies >= want || len(x.pipelines) == 0 || !x.leads ||
 		!x.chunks.HasManifest(x.head.Manifest) {
 		return
 	}
@@ -253,7 +254,7 @@ func (x *keptSaves) Open(w rendezvous.World, rank int) {
 		return
 	}
 	ctx, cancel := context.WithCancel(x.ctx)
-	line := &keptLine{cancel: cancel}
+	line := &keptPipeline{cancel: cancel}
 	x.a.s.mu.Lock()
 	x.commits = 0
 	x.a.s.mu.Unlock()
@@ -273,7 +274,7 @@ func (x *keptSaves) Open(w rendezvous.World, rank int) {
 	line.Pipeline = p
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.lines[w.Generation], x.leads = line, rank == 0
+	x.pipelines[w.Generation], x.leads = line, rank == 0
 	x.protect()
 	x.wg.Go(func() { <-p.Done() })
 }
@@ -318,8 +319,8 @@ func (x *keptSaves) Finish(ctx context.Context, g schema.Generation) error {
 
 func (x *keptSaves) closeUp(ctx context.Context, g schema.Generation, last bool) error {
 	x.mu.Lock()
-	var closing []*keptLine
-	for of, l := range x.lines {
+	var closing []*keptPipeline
+	for of, l := range x.pipelines {
 		if of > g {
 			continue
 		}
@@ -332,7 +333,7 @@ func (x *keptSaves) closeUp(ctx context.Context, g schema.Generation, last bool)
 			}
 		}
 		closing = append(closing, l)
-		delete(x.lines, of)
+		delete(x.pipelines, of)
 	}
 	x.mu.Unlock()
 	for _, l := range closing {

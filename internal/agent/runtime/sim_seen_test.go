@@ -143,6 +143,7 @@ func (s *sim) running(g schema.Generation, n int) func(rendezvous.Snapshot) bool
 	}
 }
 
+// story returns the trace of the simulation, in the order of time.
 func (s *sim) story() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +178,7 @@ func (s *sim) finish() {
 			if e.Deleted && e.Key == s.job.Name.Job() { // removed: what comes after it is another job
 				worlds, last = map[schema.Generation]rendezvous.World{}, rendezvous.World{}
 			}
-			// made again: the books begin anew, above every generation
+			// made again: the counts begin again, above every generation
 			if e.Deleted && e.Key == s.job.Name.World() {
 				last.Ledger.Lost, before.Ledger.Lost = 0, 0
 			}
@@ -216,7 +217,7 @@ func (s *sim) finish() {
 			before.Ledger.Lost = 0
 		}
 		if after.Ledger.Lost != before.Ledger.Lost+lost && !s.gaps {
-			s.wrongf("generation %d: %d were lost, %d more are reported, and the books say %d",
+			s.wrongf("generation %d: %d were lost, %d more are reported, and the ledger has %d",
 				after.Generation, before.Ledger.Lost, lost, after.Ledger.Lost)
 		}
 	}

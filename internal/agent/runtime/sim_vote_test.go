@@ -14,14 +14,14 @@ import (
 type stayers struct {
 	*faulty
 	worlds map[string]*simVote // guarded by sim.mu, and what they hold
-	lies   int                 // that workers may still tell: each may cost the job a restart
-	lied   int                 // lies that were told
+	lies   int                 // how many more wrong steps workers may report: each may cost the job a restart
+	lied   int                 // wrong steps that were reported
 }
 
 // simVote is a meeting of the ranks of one World.
 type simVote struct {
 	here   map[int]*simGroup // by rank
-	said   map[int]int64     // the step that each says its state is of; -1: it has none
+	said   map[int]int64     // the step of its state, as each reports it; -1: it has none
 	met    chan struct{}     // closed when all are there, and agreed
 	step   int64             // that all have come to
 	before int64             // that some may still be at
@@ -63,6 +63,7 @@ func (v *stayers) join(g *simGroup) {
 	v.workers.Go(func() { v.work(g, meets) })
 }
 
+// lie reports whether a worker reports a wrong step now.
 func (v *stayers) lie() bool {
 	if v.lies == 0 || v.rng.IntN(3) > 0 {
 		return false

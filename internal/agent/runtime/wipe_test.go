@@ -555,7 +555,7 @@ func wipes(t *testing.T, seed uint64) *sim {
 			at[name] = s.start(name)
 		}
 		if r.IntN(4) == 0 {
-			at[name].harm(true)
+			at[name].harmRequests(true)
 		}
 	}
 	for _, n := range names[:3] {
@@ -614,7 +614,7 @@ func wipes(t *testing.T, seed uint64) *sim {
 	s.mu.Unlock()
 	for _, n := range names {
 		if a := at[n]; a != nil {
-			a.harm(false)
+			a.harmRequests(false)
 		}
 		if a := at[n]; a == nil || a.isDead() {
 			at[n] = s.start(n)

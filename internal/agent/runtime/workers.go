@@ -75,6 +75,7 @@ func (l *loop) endpoints(ctx context.Context, w *rendezvous.World) []string {
 	return found
 }
 
+// forwardHangs passes on the hangs of a group in generation g.
 func (l *loop) forwardHangs(ctx context.Context, group Group, g schema.Generation) {
 	hangs := group.Hangs()
 	l.effects.Go(func() {

@@ -71,6 +71,7 @@ func (w *Workers) ApplyReady(e event.Readied) {
 	w.floor = max(w.floor, e.Generation-1) // never start a generation below one that was reported Ready
 }
 
+// applyStarted records that workers started, or could not be started.
 func (w *Workers) applyStarted(e event.Started, f *Facts, out *outbox.Outbox) {
 	g := w.groupOf(e.Generation)
 	if g == nil {
@@ -93,6 +94,7 @@ func (w *Workers) applyStarted(e event.Started, f *Facts, out *outbox.Outbox) {
 	g.Failures = append(g.Failures, g.failure(event.WorkerExit{Code: e.Code, Message: e.Err.Error()}, f))
 }
 
+// applyExit records the end of a worker.
 func (w *Workers) applyExit(e event.Exited, f *Facts) {
 	g := w.groupOf(e.Generation)
 	if g == nil || e.Process.Name == "" && e.LocalRank >= len(g.codes) {

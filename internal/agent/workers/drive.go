@@ -18,6 +18,7 @@ type order struct {
 // endNow is the order for workers whose state is not saved any more.
 func endNow() order { return order{halt: action.HaltEnded, grace: action.ShortGrace} }
 
+// order returns how far the workers of g must be driven to their end now.
 func (g *Group) order(f *Facts, out *outbox.Outbox) order {
 	w := f.World
 	switch {

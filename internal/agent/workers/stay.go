@@ -67,6 +67,7 @@ func (w *Workers) holdsState(f *Facts) bool {
 	return from == nil || from.Step == nil || *w.Group.held >= *from.Step
 }
 
+// applyPaused records that workers wait for the next World, or could not leave their generation.
 func (w *Workers) applyPaused(e event.Paused, f *Facts) {
 	g := w.groupOf(e.Generation)
 	if g == nil || g.Halt != action.HaltPaused {

@@ -36,6 +36,7 @@ type Facts struct {
 	Over      bool           // this node has left, or cannot take part
 }
 
+// member reports whether this node is a member of World.
 func (f *Facts) member() bool { return f.Rank >= 0 }
 
 // generation returns the generation of the newest World.
@@ -84,9 +85,9 @@ type Group struct {
 	Paused    bool // they left their generation and wait for the next World
 	Dead      bool // no process of it is left
 
-	codes        []*int
-	failRev      int64 // revision of the World under which failures were reported
-	reported     int   // the number of reported failures
+	codes        []*int // exit codes by local rank; nil: it runs, or its code does not count
+	failRev      int64  // revision of the World under which failures were reported
+	reported     int    // the number of reported failures
 	haltedAt     time.Time
 	endedAt      time.Time // when the last of them had ended with 0
 	canStay      bool      // each of them reported that it can stay

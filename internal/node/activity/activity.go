@@ -36,7 +36,7 @@ type Activity struct {
 // New starts to report at key. It removes the report of an earlier agent of this node.
 func New(effects *scope.Scope, store store.Store, key string) *Activity {
 	d := &Activity{store: store, key: key, news: make(chan struct{}, 1)}
-	d.tell() // nothing: what an earlier agent was at when it ended it is not at any more
+	d.tell() // writes that nothing moves: an earlier agent may have left a report
 	effects.Go(d.run)
 	return d
 }
@@ -88,7 +88,7 @@ func (d *Activity) Blocked(why string) {
 	d.tell()
 }
 
-// Nothing moves any more.
+// Nothing reports that no bytes move any more.
 func (d *Activity) Nothing() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,6 +99,7 @@ func (d *Activity) Nothing() {
 	}
 }
 
+// tell makes run write the newest report.
 func (d *Activity) tell() {
 	select {
 	case d.news <- struct{}{}:
@@ -106,6 +107,7 @@ func (d *Activity) tell() {
 	}
 }
 
+// run writes reports to the store until ctx ends.
 func (d *Activity) run(ctx context.Context) {
 	for {
 		select {

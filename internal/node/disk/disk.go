@@ -32,7 +32,7 @@ type Disk struct {
 	readOnly *readonly.Store
 }
 
-// Open is the state directory dir for one job.
+// Open opens the state directory dir for one job.
 func Open(dir string, job schema.Job) (*Disk, error) {
 	d := &Disk{Dir: dir, job: job}
 	var err error
@@ -40,14 +40,16 @@ func Open(dir string, job schema.Job) (*Disk, error) {
 	return d, err
 }
 
-// JobDir is what a node keeps of the job.
+// JobDir returns the directory in which a node keeps its data of the job.
 func (d *Disk) JobDir(node string) string {
 	return filepath.Join(d.Dir, "nodes", node, "jobs", string(d.job))
 }
 
-// HostID is random and made once. Agents with the same id share the locks of one disk.
+// HostID returns the id of this state directory, which is random and made once. Agents with the same id
+// share the locks of one disk.
 func (d *Disk) HostID() string { return d.host }
 
+// hostID reads the id of the state directory. It makes one if there is none.
 func (d *Disk) hostID() (string, error) {
 	path := filepath.Join(d.Dir, "host")
 	for {
@@ -174,6 +176,7 @@ func Publish(temp, path string, content []byte) error {
 	return nil
 }
 
+// syncDir makes the names in a directory durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 const (
 	lockFile  = "lock"
 	uidFile   = "uid"
-	StoreDir  = "store"
-	WorkDir   = "work"
-	HelperDir = "python"
-	RunDir    = "run"
+	StoreDir  = "store"  // the chunk store
+	WorkDir   = "work"   // the checkpoint directory, if the user gave none
+	HelperDir = "python" // the Python helper
+	RunDir    = "run"    // files of each generation, for its workers
 )
 
 // Dirs are the directories of a node's job that its workers use.
@@ -163,6 +163,7 @@ func move(names []string, from, to string) error {
 	return syncDir(from)
 }
 
+// anyIn reports whether a directory has one of the names.
 func anyIn(dir string, names []string) bool {
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {

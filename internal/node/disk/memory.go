@@ -58,6 +58,7 @@ func (d *Disk) Recall(node string) (*rendezvous.Claim, error) {
 	return &m.Claim, err
 }
 
+// recall reads the claim of a node as it was written.
 func (d *Disk) recall(node string) (*remembered, error) {
 	b, err := os.ReadFile(filepath.Join(d.JobDir(node), claimFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +75,7 @@ func (d *Disk) recall(node string) (*remembered, error) {
 	return &m, nil
 }
 
-// ComeLate keeps the checkpoints that came too late for a job that went on (see late.Truncate).
+// ComeLate keeps the late checkpoint of a job that went on from an older state (see late.Truncate).
 func (d *Disk) ComeLate(node string, seen *rendezvous.Snapshot) error {
 	return late.Truncate(filepath.Join(d.JobDir(node), StoreDir), seen.Head)
 }
@@ -122,6 +123,7 @@ func (d *Disk) read(node string, f func(*readonly.Store) error) error {
 	return f(d.readOnly)
 }
 
+// Close closes the checkpoints that Recall and Salvage opened. A later call opens them again.
 func (d *Disk) Close() {
 	d.reading.Lock()
 	defer d.reading.Unlock()

@@ -5,7 +5,6 @@ package ensemble
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -171,15 +170,4 @@ func (e *Ensemble) begin(ctx context.Context, m *member) error {
 		m.group = g
 	}
 	return err
-}
-
-// startCode is the exit status of a process that could not be started.
-func startCode(err error) int {
-	switch {
-	case errors.Is(err, worker.ErrNotFound):
-		return 127
-	case errors.Is(err, worker.ErrNotExecutable):
-		return 126
-	}
-	return 125
 }

@@ -36,7 +36,7 @@ func (e *Ensemble) startOthers(over context.Context) {
 		case over.Err() != nil:
 			e.passExit(m, worker.Exit{Rank: m.task.Index, Code: 143, Ours: true, At: time.Now()})
 		default:
-			e.passExit(m, worker.Exit{Rank: m.task.Index, Code: startCode(err), At: time.Now(),
+			e.passExit(m, worker.Exit{Rank: m.task.Index, Code: worker.StartCode(err), At: time.Now(),
 				Note: err.Error()})
 		}
 	}
@@ -53,6 +53,7 @@ func (e *Ensemble) startOthers(over context.Context) {
 	}
 }
 
+// roleOrder is the place of a task in the order of starts.
 func roleOrder(t roles.Task) int {
 	if t.Role == roles.Heter {
 		return 0
@@ -80,6 +81,7 @@ func serversListen(over context.Context, servers []string, notice func(string)) 
 	return nil
 }
 
+// listens reports whether a process accepts connections at an address.
 func listens(ctx context.Context, at string) bool {
 	d := net.Dialer{Timeout: time.Second}
 	c, err := d.DialContext(ctx, "tcp", at)

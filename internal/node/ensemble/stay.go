@@ -87,6 +87,7 @@ func (e *Ensemble) Continue(c Config) error {
 	return nil
 }
 
+// tasksOf returns the tasks of this node that satisfy which.
 func tasksOf(c Config, which func(roles.Task) bool) []roles.Task {
 	return slices.DeleteFunc(slices.Clone(c.Tasks), func(t roles.Task) bool { return !which(t) })
 }

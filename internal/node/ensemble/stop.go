@@ -46,8 +46,11 @@ func (e *Ensemble) finish() {
 	}
 }
 
+// Exits delivers the exit of each process. It is closed after the last one.
 func (e *Ensemble) Exits() <-chan worker.Exit { return e.exits }
-func (e *Ensemble) Done() <-chan struct{}     { return e.done }
+
+// Done is closed when no process is left.
+func (e *Ensemble) Done() <-chan struct{} { return e.done }
 
 // Task is what the process of that local rank does.
 func (e *Ensemble) Task(local int) roles.Task {
@@ -68,6 +71,7 @@ func (e *Ensemble) PIDs() []int {
 // trains reports whether a process computes, and is not a server or a coordinator.
 func trains(t roles.Task) bool { return t.Role == roles.Trainer || t.Role == roles.Heter }
 
+// serves reports whether a process is a server or a coordinator.
 func serves(t roles.Task) bool { return !trains(t) }
 
 // Ask asks trainers and heter workers to save and end. The servers are needed for that.

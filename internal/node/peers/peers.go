@@ -45,8 +45,11 @@ func New(effects *scope.Scope, at *Place) *Peers {
 		news: make(chan struct{}, 1)}
 }
 
+// Here returns the address at which others dial this agent.
 func (p *Peers) Here() string { return p.place.Here() }
 
+// Open lets this agent prove that it belongs to the job, and answer nodes that prove the same. A later
+// call for a job that was made again replaces the secret.
 func (p *Peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,6 +94,7 @@ func (p *Peers) rekey(secret []byte) {
 	}
 }
 
+// tell passes a signal to the agent.
 func (p *Peers) tell(ctx context.Context, s event.Signal) {
 	select {
 	case p.signals <- s:
@@ -126,6 +130,7 @@ func (p *Peers) passOn(ctx context.Context) {
 	}
 }
 
+// Self returns what this agent says about itself to nodes that dial it.
 func (p *Peers) Self() peer.Hello {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,6 +139,7 @@ func (p *Peers) Self() peer.Hello {
 	return h
 }
 
+// holds reports whether this agent suspects a node now.
 func (p *Peers) holds(about membership.Ref) bool {
 	p.mu.Lock()
 	w := p.watcher
@@ -141,6 +147,7 @@ func (p *Peers) holds(about membership.Ref) bool {
 	return w != nil && w.Holds(about)
 }
 
+// Tell sets what this agent says about itself, and proves that its loop is alive.
 func (p *Peers) Tell(h action.Hello) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,12 +156,14 @@ func (p *Peers) Tell(h action.Hello) {
 	p.hello.Failed, p.hello.Ended, p.hello.Stays = h.Failed, h.Ended, h.Stays
 }
 
+// opened returns the client and the watcher; nil before Open.
 func (p *Peers) opened() (*peer.Client, *membership.Watcher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.client, p.watcher
 }
 
+// Probe dials a node once.
 func (p *Peers) Probe(ctx context.Context, to membership.Ref) membership.Answer {
 	if c, _ := p.opened(); c != nil {
 		return c.Probe(ctx, to)
@@ -162,6 +171,7 @@ func (p *Peers) Probe(ctx context.Context, to membership.Ref) membership.Answer 
 	return membership.Answer{}
 }
 
+// Confirm is Probe with the time that an answer takes as its limit.
 func (p *Peers) Confirm(ctx context.Context, to membership.Ref) membership.Answer {
 	if c, _ := p.opened(); c != nil {
 		return c.Confirm(ctx, to)
@@ -169,6 +179,7 @@ func (p *Peers) Confirm(ctx context.Context, to membership.Ref) membership.Answe
 	return membership.Answer{}
 }
 
+// Holds asks a watcher whether it still suspects about.
 func (p *Peers) Holds(ctx context.Context, watcher, about membership.Ref) bool {
 	c, _ := p.opened()
 	if c == nil {
@@ -178,6 +189,7 @@ func (p *Peers) Holds(ctx context.Context, watcher, about membership.Ref) bool {
 	return err == nil && holds
 }
 
+// Reach asks a node to dial an address.
 func (p *Peers) Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error) {
 	c, _ := p.opened()
 	if c == nil {
@@ -186,12 +198,14 @@ func (p *Peers) Reach(ctx context.Context, by membership.Ref, address string) (m
 	return c.Reach(ctx, by, address)
 }
 
+// Watch sets the nodes to watch.
 func (p *Peers) Watch(refs []membership.Ref) {
 	if _, w := p.opened(); w != nil {
 		w.Set(refs)
 	}
 }
 
+// Signals delivers what the watch finds, and newer generations of which other nodes told.
 func (p *Peers) Signals() <-chan event.Signal { return p.signals }
 
 // To returns the transport to one incarnation of a node.

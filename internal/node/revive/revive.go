@@ -48,6 +48,7 @@ func Begin(effects *scope.Scope, s Served, r local.Runtime) *Store {
 	return v
 }
 
+// run starts the server again each time that it is missed.
 func (v *Store) run(ctx context.Context) {
 	for {
 		select {
@@ -85,12 +86,14 @@ func (v *Store) move(ctx context.Context, at local.Endpoint) {
 	v.store, v.close, v.at = s, end, at
 }
 
+// current returns the store of the server that is used now.
 func (v *Store) current() store.Store {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.store
 }
 
+// miss makes run look for the server if err says that it did not answer. It returns err.
 func (v *Store) miss(err error) error {
 	if err != nil && !store.Refused(err) && err != store.ErrLeaseLost {
 		select {

@@ -85,6 +85,7 @@ func unlock(f *os.File) {
 	f.Close()
 }
 
+// flock is syscall.Flock, repeated when a signal interrupts it.
 func flock(f *os.File, how int) error {
 	for {
 		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {

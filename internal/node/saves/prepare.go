@@ -115,6 +115,7 @@ func (s *Saves) CommitLeft(ctx context.Context, w rendezvous.World, self members
 	return nil
 }
 
+// stamp names the generation of w in its captures.
 func (s *Saves) stamp(w rendezvous.World) checkpoint.Stamp {
 	return checkpoint.Stamp{Job: s.c.Job, UID: w.UID, Generation: w.Generation, World: w.Order,
 		WorldSize: w.Size()}

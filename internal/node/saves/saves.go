@@ -79,16 +79,16 @@ type Saves struct {
 	replicator *replicator.Replicator
 	chunks     *chunkstore.Store
 	job        rendezvous.Job
-	nodes      []membership.Node
-	head       checkpoint.Head
+	nodes      []membership.Node // as Nodes set them
+	head       checkpoint.Head   // the newest commit
 	pipelines  map[schema.Generation]*capturing
 	resume     *checkpoint.Manifest // the checkpoint that the newest Prepare restored
-	spread     context.CancelFunc
-	leads      bool                // this node is rank 0: its pipeline commits
-	running    bool                // workers of a generation run here
-	alone      bool                // the newest commit has no second copy, and the user was notified
-	sharing    bool                // the user was notified that nodes share the checkpoint directory
-	loadsAll   replicator.LoadsAll // the last report about --load=own
+	spread     context.CancelFunc   // ends the copying that protect began
+	leads      bool                 // this node is rank 0: its pipeline commits
+	running    bool                 // workers of a generation run here
+	alone      bool                 // the newest commit has no second copy, and the user was notified
+	sharing    bool                 // the user was notified that nodes share the checkpoint directory
+	loadsAll   replicator.LoadsAll  // the last report about --load=own
 }
 
 // capturing is the captures of one generation.
@@ -150,6 +150,7 @@ func (s *Saves) AdoptJob(job rendezvous.Job) {
 	s.head, s.nodes, s.resume = checkpoint.Head{}, nil, nil
 }
 
+// rules returns the settings of the job.
 func (s *Saves) rules() rendezvous.Rules {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,6 +223,7 @@ func (s *Saves) protect() {
 // next one does after twice that time. Most generations begin earlier, and make the copies themselves.
 const waitingTurn = 3 * time.Second
 
+// sameNodes reports whether both lists have the same registrations.
 func sameNodes(a, b []membership.Node) bool {
 	if len(a) != len(b) {
 		return false
@@ -305,6 +307,7 @@ type ending struct {
 	limit time.Duration // for each; 0: none
 }
 
+// end ends the captures up to g, and waits for them.
 func (s *Saves) end(ctx context.Context, g schema.Generation, how ending) error {
 	s.mu.Lock()
 	var closing []*capturing

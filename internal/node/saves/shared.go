@@ -46,6 +46,7 @@ func (s *Saves) sharers(w rendezvous.World) *pipeline.Sharing {
 	return pipeline.NewSharing(savers, self, job.Rules.SaveFrom, apart)
 }
 
+// tellShared tells the user once that nodes share the checkpoint directory.
 func (s *Saves) tellShared() {
 	s.mu.Lock()
 	said := s.sharing

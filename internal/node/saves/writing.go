@@ -16,6 +16,7 @@ type writing struct {
 	pids       func() []int // nil before the workers started
 }
 
+// begin records that the workers of g are about to start.
 func (w *writing) begin(g schema.Generation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -41,6 +41,7 @@ func (c *Count) Waits(pids []int) {
 	c.Changed()
 }
 
+// count counts the warm workers and measures their memory.
 func (c *Count) count() (all rendezvous.WarmWorkers) {
 	all.Count, all.Bytes = c.standBy()
 	c.mu.Lock()
@@ -79,6 +80,7 @@ func (c *Count) Run(ctx context.Context) {
 	}
 }
 
+// tell writes a count to the store.
 func (c *Count) tell(ctx context.Context, now rendezvous.WarmWorkers) error {
 	w := store.Delete(c.key)
 	if now.Count > 0 {
