@@ -246,7 +246,7 @@ func (x *keptSaves) protect() {
 func (x *keptSaves) Open(w rendezvous.World, rank int) {
 	dir, with := x.disk.saves(), x.with(w)
 	if rank != 0 && with == nil {
-		if err := capture.TakeInventory(x.chunks, dir); err != nil {
+		if err := capture.RecordFingerprints(x.chunks, dir); err != nil {
 			x.a.s.mu.Lock()
 			x.a.s.tracef("%s: %v", x.a.label(), err) // the disk is full: the next save reports it
 			x.a.s.mu.Unlock()

@@ -44,7 +44,7 @@ type sim struct {
 	removed    map[schema.UID]bool             // jobs that an operator removed
 	real       bool                            // checkpoints are kept by the real replicator
 	exits      bool                            // a capture learns of workers that end without a signal
-	gaps       bool                            // the history of the store has some
+	gaps       bool                            // changes are missing in the history of the store
 	begins     func(*simGroup)                 // workers are started, or are handed a world; mu is held
 	fated      func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
 	lie        func() bool                     // whether a worker that lies does so now; nil: always. mu is held
@@ -59,7 +59,7 @@ type sim struct {
 	agents []*simAgent
 	empty  map[string]bool            // addresses that no machine has any more
 	apart  func(a, b string) bool     // which hosts do not reach each other; nil: none
-	vain   func(from, to string) bool // which hosts dial in vain; nil: none
+	vain   func(from, to string) bool // which dials fail, from a host to another one; nil: none
 	base   rendezvous.World           // what the store showed when it was set back last
 	knew   map[string]bool            // hosts that knew more then
 	// fromOlder is the proposal of a World that was made from base by hosts that all knew more
@@ -92,10 +92,10 @@ type simHost struct {
 	salvaged map[string]schema.UID // of the job that the checkpoints belong to
 	kept     *keptDisk             // in a simulation with the real replicator
 	jumped   *atomic.Int64         // by how much its wall clock was set ahead; nil: it is never set
-	full     bool                  // nothing more is remembered
-	fits     bool                  // but for the uid of a job that was made again
+	full     bool                  // its disk is full: Remember fails, and AdoptJob unless fits is set
+	fits     bool                  // AdoptJob succeeds although the disk is full
 	failing  []checkpoint.Number   // checkpoints that the disk does not read
-	refused  int                   // how often that was tried
+	refused  int                   // how often Remember failed because the disk is full
 }
 
 // simAgent is one process.
@@ -110,7 +110,7 @@ type simAgent struct {
 	done    chan struct{}
 	stop    context.CancelFunc // ends the context that it runs in
 	result  event.Result
-	kept    *keptSaves // nil: played
+	kept    *keptSaves // nil: its saves are simulated by simSaves
 
 	// guarded by sim.mu
 	node  string
@@ -127,13 +127,13 @@ type simAgent struct {
 	groups   []*simGroup
 	address  string
 
-	sweep     error                          // what is left of an earlier agent does not end
-	stuck     struct{ close, handOver bool } // set before it matters: what of its saves has no end
+	sweep     error                          // the result of Sweep
+	stuck     struct{ close, handOver bool } // Close or HandOver of its saves does not return
 	upSince   time.Time                      // it was not disturbed since
 	bad       bool                           // its requests are lost and late
 	way       oneWay                         // to the store
 	storeless bool                           // cut from the store, both ways
-	leaves    bool                           // it was asked to: of the story alone
+	leaves    bool                           // the simulation asked it to leave
 }
 
 func newSim(t *testing.T, np string, seed uint64) *sim {

@@ -248,7 +248,7 @@ func (s *Saves) Open(w rendezvous.World, rank int) {
 	s.mu.Unlock()
 	dir, sharing := s.node.Directory, s.sharers(w)
 	if rank != 0 && sharing == nil {
-		if err := capture.TakeInventory(s.chunks, dir); err != nil {
+		if err := capture.RecordFingerprints(s.chunks, dir); err != nil {
 			s.c.Notice("the checkpoint directory cannot be read: " + err.Error())
 		}
 		return

@@ -25,18 +25,18 @@ func (e *entry) print() string {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16])
 }
 
-// takeInventory stores the fingerprints of the entries that were found, and the generation whose
-// workers start now.
-func takeInventory(s *chunkstore.Store, found map[string]*entry, of manifest.Stamp) error {
-	i, err := s.Inventory()
+// recordFingerprints stores the fingerprints of the entries that were found, and the generation whose
+// saves are captured here.
+func recordFingerprints(s *chunkstore.Store, found map[string]*entry, of manifest.Stamp) error {
+	f, err := s.Fingerprints()
 	if err != nil {
 		return err
 	}
-	if i == nil {
-		i = &chunkstore.Inventory{}
+	if f == nil {
+		f = &chunkstore.Fingerprints{}
 	}
-	i.Prints, i.Generation, i.UID = prints(found), of.Generation, of.UID
-	return s.SaveInventory(i)
+	f.Prints, f.Generation, f.UID = prints(found), of.Generation, of.UID
+	return s.SaveFingerprints(f)
 }
 
 func prints(found map[string]*entry) map[string]string {
@@ -47,9 +47,9 @@ func prints(found map[string]*entry) map[string]string {
 	return all
 }
 
-// TakeInventory stores what is in dir before the workers of a generation start. It is for a node
-// that captures nothing.
-func TakeInventory(s *chunkstore.Store, dir Dir) error {
+// RecordFingerprints stores the fingerprints of the entries in dir before the workers of a generation
+// start. It is for a node that captures nothing.
+func RecordFingerprints(s *chunkstore.Store, dir Dir) error {
 	t, err := dir.Open()
 	if err != nil {
 		return err
@@ -59,17 +59,18 @@ func TakeInventory(s *chunkstore.Store, dir Dir) error {
 	if err != nil {
 		return err
 	}
-	return takeInventory(s, found.entries, manifest.Stamp{})
+	return recordFingerprints(s, found.entries, manifest.Stamp{})
 }
 
-// TakeInventory stores what was in the directory when the watch began, or at the last save.
-func (c *Watcher) TakeInventory(s *chunkstore.Store) error {
-	return takeInventory(s, c.base, c.stamp)
+// RecordFingerprints stores the fingerprints of the entries as they were when the watch began, or at the
+// last save.
+func (c *Watcher) RecordFingerprints(s *chunkstore.Store) error {
+	return recordFingerprints(s, c.base, c.stamp)
 }
 
-// TakeInventory stores what was in the directory when the save was found.
-func (p *Picture) TakeInventory(s *chunkstore.Store) error {
-	return takeInventory(s, p.seen, p.Save.Stamp)
+// RecordFingerprints stores the fingerprints of the entries as they were when the save was found.
+func (p *Picture) RecordFingerprints(s *chunkstore.Store) error {
+	return recordFingerprints(s, p.seen, p.Save.Stamp)
 }
 
 // SetAside moves entries that an ended generation left in the directory to asideDir, before a
@@ -78,7 +79,7 @@ func (p *Picture) TakeInventory(s *chunkstore.Store) error {
 // later). Otherwise a script that looks for its files itself would resume from that entry, and on
 // this node only. Entries that were there before the first worker of the job stay.
 func SetAside(s *chunkstore.Store, t dirfs.FS, dir Dir, m *manifest.Manifest) error {
-	was, err := s.Inventory()
+	was, err := s.Fingerprints()
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func SetAside(s *chunkstore.Store, t dirfs.FS, dir Dir, m *manifest.Manifest) er
 		maps.DeleteFunc(found.entries, func(name string, _ *entry) bool { return m.Contains(name) })
 	}
 	if was == nil { // no worker of this job ever ran here
-		return s.SaveInventory(&chunkstore.Inventory{Before: prints(found.entries)})
+		return s.SaveFingerprints(&chunkstore.Fingerprints{Before: prints(found.entries)})
 	}
 	later, err := laterThan(s, m)
 	if err != nil {

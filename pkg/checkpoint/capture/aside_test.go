@@ -18,7 +18,7 @@ func TestSetAside(t *testing.T) {
 	b.write("step-9000/model.raw", "of another job")
 	b.write("torn-before.pt", z[:30])
 	must(t, Scratch(s, Dir{Path: b.dir}))
-	must(t, TakeInventory(s, Dir{Path: b.dir}))
+	must(t, RecordFingerprints(s, Dir{Path: b.dir}))
 
 	b.watch(nil)
 	b.write("tmp/model.raw", "committed")
@@ -26,7 +26,7 @@ func TestSetAside(t *testing.T) {
 	save := b.look(0)
 	_, h, err := s.Put(t.Context(), save.Save)
 	must(t, err)
-	must(t, save.TakeInventory(s))
+	must(t, save.RecordFingerprints(s))
 	b.write("step-30/model.raw", "never committed")
 	b.write("step-10/model.raw", "older, and skipped")
 	b.write("half.pt", z[:30])
@@ -55,13 +55,13 @@ func TestSetAside(t *testing.T) {
 	later := b.look(0)
 	_, _, err = s.Put(t.Context(), later.Save)
 	must(t, err)
-	must(t, later.TakeInventory(s))
+	must(t, later.RecordFingerprints(s))
 	must(t, SetAside(s, b.tree(), Dir{Path: b.dir}, m))
 	if got := top(); !slices.Equal(got, want) {
 		t.Errorf("back to an older checkpoint: %v, want %v", got, want)
 	}
 	b.rename(".elastic-uncommitted/step-30", "step-25")
-	must(t, TakeInventory(s, Dir{Path: b.dir})) // of a checkpoint that retention dropped
+	must(t, RecordFingerprints(s, Dir{Path: b.dir})) // of a checkpoint that retention dropped
 	must(t, SetAside(s, b.tree(), Dir{Path: b.dir}, m))
 	if got := top(); !slices.Equal(got, want) {
 		t.Errorf("back to an older checkpoint, and the later one is gone: %v, want %v", got, want)

@@ -13,7 +13,7 @@ import (
 // FuzzDisk puts any bytes into a file of a node's disk. What is read of it is within the bounds of
 // the records, and damage to lists that can be made again is no error.
 func FuzzDisk(f *testing.F) {
-	names := []string{layout.Heads, layout.Late, layout.Inventory, layout.Generation}
+	names := []string{layout.Heads, layout.Late, layout.Fingerprints, layout.Generation}
 	const head = `{"number":1,"generation":1,"manifest":"` +
 		`e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","step":3,"bytes":5,"copies":1}`
 	f.Add(uint8(0), []byte("["+head+"]"))
@@ -47,7 +47,7 @@ func FuzzDisk(f *testing.F) {
 		if g := s.Generation(); g > schema.MaxGeneration {
 			t.Errorf("generation %d", g)
 		}
-		_, err = s.Inventory()
+		_, err = s.Fingerprints()
 		must(t, err)
 		must(t, s.AddCommitted(manifest.Head{Number: 7, Generation: 1}))
 	})

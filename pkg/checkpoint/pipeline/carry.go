@@ -61,8 +61,8 @@ func (l *Pipeline) carry(
 func (l *Pipeline) afterCommit(
 	ctx context.Context, p *capture.Picture, m *manifest.Manifest, head manifest.Head,
 ) {
-	_ = l.replicator.Store.AddCommitted(head) // after an error the next read of the record adds it
-	_ = p.TakeInventory(l.replicator.Store)   // after an error more files than needed are moved away later
+	_ = l.replicator.Store.AddCommitted(head)    // after an error the next read of the record adds it
+	_ = p.RecordFingerprints(l.replicator.Store) // after an error more files than needed are moved away later
 	l.replicator.Report(replicator.Committed{Head: head, Took: time.Since(p.Save.Time), Entry: m.Entry})
 	// An error is ignored: the next commit removes what is left. The next save may need the room.
 	_ = l.replicator.DropSurplus(ctx, l.stamp.Generation)

@@ -124,7 +124,7 @@ func putLeft(ctx context.Context, r *replicator.Replicator, l Left, head manifes
 	p, err := w.Left(time.Now())
 	if p != nil && parts.Format(pathsIn(p)) == "" { // in a shard format, other nodes may have other parts
 		if _, _, err = r.Store.Put(ctx, p.Save); err == nil {
-			err = p.TakeInventory(r.Store)
+			err = p.RecordFingerprints(r.Store)
 		}
 	}
 	return errors.Join(err, w.Close())

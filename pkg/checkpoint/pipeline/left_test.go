@@ -125,7 +125,7 @@ func TestOrderOfWhatWasLeftInTheDirectory(t *testing.T) {
 		must(t, capture.Scratch(k.Store, dir))
 		w, err := capture.Watch(dir, stampOf(1), capture.Workers{}, nil)
 		must(t, err)
-		must(t, w.TakeInventory(k.Store))
+		must(t, w.RecordFingerprints(k.Store))
 		save("2")
 		written := schema.Order(time.Now().UnixMilli())
 		time.Sleep(time.Hour)
@@ -164,7 +164,7 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 				must(t, capture.Scratch(k.Store, dir))
 				w, err := capture.Watch(dir, c.of, capture.Workers{}, nil)
 				must(t, err)
-				must(t, w.TakeInventory(k.Store)) // step 1 is of before
+				must(t, w.RecordFingerprints(k.Store)) // step 1 is of before
 				for name, data := range c.left {
 					memfs.WriteFile(t, l.dirs["a"], name, []byte(data), 0o600)
 				}

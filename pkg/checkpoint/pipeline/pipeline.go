@@ -33,7 +33,7 @@ type Pipeline struct {
 	left  *manifest.Manifest // the newest manifest in made, until it is committed or refused
 	ended bool               // the workers have ended: the next look is the last
 
-	inventory func() error // takes the inventory if that failed at the start; else nil
+	fingerprints func() error // records the fingerprints if that failed at the start; else nil
 
 	torn     time.Time // since when saves were overwritten while they were copied
 	tornSaid time.Time // when that was last reported
@@ -133,8 +133,8 @@ func (l *Pipeline) step(ctx context.Context) error {
 	if l.ended {
 		look = l.capture.Last
 	}
-	if l.inventory != nil && l.inventory() == nil {
-		l.inventory = nil
+	if l.fingerprints != nil && l.fingerprints() == nil {
+		l.fingerprints = nil
 	}
 	p, refused, err := look(time.Now())
 	for _, r := range refused {

@@ -487,7 +487,7 @@ func TestAPartIsNotSalvaged(t *testing.T) {
 		dir := capture.Dir{FS: x.dirs["b"]}
 		w, err := capture.Watch(dir, stampOf(1), capture.Workers{}, nil)
 		must(t, err)
-		must(t, w.TakeInventory(x.peers.Stores["b"]))
+		must(t, w.RecordFingerprints(x.peers.Stores["b"]))
 		x.save("b", 20,
 			map[string]string{"__0_0.distcp": "0", ".metadata": metadataOf("__0_0.distcp __1_0.distcp")})
 		if h, err := CommitLeft(t.Context(), x.replicators["b"],

@@ -28,9 +28,9 @@ func Start(ctx context.Context, r *replicator.Replicator, from Source) (*Pipelin
 		return nil, err
 	}
 	l := newPipeline(r, c)
-	if c.TakeInventory(r.Store) != nil {
+	if c.RecordFingerprints(r.Store) != nil {
 		// the next try may succeed
-		l.inventory = func() error { return c.TakeInventory(r.Store) }
+		l.fingerprints = func() error { return c.RecordFingerprints(r.Store) }
 	}
 	l.begin(ctx, writers.With)
 	return l, nil

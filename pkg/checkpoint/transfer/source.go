@@ -26,7 +26,7 @@ type RemoteSource struct {
 	Node  membership.Ref
 
 	mu   sync.Mutex
-	away error // the error of the request that had no answer
+	away error // the error after which each request fails
 }
 
 func (d *RemoteSource) Manifest(ctx context.Context, h manifest.Hash) (raw []byte, err error) {

@@ -25,10 +25,10 @@ const (
 
 // The files of a chunk store.
 const (
-	Generation = "generation" // the newest one that this node has read from the store of the job
-	Heads      = "heads"      // commit records of the checkpoints on this disk
-	Inventory  = "inventory"  // of the checkpoint directory
-	Late       = "late"       // the record of the late checkpoint, until it is offered
+	Generation   = "generation" // the newest one that this node has read from the store of the job
+	Heads        = "heads"      // commit records of the checkpoints on this disk
+	Fingerprints = "inventory"  // of the entries of the checkpoint directory
+	Late         = "late"       // the record of the late checkpoint, until it is offered
 )
 
 var (

@@ -11,8 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Inventory has a fingerprint of each entry of the checkpoint directory.
-type Inventory struct {
+// Fingerprints has a fingerprint of each entry of the checkpoint directory.
+type Fingerprints struct {
 	Before map[string]string `json:"before"` // before the first worker of the job
 	Prints map[string]string `json:"prints"` // at the last commit, or when workers started
 
@@ -21,29 +21,29 @@ type Inventory struct {
 	UID        schema.UID        `json:"uid,omitempty"`
 }
 
-// SaveInventory writes an inventory.
-func (s *Store) SaveInventory(i *Inventory) error {
-	b, err := json.Marshal(i)
+// SaveFingerprints writes fingerprints. They replace those that were saved before.
+func (s *Store) SaveFingerprints(f *Fingerprints) error {
+	b, err := json.Marshal(f)
 	if err != nil {
 		return err
 	}
-	return s.disk.WriteFile(".", layout.Inventory, b)
+	return s.disk.WriteFile(".", layout.Fingerprints, b)
 }
 
-// Inventory returns the inventory that was last saved, or nil if none can be read.
-func (s *Store) Inventory() (*Inventory, error) {
-	b, err := s.disk.ReadFile(layout.Inventory, manifest.MaxSize)
+// Fingerprints returns the fingerprints that were saved last, or nil if none can be read.
+func (s *Store) Fingerprints() (*Fingerprints, error) {
+	b, err := s.disk.ReadFile(layout.Fingerprints, manifest.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var i Inventory
-	if json.Unmarshal(b, &i) != nil {
+	var f Fingerprints
+	if json.Unmarshal(b, &f) != nil {
 		return nil, nil
 	}
-	return &i, nil
+	return &f, nil
 }
 
 // Late returns the record of the late checkpoint (see package late), or nil. It removes a damaged
