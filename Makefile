@@ -48,11 +48,13 @@ FUZZ = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous/status:FuzzReco
 	internal/handover:FuzzSocket internal/handover:FuzzStore internal/hang:FuzzEvidence internal/hang:FuzzAsk internal/hang:FuzzKernel \
 	internal/check:FuzzRequest internal/check:FuzzTransfer pkg/checkpoint/chunkstore:FuzzDisk internal/node/disk:FuzzClaim \
 	pkg/checkpoint/capture:FuzzProgress internal/kube:FuzzStatefulSets
-# Inputs, not seconds: at the end of its time `go test -fuzz` sometimes fails with "context deadline exceeded".
+# Inputs, not seconds: at the end of its time `go test -fuzz` sometimes fails with "context deadline exceeded". Each
+# input that reaches new code would be made shorter for up to a minute: -fuzzminimizetime bounds that.
 FUZZTIME ?= 10000x
 
 fuzz: ## random bytes into every decoder, FUZZTIME (10000x) inputs each
-	@for f in $(FUZZ); do echo "fuzz $$f"; $(GO) test ./$${f%%:*} -run '^$$' -fuzz "^$${f##*:}$$" -fuzztime $(FUZZTIME) || exit 1; done
+	@for f in $(FUZZ); do echo "fuzz $$f"; $(GO) test ./$${f%%:*} -run '^$$' -fuzz "^$${f##*:}$$" -fuzztime $(FUZZTIME) \
+		-fuzzminimizetime 100x || exit 1; done
 
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
 	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -timeout 25m
