@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -133,6 +134,50 @@ func TestCopiesAreMadeWhileTheJobWaits(t *testing.T) {
 		}
 		if from := steps(all...)[2]; float64(from) != saved {
 			return fmt.Errorf("from %d, and step %v was saved", from, saved)
+		}
+		return nil
+	})
+	p.must("stop", "x")
+}
+
+// The same where all agents are started again, and one comes without its disk.
+func TestCopiesAreMadeWhenAllStartAgain(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	more := "--steps=100000"
+	nodes := map[string]*proc{}
+	start := func(names ...string) {
+		for _, name := range names {
+			nodes[name] = trainNode(p, name, 3, more)
+		}
+	}
+	start("a", "b", "c")
+	p.running("x", 1, 3)
+	p.committed("x", 3)
+	for _, x := range nodes {
+		p.kill(x)
+		<-x.done
+	}
+	holders := func() (all []string) {
+		k, _ := p.object("status", "x", "-o", "json")["checkpoint"].(map[string]any)
+		for _, h := range k["holders"].([]any) {
+			all = append(all, h.(string))
+		}
+		return all
+	}
+	held := holders()
+	if len(held) != 2 {
+		t.Fatalf("the newest checkpoint is on %v", held)
+	}
+	p.wipe(held[0])
+	for _, name := range []string{"a", "b", "c"} {
+		if name != held[0] {
+			start(name)
+		}
+	}
+	until(t, "the node that had none gets a copy", func() error {
+		if now := holders(); len(now) < 2 || slices.Contains(now, held[0]) {
+			return fmt.Errorf("it is on %v", now)
 		}
 		return nil
 	})

@@ -181,16 +181,20 @@ func (s *Saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 func (s *Saves) protect() {
 	head := s.head
 	here := map[string]bool{}
-	var names []string
+	var names []string // also of agents that were started again: some of them may have lost their disk
+	copies := 0
 	for _, h := range head.Holders {
 		for _, n := range s.nodes {
+			if n.Node != h.Node {
+				continue
+			}
+			names = append(names, n.Node)
 			if n.Same(h) {
 				here[n.Node] = true
-				names = append(names, n.Node)
+				copies++
 			}
 		}
 	}
-	copies := len(names)
 	if head.Parts != nil {
 		copies = head.CopiesAt(nil, func(node string) bool { return here[node] })
 	}
