@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,104 +85,98 @@ func TestTheStoreOfANodeWithAPartIsRemoved(t *testing.T) {
 	}
 }
 
+// trio is a job of three nodes, by name.
+type trio struct {
+	*sandbox
+	nodes map[string]*proc
+}
+
+// newTrio starts nodes a, b and c, and waits for checkpoints.
+func newTrio(t *testing.T) *trio {
+	c := &trio{newSandbox(t), map[string]*proc{}}
+	c.start("a", "b", "c")
+	c.running("x", 1, 3)
+	c.committed("x", 3)
+	return c
+}
+
+func (c *trio) start(names ...string) {
+	for _, name := range names {
+		c.nodes[name] = trainNode(c.sandbox, name, 3, "--steps=100000")
+	}
+}
+
+// kill ends a node by SIGKILL.
+func (c *trio) kill(name string) {
+	c.t.Helper()
+	c.sandbox.kill(c.nodes[name])
+	<-c.nodes[name].done
+	delete(c.nodes, name)
+}
+
+// newest returns the step of the newest checkpoint, and those of the nodes that have it.
+func (c *trio) newest() (step float64, holders []string) {
+	c.t.Helper()
+	k, _ := c.object("status", "x", "-o", "json")["checkpoint"].(map[string]any)
+	step, _ = k["step"].(float64)
+	all, _ := k["holders"].([]any)
+	for _, h := range all {
+		if name, _ := h.(string); c.nodes[name] != nil {
+			holders = append(holders, name)
+		}
+	}
+	return step, holders
+}
+
+// copied waits until two of the nodes have the newest checkpoint, and returns one of them.
+func (c *trio) copied() (holder string) {
+	c.t.Helper()
+	until(c.t, "the newest checkpoint has two copies", func() error {
+		_, holders := c.newest()
+		if len(holders) < 2 {
+			return fmt.Errorf("it is on %v", holders)
+		}
+		holder = holders[0]
+		return nil
+	})
+	return holder
+}
+
 // While a job waits for a node, the nodes that are left make the copies that were lost with it. So another
 // machine may be lost meanwhile.
 func TestCopiesAreMadeWhileTheJobWaits(t *testing.T) {
 	t.Parallel()
-	p := newSandbox(t)
-	more := "--steps=100000"
-	nodes := map[string]*proc{}
-	for _, name := range []string{"a", "b", "c"} {
-		nodes[name] = trainNode(p, name, 3, more)
-	}
-	p.running("x", 1, 3)
-	p.committed("x", 3)
-	head := func() (step float64, holders []string) {
-		k, _ := p.object("status", "x", "-o", "json")["checkpoint"].(map[string]any)
-		step, _ = k["step"].(float64)
-		all, _ := k["holders"].([]any)
-		for _, h := range all {
-			if name, _ := h.(string); nodes[name] != nil {
-				holders = append(holders, name)
-			}
-		}
-		return step, holders
-	}
+	c := newTrio(t)
 	for range 2 {
-		var lost string
-		until(t, "the newest checkpoint has two copies", func() error {
-			_, holders := head()
-			if len(holders) < 2 {
-				return fmt.Errorf("it is on %v", holders)
-			}
-			lost = holders[0]
-			return nil
-		})
-		p.kill(nodes[lost])
-		<-nodes[lost].done
-		delete(nodes, lost)
-		p.wipe(lost)
+		lost := c.copied()
+		c.kill(lost)
+		c.wipe(lost)
 	}
-	saved, _ := head()
-	for _, name := range []string{"d", "e"} {
-		nodes[name] = trainNode(p, name, 3, more)
-	}
-	p.after("x", 1, 3)
+	saved, _ := c.newest()
+	c.start("d", "e")
+	c.after("x", 1, 3)
 	until(t, "they say from which step they go on", func() error {
-		var all []*proc
-		for _, x := range nodes {
-			all = append(all, x)
-		}
-		if from := steps(all...)[2]; float64(from) != saved {
+		if from := steps(slices.Collect(maps.Values(c.nodes))...)[2]; float64(from) != saved {
 			return fmt.Errorf("from %d, and step %v was saved", from, saved)
 		}
 		return nil
 	})
-	p.must("stop", "x")
+	c.must("stop", "x")
 }
 
 // The same where all agents are started again, and one comes without its disk.
 func TestCopiesAreMadeWhenAllStartAgain(t *testing.T) {
 	t.Parallel()
-	p := newSandbox(t)
-	more := "--steps=100000"
-	nodes := map[string]*proc{}
-	start := func(names ...string) {
-		for _, name := range names {
-			nodes[name] = trainNode(p, name, 3, more)
-		}
-	}
-	start("a", "b", "c")
-	p.running("x", 1, 3)
-	p.committed("x", 3)
-	for _, x := range nodes {
-		p.kill(x)
-		<-x.done
-	}
-	holders := func() (all []string) {
-		k, _ := p.object("status", "x", "-o", "json")["checkpoint"].(map[string]any)
-		for _, h := range k["holders"].([]any) {
-			all = append(all, h.(string))
-		}
-		return all
-	}
-	held := holders()
-	if len(held) != 2 {
-		t.Fatalf("the newest checkpoint is on %v", held)
-	}
-	p.wipe(held[0])
+	c := newTrio(t)
+	lost := c.copied()
+	others := slices.DeleteFunc([]string{"a", "b", "c"}, func(name string) bool { return name == lost })
 	for _, name := range []string{"a", "b", "c"} {
-		if name != held[0] {
-			start(name)
-		}
+		c.kill(name)
 	}
-	until(t, "the node that had none gets a copy", func() error {
-		if now := holders(); len(now) < 2 || slices.Contains(now, held[0]) {
-			return fmt.Errorf("it is on %v", now)
-		}
-		return nil
-	})
-	p.must("stop", "x")
+	c.wipe(lost)
+	c.start(others...)
+	c.copied()
+	c.must("stop", "x")
 }
 
 // If the directories of all nodes are removed, no checkpoint is left. The nodes stay, because the state

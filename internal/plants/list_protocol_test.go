@@ -189,9 +189,11 @@ var protocolPlants = []plant{
 	{"a node whose store was removed counts itself", "internal/node/saves/gone.go",
 		`return node != k.Self &&`, `return true &&`, "internal/node/saves", "TestLeaveWithoutStore"},
 	{"nodes whose stores were removed count each other's parts", "internal/node/saves/gone.go",
-		`slices.Contains(withDisk, node) &&`, `len(withDisk) >= 0 &&`, "internal/node/saves", "TestLeaveWithoutStore"},
+		`slices.Contains(withDisk, node) &&`, `len(withDisk) >= 0 &&`, "internal/node/saves",
+		"TestLeaveWithoutStore"},
 	{"two nodes whose stores were removed both leave", "internal/node/saves/gone.go",
-		`time.Since(removed) < leaveAfter`, `time.Since(removed) < 0`, "internal/node/saves", "TestLeaveWithoutStore"},
+		`time.Since(removed) < leaveAfter`, `time.Since(removed) < 0`, "internal/node/saves",
+		"TestLeaveWithoutStore"},
 	{"a node without a store that never is ready stays", "internal/node/saves/prepare.go",
 		`if s.chunks.Abandoned() != nil {
 		s.leave()`, `if false {

@@ -27,6 +27,7 @@ const (
 // places are directories, with what was there when the store was opened.
 type places map[string]os.FileInfo
 
+// look returns what is in the place of each directory now.
 func look(dirs []string) (places, error) {
 	p := places{}
 	for _, dir := range dirs {

@@ -264,7 +264,7 @@ func TestNotReadyWithoutStore(t *testing.T) {
 	})
 }
 
-// quiet is an Activity that nobody reads.
+// quiet is an Activity that reports nothing.
 type quiet struct{}
 
 func (quiet) Nothing()                           {}

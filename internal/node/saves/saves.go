@@ -139,6 +139,7 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	return nil
 }
 
+// storeDir is the directory of the chunk store.
 func (s *Saves) storeDir() string { return filepath.Join(s.node.Dir, disk.StoreDir) }
 
 // AdoptJob continues with a job that was made again while this node was in it.
@@ -180,26 +181,8 @@ func (s *Saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 // a generation begins. mu is held.
 func (s *Saves) protect() {
 	head := s.head
-	here := map[string]bool{}
-	var names []string // also of agents that were started again: some of them may have lost their disk
-	copies := 0
-	for _, h := range head.Holders {
-		for _, n := range s.nodes {
-			if n.Node != h.Node {
-				continue
-			}
-			names = append(names, n.Node)
-			if n.Same(h) {
-				here[n.Node] = true
-				copies++
-			}
-		}
-	}
-	if head.Parts != nil {
-		copies = head.CopiesAt(nil, func(node string) bool { return here[node] })
-	}
-	slices.Sort(names)
-	at := slices.Index(names, s.replicator.Self)
+	copies, holders := s.holders()
+	at := slices.Index(holders, s.replicator.Self)
 	want := min(s.replicator.Replicas, len(s.nodes))
 	leads := s.leads && len(s.pipelines) > 0
 	if head.Number == 0 || copies >= want || !s.chunks.HasManifest(head.Manifest) ||
@@ -221,6 +204,28 @@ func (s *Saves) protect() {
 			_ = k.Complete(ctx, head.Generation, head, want-1)
 		}
 	})
+}
+
+// holders returns the number of copies of the head that are here, and the nodes of its holders, by name. A
+// holder whose agent was started again may have lost its disk, so it counts for no copy. mu is held.
+func (s *Saves) holders() (copies int, names []string) {
+	here := map[string]bool{}
+	for _, h := range s.head.Holders {
+		for _, n := range s.nodes {
+			if n.Node == h.Node {
+				names = append(names, n.Node)
+				here[n.Node] = n.Same(h)
+			}
+			if n.Same(h) {
+				copies++
+			}
+		}
+	}
+	if s.head.Parts != nil {
+		copies = s.head.CopiesAt(nil, func(node string) bool { return here[node] })
+	}
+	slices.Sort(names)
+	return copies, names
 }
 
 // waitingTurn is after how long the first holder of the head makes copies while the job waits; the

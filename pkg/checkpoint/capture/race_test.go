@@ -59,7 +59,7 @@ func (r *race) do(op, name string) {
 // The calls that write a file.
 var (
 	written = []string{"create", "write", "close"}
-	mapped  = []string{"open", "map", "close", "store", "unmap"} // over what is there: only the end gives a notice
+	mapped  = []string{"open", "map", "close", "store", "unmap"} // of an existing file: only its end is noticed
 )
 
 // write writes files whole, one after the other.

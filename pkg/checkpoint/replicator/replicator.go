@@ -159,8 +159,8 @@ func (r *Replicator) Tidy(ctx context.Context) error {
 	return errors.Join(err, r.publishInventory(ctx)) // also after an error: the other nodes use the inventory
 }
 
-// publishInventory writes the inventory to held/, if it or the registration has changed. If the disk is gone, it
-// removes the inventory.
+// publishInventory writes the inventory to held/, if it or the registration has changed. If the disk is
+// gone, it removes the inventory.
 func (r *Replicator) publishInventory(ctx context.Context) error {
 	me, ok := r.me()
 	have, gone := r.Store.Numbers(), r.Store.Abandoned() != nil

@@ -58,6 +58,7 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	return v
 }
 
+// verdictOn is Decide without Blank.
 func verdictOn(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	chosen := newestJob(claims)
 	if chosen != uid {

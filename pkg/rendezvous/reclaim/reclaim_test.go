@@ -338,7 +338,7 @@ func TestWithout(t *testing.T) {
 }
 
 // A missing node may be here without its disk: it has made a job of the same name that never ran. The text
-// tells that, because nobody would look for its disk otherwise.
+// says so, because an operator who sees that the node is there does not look for its disk.
 func TestMissingNodesThatAreHere(t *testing.T) {
 	two, three := saved(2, 2, "a", "b"), saved(3, 3, "b")
 	blank := func(node string) claim { return says(node, 0, "").of("blank-" + schema.UID(node)) }
