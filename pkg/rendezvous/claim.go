@@ -43,6 +43,9 @@ type Claim struct {
 	Looked bool `json:"looked"`
 	// other nodes that were registered under that World, by name
 	Spares []string `json:"spares,omitempty"`
+	// GaveUp are other jobs of that name that the node was in before, the newest last. It had heard of
+	// no World of them when it joined this job, so it had no part in a World of them that went on.
+	GaveUp []schema.UID `json:"gave_up,omitempty"`
 	// Behind: this node found the store behind; false: it joined the claim of other nodes.
 	Behind bool `json:"behind"`
 	// Lived: the agent was in the job when the store lost it. An agent that was started again
@@ -123,6 +126,23 @@ func (c *Claim) LearnCommit(h checkpoint.Head) {
 func (c *Claim) CompareWorlds(o *Claim) int {
 	return cmp.Or(cmp.Compare(c.WorldOrder, o.WorldOrder), cmp.Compare(c.World, o.World))
 }
+
+// GivenUp returns the ids of the jobs that a node gave up when it joined job now. left has what it
+// remembers of jobs of that name that it left, the oldest first. A job that ran was not given up, and
+// one that goes on as another of these jobs was not either.
+func GivenUp(left []Claim, now *Job) (ids []schema.UID) {
+	for _, c := range left {
+		goesOn := func(o Claim) bool { return o.Job.Follows(c.Job.UID) }
+		if c.Ran() || c.Job.UID == now.UID || now.Follows(c.Job.UID) || slices.ContainsFunc(left, goesOn) {
+			continue
+		}
+		ids = append(ids, c.Job.UID)
+	}
+	return ids[max(0, len(ids)-mostGivenUp):]
+}
+
+// mostGivenUp bounds the number of jobs in Claim.GaveUp.
+const mostGivenUp = 16
 
 // Committed returns the commits of which the node has all or some parts on its disk.
 func (c *Claim) Committed() []checkpoint.Head {

@@ -247,6 +247,9 @@ func (c *Claim) Validate() error {
 	for _, n := range c.Members {
 		p.Name("member", n)
 	}
+	for _, u := range c.GaveUp {
+		p.Name("gave_up", string(u))
+	}
 	if c.Known.Number > 0 {
 		p.Note(c.Known.Validate())
 	}

@@ -30,8 +30,10 @@ type (
 		Head  checkpoint.Head   // the newest commit that the store showed just before
 		Fence schema.Generation // likewise
 		World schema.Generation // likewise; 0: none
-		TTL   time.Duration
-		Logs  string // directory of its workers' logs, as shown to the user
+		// GaveUp are jobs of that name which this node was in before (rendezvous.Claim).
+		GaveUp []schema.UID
+		TTL    time.Duration
+		Logs   string // directory of its workers' logs, as shown to the user
 		// Nodes is the number of registered nodes, and Before the number of those with a lower
 		// name, at the time of joining. Both are counted only up to machine.Few + 1.
 		Nodes, Before int

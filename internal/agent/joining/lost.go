@@ -234,6 +234,8 @@ func (j *Joiner) remember(s *rendezvous.Snapshot) error {
 	}
 	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
 	c.Cluster, c.StoreRev = s.Cluster, s.Rev
+	c.GaveUp = rendezvous.GivenUp(j.Disk.Left(j.state.node), s.Job)
+	j.state.gaveUp = c.GaveUp
 	return j.Memory.Keep(c, j.Disk.Remember)
 }
 

@@ -13,9 +13,12 @@ import (
 type claimOnDisk struct {
 	Disk
 	claim *rendezvous.Claim
+	left  []rendezvous.Claim
 }
 
 func (d *claimOnDisk) Recall(string) (*rendezvous.Claim, error) { return d.claim, nil }
+
+func (d *claimOnDisk) Left(string) []rendezvous.Claim { return d.left }
 
 func (d *claimOnDisk) Remember(_ string, c *rendezvous.Claim) error { d.claim = c; return nil }
 
@@ -43,5 +46,19 @@ func TestSparesAreRememberedAtTheNextEntry(t *testing.T) {
 		if got := disk.claim; got.World != schema.Generation(3) || !slices.Equal(got.Spares, c.want) {
 			t.Errorf("from World %d of order %d it remembers %+v", c.world.Generation, c.world.Order, got)
 		}
+	}
+}
+
+// A node that joined another job of that name remembers that it gave up the earlier one.
+func TestAJobThatWasGivenUpIsRemembered(t *testing.T) {
+	old := rendezvous.NewClaim("a", rendezvous.Job{UID: "u"}, rendezvous.Wish{}, nil)
+	disk := &claimOnDisk{left: []rendezvous.Claim{old}}
+	j := New(Config{}, Deps{Disk: disk, Memory: new(recovery.Memory)})
+	if err := j.remember(&rendezvous.Snapshot{Job: &rendezvous.Job{UID: "v"}}); err != nil {
+		t.Fatal(err)
+	}
+	want := []schema.UID{"u"}
+	if !slices.Equal(disk.claim.GaveUp, want) || !slices.Equal(j.state.gaveUp, want) {
+		t.Errorf("it remembers %v, and the agent %v", disk.claim.GaveUp, j.state.gaveUp)
 	}
 }

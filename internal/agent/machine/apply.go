@@ -100,7 +100,7 @@ func (m *Machine) applyEntered(e event.Entered) {
 		m.adoptJob(e.Job)
 	}
 	m.self = identity{joined: true, node: e.Node, job: &e.Job, head: e.Head, fence: e.Fence,
-		world: e.World, logs: e.Logs, warms: e.Warms, settled: m.now.Add(e.TTL + time.Second)}
+		world: e.World, gaveUp: e.GaveUp, logs: e.Logs, warms: e.Warms, settled: m.now.Add(e.TTL + time.Second)}
 	m.keeper.nodes, m.keeper.before = e.Nodes, e.Before
 	m.out.Do(action.Renew{Lease: e.Node.Lease, TTL: e.TTL})
 	m.seen.awaitsJob, m.seen.stale, m.seen.addressUnverified = false, false, false

@@ -136,6 +136,7 @@ func (m *Machine) claim() rendezvous.Claim {
 	o := &m.seen
 	c := rendezvous.NewClaim(m.self.node.Node, *m.self.job, o.snap.Wish, o.world)
 	c.Known, c.Generation = o.snap.Head, max(c.Generation, o.snap.Fence)
+	c.GaveUp = m.self.gaveUp
 	c.Cluster, c.StoreRev, c.Behind = o.cluster, o.rev, o.behind
 	for _, r := range m.spares() {
 		c.Spares = append(c.Spares, r.Node)

@@ -75,6 +75,7 @@ type identity struct {
 	head    checkpoint.Head   // the newest commit of the job before this node joined
 	fence   schema.Generation // likewise
 	world   schema.Generation // likewise; 0: none
+	gaveUp  []schema.UID      // jobs of that name which this node was in before (rendezvous.Claim)
 	logs    string
 	settled time.Time // by then every member that reaches the store has claimed a job that is set back
 	unkeyed time.Time // since when its registration is missing, or must be written again; zero: it is there

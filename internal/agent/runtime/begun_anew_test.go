@@ -71,22 +71,28 @@ func TestWipedAndBegunAnew(t *testing.T) {
 	})
 }
 
+// addMember writes to the disks that the newest World had a third member, c, which died before it
+// heard of any World.
+func (s *wiped) addMember(was *rendezvous.Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range []string{"a", "b"} {
+		h := s.hosts[name]
+		m := h.memory[name]
+		m.World, m.Generation, m.Count, m.Members = 2, 2, 3, []string{"a", "b", "c"}
+		h.memory[name], h.seen[name] = m, 2
+	}
+	h := newHost("c")
+	h.memory["c"], h.salvaged["c"] = rendezvous.NewClaim("c", *was.Job, was.Wish, nil), was.Job.UID
+	s.hosts["c"] = h
+}
+
 // A member of the newest World died before it heard of any World. It claims the lost job with the
 // others, although what it knows alone would not replace the job of the new machine.
 func TestBegunAnewAndAMemberKnowsNoWorld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, was := lostWithItsNodes(t)
-		s.mu.Lock()
-		for _, name := range []string{"a", "b"} {
-			h := s.hosts[name]
-			m := h.memory[name]
-			m.World, m.Generation, m.Count, m.Members = 2, 2, 3, []string{"a", "b", "c"}
-			h.memory[name], h.seen[name] = m, 2
-		}
-		h := newHost("c")
-		h.memory["c"], h.salvaged["c"] = rendezvous.NewClaim("c", *was.Job, was.Wish, nil), was.Job.UID
-		s.hosts["c"] = h
-		s.mu.Unlock()
+		s.addMember(&was)
 		s.newcomer("d")
 		anew := s.snapshot()
 		s.start("a")
@@ -95,6 +101,27 @@ func TestBegunAnewAndAMemberKnowsNoWorld(t *testing.T) {
 		s.start("c")
 		s.until("it runs again", time.Minute, s.running(3, 2))
 		s.wasBegunAnew(t, was, anew)
+		s.end()
+	})
+}
+
+// That member comes before the others, and is in the job of the new machine, alone. The others do not
+// wait for it, because it had no part in their World. It goes on in their job.
+func TestBegunAnewAndAMemberIsInIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, was := lostWithItsNodes(t)
+		s.addMember(&was)
+		d := s.newcomer("d")
+		anew := s.snapshot()
+		d.kill()
+		s.until("d is gone", time.Minute, func(x rendezvous.Snapshot) bool { return x.Node("d") == nil })
+		c := s.start("c")
+		s.goesOnWith(c)
+		s.start("a")
+		s.start("b")
+		s.until("it runs again", time.Minute, s.running(3, 2))
+		s.wasBegunAnew(t, was, anew)
+		s.goesOnWith(c)
 		s.end()
 	})
 }

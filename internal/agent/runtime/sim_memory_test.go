@@ -54,6 +54,12 @@ func (d *simDisk) ComeLate(_ string, seen *rendezvous.Snapshot) error {
 	return late.TruncateIn(d.host.kept.chunks, seen.Head)
 }
 
+func (d *simDisk) Left(node string) []rendezvous.Claim {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	return slices.Clone(d.host.aside[node])
+}
+
 func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
 
 func (d *simDisk) Salvage(
@@ -79,6 +85,9 @@ func (d *simDisk) Salvage(
 func (a *simAgent) adopt(job rendezvous.Job) {
 	if was := a.host.salvaged[a.node]; was != job.UID && !job.Follows(was) {
 		a.s.movedAside = a.s.movedAside || was != ""
+		if c, ok := a.host.memory[a.node]; ok {
+			a.host.aside[a.node] = append(a.host.aside[a.node], c)
+		}
 		delete(a.host.saved, a.node)
 		delete(a.host.memory, a.node)
 		delete(a.host.seen, a.node)

@@ -88,6 +88,7 @@ type simHost struct {
 	locked   map[string]*simAgent
 	seen     map[string]schema.Generation
 	memory   map[string]rendezvous.Claim
+	aside    map[string][]rendezvous.Claim // of jobs that the node left for another one
 	saved    map[string][]checkpoint.Head
 	salvaged map[string]schema.UID // of the job that the checkpoints belong to
 	kept     *keptDisk             // in a simulation with the real replicator
@@ -195,8 +196,9 @@ func letters(n int) (names []string) {
 // newHost is a machine with an empty disk.
 func newHost(id string) *simHost {
 	return &simHost{id: id, locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
-		memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{},
-		salvaged: map[string]schema.UID{}, kept: newKeptDisk()}
+		memory: map[string]rendezvous.Claim{}, aside: map[string][]rendezvous.Claim{},
+		saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{},
+		kept: newKeptDisk()}
 }
 
 // makeAgent makes an agent that does not run yet.

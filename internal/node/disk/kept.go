@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,26 +104,44 @@ func setAside(dir string, was schema.UID) (string, error) {
 	return to, move(names, dir, to)
 }
 
+// asideOf lists the directories to which data of other jobs was moved from dir, the oldest first.
+func asideOf(dir string) (all []Kept, err error) {
+	list, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	moved := map[string]time.Time{}
+	for _, e := range list {
+		path := filepath.Join(filepath.Dir(dir), e.Name())
+		if !strings.HasPrefix(path, dir+"~") {
+			continue
+		}
+		uid, err := uidOf(path)
+		fi, statErr := e.Info()
+		if err != nil || statErr != nil {
+			continue
+		}
+		moved[path] = fi.ModTime()
+		all = append(all, Kept{UID: uid, Dir: path})
+	}
+	slices.SortStableFunc(all, func(a, b Kept) int { return moved[a.Dir].Compare(moved[b.Dir]) })
+	return all, nil
+}
+
 // bringBack moves the data that was set aside of a job back to its directory. If was is "", it
 // takes the newest such data, else the rest of an interrupted move. It moves the id first, and
 // returns the id that the directory then has.
 func bringBack(dir string, was schema.UID, job rendezvous.Job) (schema.UID, error) {
-	list, err := os.ReadDir(filepath.Dir(dir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	list, err := asideOf(dir)
+	if err != nil {
 		return was, err
 	}
-	from, id, newest := "", was, time.Time{}
-	for _, e := range list {
-		of, ok := strings.CutPrefix(e.Name(), filepath.Base(dir)+"~")
-		path := filepath.Join(filepath.Dir(dir), e.Name())
-		uid, err := uidOf(path)
-		fi, statErr := e.Info()
-		if !ok || err != nil || statErr != nil || !fi.ModTime().After(newest) {
-			continue
-		}
-		half := was != "" && uid == "" && (of == string(was) || strings.HasPrefix(of, string(was)+"-"))
-		if half || was == "" && (uid == job.UID || job.Follows(uid)) {
-			from, id, newest = path, cmp.Or(was, uid), fi.ModTime()
+	from, id := "", was
+	for _, k := range list {
+		of := strings.TrimPrefix(k.Dir, dir+"~")
+		half := was != "" && k.UID == "" && (of == string(was) || strings.HasPrefix(of, string(was)+"-"))
+		if half || was == "" && (k.UID == job.UID || job.Follows(k.UID)) {
+			from, id = k.Dir, cmp.Or(was, k.UID)
 		}
 	}
 	if from == "" {

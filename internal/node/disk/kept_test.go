@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -246,4 +247,58 @@ func TestLockOutlivesRemoval(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// What a node remembers of jobs that it left is read from where their data is, the oldest first. It
+// leaves out what it cannot read.
+func TestLeft(t *testing.T) {
+	d := newTestDisk(t)
+	unlock, err := d.Lock("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	in := func(uid schema.UID) {
+		t.Helper()
+		if _, err := d.Adopt("a", rendezvous.Job{UID: uid}); err != nil {
+			t.Fatal(err)
+		}
+		job := rendezvous.Job{UID: uid, Attempt: 1, Slots: 1}
+		c := rendezvous.NewClaim("a", job, rendezvous.Wish{}, nil)
+		if err := d.Remember("a", &c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(what string, want ...schema.UID) {
+		t.Helper()
+		var got []schema.UID
+		for _, c := range d.Left("a") {
+			got = append(got, c.Job.UID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: it left %v, want %v", what, got, want)
+		}
+	}
+	dir := d.JobDir("a")
+	for i, uid := range []schema.UID{"u2", "u1", "u3"} {
+		if in(uid); i == 0 {
+			expect("in its first job")
+			continue
+		}
+		moved := dir + "~" + []string{"u2", "u1"}[i-1]
+		if at := time.Unix(int64(i), 0); os.Chtimes(moved, at, at) != nil { // two may have the same time
+			t.Fatalf("no %s", moved)
+		}
+	}
+	expect("in its third job", "u2", "u1")
+	in("u1")
+	expect("in its second job again", "u2", "u3")
+	if err := os.WriteFile(filepath.Join(dir+"~u2", claimFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect("one claim is damaged", "u3")
+	if err := os.MkdirAll(filepath.Join(dir+"~u3", StoreDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	expect("the checkpoints are there, and none was committed", "u3")
 }

@@ -60,12 +60,21 @@ func (d *Disk) Recall(node string) (*rendezvous.Claim, error) {
 
 // recall reads the claim of a node as it was written.
 func (d *Disk) recall(node string) (*remembered, error) {
-	b, err := os.ReadFile(filepath.Join(d.JobDir(node), claimFile))
+	m, err := d.recallFrom(d.JobDir(node), node)
+	if err != nil {
+		return nil, fmt.Errorf("read what node %s remembers of the job: %w", node, err)
+	}
+	return m, nil
+}
+
+// recallFrom reads the claim of a node from the directory of a job.
+func (d *Disk) recallFrom(dir, node string) (*remembered, error) {
+	b, err := os.ReadFile(filepath.Join(dir, claimFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what node %s remembers of the job: %w", node, err)
+		return nil, err
 	}
 	var m remembered
 	if json.Unmarshal(b, &m) != nil || m.Claim.Validate() != nil {
@@ -73,6 +82,29 @@ func (d *Disk) recall(node string) (*remembered, error) {
 	}
 	m.Claim.Node, m.Claim.Job.Name = node, d.job
 	return &m, nil
+}
+
+// Left returns what the node remembers of earlier jobs, whose data was moved aside, the oldest first.
+// What cannot be read is left out: the nodes of that job may then wait for this one.
+func (d *Disk) Left(node string) (all []rendezvous.Claim) {
+	list, _ := asideOf(d.JobDir(node))
+	for _, k := range list {
+		m, err := d.recallFrom(k.Dir, node)
+		if m == nil || err != nil {
+			continue
+		}
+		s, err := k.OpenStore()
+		if err == nil {
+			var h checkpoint.Head
+			h, err = s.Newest()
+			m.Claim.LearnCommit(h)
+			s.Close()
+		}
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			all = append(all, m.Claim)
+		}
+	}
+	return all
 }
 
 // ComeLate keeps the late checkpoint of a job that went on from an older state (see late.Truncate).

@@ -74,7 +74,8 @@ func verdictOn(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	if last.World == 0 { // all claimants came after the job was made again, and heard of no World since
 		last.Members, last.Count = last.Job.Claimants, len(last.Job.Claimants)
 	}
-	missing := absentMembers(mine, last)
+	here := append(slices.Clone(mine), withoutPart(claims, &last.Job)...)
+	missing := absentMembers(here, last)
 	var best *checkpoint.Head
 	if c := newestOf(mine, last); c != nil {
 		best = c.Newest
@@ -88,7 +89,7 @@ func verdictOn(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 		return Verdict{} // the claimants know of no World: other nodes may know more
 	}
 	copies := min(minCopies, last.Job.Rules.Replicas, last.Count)
-	spares := absentSpares(last, mine)
+	spares := absentSpares(last, here)
 	switch all := sorted(missing, spares, gone); {
 	case wait == ForAll && len(all) > 0:
 		return Verdict{Missing: all}
@@ -120,6 +121,17 @@ func lived(mine []rendezvous.Claim, last rendezvous.Claim) bool {
 	return slices.ContainsFunc(mine, func(c rendezvous.Claim) bool {
 		return c.Lived && c.CompareWorlds(&last) == 0
 	})
+}
+
+// withoutPart returns claims to other jobs, of nodes that gave up job j: they had no part in a World
+// of it that went on.
+func withoutPart(claims []rendezvous.Claim, j *rendezvous.Job) (nodes []rendezvous.Claim) {
+	for _, c := range claims {
+		if slices.ContainsFunc(c.GaveUp, func(u schema.UID) bool { return u == j.UID || j.Follows(u) }) {
+			nodes = append(nodes, rendezvous.Claim{Node: c.Node, Rank: -1})
+		}
+	}
+	return nodes
 }
 
 // absentMembers returns the members of the newest World that have not claimed.

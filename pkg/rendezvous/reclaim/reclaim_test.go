@@ -180,6 +180,21 @@ func TestDecide(t *testing.T) {
 			"wait for b"},
 		{"but not after the limit", []claim{says("a", 3, "a", two)}, ForEnough,
 			"remake: fence 3, 3 was 2 on a"},
+		{"a spare gave up the job for another one, of which no World is known", []claim{
+			says("a", 3, "a", two).again().later(func(c *claim) { c.Spares = []string{"b"} }),
+			says("b", 0, "").of("v").later(func(c *claim) { c.GaveUp = []schema.UID{"t", "u"} })},
+			ForEnough, "remake: fence 3, 3 was 2 on a"},
+		{"a member gave up a job that this one succeeds", []claim{
+			says("a", 3, "a b", saved(2, 2, "a")).of("u", "t").again(),
+			says("b", 0, "").of("v").later(func(c *claim) { c.GaveUp = []schema.UID{"t"} })},
+			ForAll, "remake: fence 3, 3 was 2 on a"},
+		{"a member gave up another job", []claim{says("a", 3, "a b", two).again(),
+			says("b", 0, "").of("v").later(func(c *claim) { c.GaveUp = []schema.UID{"t"} })},
+			ForEnough, "wait for b"},
+		{"a holder gave up the job: it may have a commit all the same", []claim{
+			says("a", 3, "a b", two).knows(saved(3, 3, "b")),
+			says("b", 0, "").of("v").later(func(c *claim) { c.GaveUp = []schema.UID{"u"} })},
+			ForEnough, "wait for b with 3"},
 		{"a spare may have gone on",
 			[]claim{says("a", 3, "a").later(func(c *claim) { c.Spares = []string{"s"} })},
 			ForAll, "wait for s"},
