@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -149,15 +150,23 @@ func (p *sandbox) shows(x *proc, gpus, script, args string, n int) {
 	}
 }
 
-// freeAddress returns a HOST:PORT at which no process listens.
+// given counts the ports that freeAddress has given.
+var given atomic.Int32
+
+// freeAddress returns a HOST:PORT at which no process listens. Its port is below those that the kernel
+// gives to others, and no other test gets it.
 func freeAddress(t *testing.T, host string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", host+":0")
-	if err != nil {
-		t.Fatal(err)
+	const first, after = 7000, 10000
+	for range after - first {
+		at := fmt.Sprintf("%s:%d", host, first+(os.Getpid()+int(given.Add(1)))%(after-first))
+		if l, err := net.Listen("tcp", at); err == nil {
+			l.Close()
+			return at
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 // Two machines by their addresses: ranks are in the order of the list, and not in the order of

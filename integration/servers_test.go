@@ -71,6 +71,31 @@ func (p *sandbox) serves(name string) {
 	}
 }
 
+// hold makes trainers stay until release.
+func (p *sandbox) hold() {
+	p.t.Helper()
+	if err := os.WriteFile(p.path("hold"), nil, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// release lets the trainers end when the processes with those logs have written what they are given.
+// They are stopped when the trainers have ended.
+func (p *sandbox) release(logs ...string) {
+	p.t.Helper()
+	for _, log := range logs {
+		until(p.t, log, func() error {
+			if text := content(p.path(log)); !strings.Contains(text, "\nargs ") {
+				return fmt.Errorf("it has %d bytes", len(text))
+			}
+			return nil
+		})
+	}
+	if err := os.Remove(p.path("hold")); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // The command line of Paddle's quick start for parameter servers: environment, logs and messages.
 func TestServersOfTheQuickStart(t *testing.T) {
 	t.Parallel()
@@ -145,6 +170,7 @@ func TestServersOnTwoMachines(t *testing.T) {
 			p := newSandbox(t)
 			p.set("ELASTICD_IDLE=2s")
 			p.serves("train.py")
+			p.hold()
 			q := ports(t, "127.0.0.1", 7)
 			at := func(host int, port int) string { return hosts[host] + ":" + q[port] }
 			servers, workers := at(0, 0)+","+at(1, 0),
@@ -160,6 +186,11 @@ func TestServersOnTwoMachines(t *testing.T) {
 					p.run(slices.Concat(line, []string{"--host=" + host, fmt.Sprintf("--log-dir=log%d", i),
 						"train.py", "--batch_size=64"})...))
 			}
+			logs := []string{"log0/serverlog.0", "log1/serverlog.0"}
+			if heter {
+				logs = append(logs, "log0/heterlog.0", "log1/heterlog.0")
+			}
+			p.release(logs...)
 			for i, x := range nodes {
 				p.ends(x, 0)
 				log := fmt.Sprintf("log%d", i)
@@ -202,8 +233,10 @@ func TestHeterWorkersOnOneMachine(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	p.serves("train.py")
+	p.hold()
 	x := p.run("--server_num=2", "--trainer_num=2", "--heter_worker_num=1;2", "--coordinator_num=1",
 		"--heter_devices=cpu;gpu;cpu", "train.py")
+	p.release("log/heterlog.2", "log/serverlog.1", "log/coordinatorlog.0")
 	p.ends(x, 0)
 	p.holds("heter worker", p.given("log", "heterlog.2"),
 		map[string]string{"STAGE_ID": "3", "HETER_DEVICE_TYPE": "cpu",
@@ -220,9 +253,7 @@ func TestTrainerAndServerKilled(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	p.serves("train.py")
-	if err := os.WriteFile(p.path("hold"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	p.hold()
 	x := p.run("--job-id=x", "--server_num=1", "--worker_num=2", "train.py")
 	other, killed := p.pidIn("pid-0", ""), p.pidIn("pid-1", "")
 	signalPID(t, killed, syscall.SIGKILL)
@@ -242,9 +273,7 @@ func TestTrainerAndServerKilled(t *testing.T) {
 	signalPID(t, p.pidIn("pid-server", ""), syscall.SIGKILL)
 	p.says(x, "server 0 on")
 	p.says(x, "generation 2 running")
-	if err := os.Remove(p.path("hold")); err != nil {
-		t.Fatal(err)
-	}
+	p.release()
 	p.ends(x, 0)
 	if n := strings.Count(content(p.path("log", "serverlog.0")), "TRAINING_ROLE=PSERVER"); n != 2 {
 		t.Errorf("the server started %d times, want 2", n)
@@ -257,9 +286,7 @@ func TestServersStay(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	p.serves("train.py")
-	if err := os.WriteFile(p.path("hold"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	p.hold()
 	nodes := map[string]*proc{}
 	join := func(name string) {
 		nodes[name] = p.run("--np=2", "--job-id=x", "--node="+name, "--server_num=1",
@@ -271,6 +298,7 @@ func TestServersStay(t *testing.T) {
 	lead := st.World[0].Node
 	server := p.pidIn("pid-server", "")
 	at := p.given("log-"+lead, "serverlog.0")["PADDLE_PORT"]
+	p.pidIn("pid-0", "") // servers can stay when all processes of their node run
 	stays := func(size int) {
 		t.Helper()
 		st = p.after("x", st.Generation, size)
@@ -305,9 +333,7 @@ func TestServersStay(t *testing.T) {
 		"[server 0]: TRAINING_ROLE=PSERVER\n") {
 		t.Errorf("elastic logs has nothing of the server:\n%s", tail(said))
 	}
-	if err := os.Remove(p.path("hold")); err != nil {
-		t.Fatal(err)
-	}
+	p.release()
 	p.ends(nodes[lead], 0)
 	if log := content(p.path("log-"+lead, "serverlog.0")); !strings.Contains(log,
 		fmt.Sprintf("generation %d, server 0", st.Generation)) {
@@ -324,9 +350,7 @@ func TestServerComesBackAtItsAddress(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	p.serves("train.py")
-	if err := os.WriteFile(p.path("hold"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	p.hold()
 	hosts, q := []string{"127.0.0.8", "127.0.0.9"}, ports(t, "127.0.0.1", 2)
 	servers := hosts[0] + ":" + q[0] + "," + hosts[1] + ":" + q[1]
 	at := freeAddress(t, hosts[0])
@@ -362,9 +386,7 @@ func TestServerComesBackAtItsAddress(t *testing.T) {
 				i, given["PADDLE_PSERVERS_IP_PORT_LIST"], given["ELASTIC_RESTARTED"])
 		}
 	}
-	if err := os.Remove(p.path("hold")); err != nil {
-		t.Fatal(err)
-	}
+	p.release()
 	p.ends(first, 0)
 	p.ends(second, 0)
 }
@@ -378,9 +400,7 @@ func TestTrainerThatFailsForEver(t *testing.T) {
 	if err := os.WriteFile(p.path("fails.py"), []byte(fails), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(p.path("hold"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	p.hold()
 	x := p.run("--max-restarts=1", "--server_num=1", "--worker_num=2", "fails.py")
 	p.ends(x, 7)
 	if n := strings.Count(x.stderr(), "it is started again alone (1 of 1), the others go on"); n != 2 {
