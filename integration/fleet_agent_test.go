@@ -260,7 +260,8 @@ func (d disk) SetLastGeneration(string, schema.Generation) error { return nil }
 func (d disk) Remember(string, *rendezvous.Claim) error    { return nil }
 func (d disk) Recall(string) (*rendezvous.Claim, error)    { return nil, nil }
 func (d disk) Others(string) []rendezvous.Claim            { return nil }
-func (d disk) Left(string) []rendezvous.Claim              { return nil }
+func (d disk) Earlier(string) []rendezvous.Earlier         { return nil }
+func (d disk) TakeBack(string, rendezvous.Job) error       { return nil }
 func (d disk) ComeLate(string, *rendezvous.Snapshot) error { return nil }
 func (d disk) Salvage(context.Context, string, checkpoint.Known) (checkpoint.Salvaged, error) {
 	return checkpoint.Salvaged{}, nil

@@ -43,8 +43,8 @@ type Claim struct {
 	Looked bool `json:"looked"`
 	// other nodes that were registered under that World, by name
 	Spares []string `json:"spares,omitempty"`
-	// GaveUp are other jobs of that name that the node was in before, the newest last. It had heard of
-	// no World of them when it joined this job, so it had no part in a World of them that went on.
+	// GaveUp are other jobs of that name that the node was in before, the newest last. It heard of no
+	// World of them, and has no checkpoint of them, so it had no part in a World of them that went on.
 	GaveUp []schema.UID `json:"gave_up,omitempty"`
 	// Behind: this node found the store behind; false: it joined the claim of other nodes.
 	Behind bool `json:"behind"`
@@ -127,16 +127,18 @@ func (c *Claim) CompareWorlds(o *Claim) int {
 	return cmp.Or(cmp.Compare(c.WorldOrder, o.WorldOrder), cmp.Compare(c.World, o.World))
 }
 
-// GivenUp returns the ids of the jobs that a node gave up when it joined job now. left has what it
-// remembers of jobs of that name that it left, the oldest first. A job that ran was not given up, and
-// one that goes on as another of these jobs was not either.
-func GivenUp(left []Claim, now *Job) (ids []schema.UID) {
-	for _, c := range left {
-		goesOn := func(o Claim) bool { return o.Job.Follows(c.Job.UID) }
-		if c.Ran() || c.Job.UID == now.UID || now.Follows(c.Job.UID) || slices.ContainsFunc(left, goesOn) {
-			continue
+// Earlier is what a node has of a job of that name that it left for another one.
+type Earlier struct {
+	Claim Claim // as it last was
+	Holds bool  // the node has all or some parts of checkpoints of that job
+}
+
+// GivenUp returns the ids of those jobs in which the node had no part (see Claim.GaveUp).
+func GivenUp(all []Earlier) (ids []schema.UID) {
+	for _, e := range all {
+		if !e.Holds && !e.Claim.Ran() {
+			ids = append(ids, e.Claim.Job.UID)
 		}
-		ids = append(ids, c.Job.UID)
 	}
 	return ids[max(0, len(ids)-mostGivenUp):]
 }

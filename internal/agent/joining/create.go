@@ -101,8 +101,9 @@ func (j *Joiner) create(ctx context.Context, name string) error {
 	if len(s.Claims) > 0 {
 		// Claims end when a store stalls, so their end alone proves nothing.
 		j.state.notBefore, j.state.settledFrom = time.Now().Add(j.StoreCutLimit), 0
-		return j.await(ctx, j.claimedText(s.Claims, name),
-			func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) == 0 })
+		return j.await(ctx, j.claimedText(s.Claims, name), func(s *rendezvous.Snapshot) bool {
+			return isBack(s) || len(s.Claims) == 0 || j.claimedEarlier(name, s) != nil
+		})
 	}
 	j.settle(ctx, &s)
 	if wait := time.Until(j.state.notBefore); wait > 0 {

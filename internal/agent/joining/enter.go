@@ -342,6 +342,10 @@ func (j *Joiner) lockName(
 			return "", &e, nil
 		}
 		j.state.node, j.state.unlock, j.state.logs, j.state.job = name, unlock, logs, *s.Job
+		if err := j.rememberNew(s); err != nil {
+			e, err := j.cannotWrite(ctx, err)
+			return "", e, err
+		}
 		if n != nil {
 			return n.Incarnation, nil, j.registry.TakeOver(ctx, *n)
 		}

@@ -75,9 +75,11 @@ type Disk interface {
 	Remember(node string, c *rendezvous.Claim) error
 	// Recall returns what Remember wrote; nil if the node never was in the job.
 	Recall(node string) (*rendezvous.Claim, error)
-	// Left returns what the node remembers of jobs of that name that it left for another one, the oldest
+	// Earlier returns what the node has of jobs of that name that it left for another one, the oldest
 	// first.
-	Left(node string) []rendezvous.Claim
+	Earlier(node string) []rendezvous.Earlier
+	// TakeBack makes one of these the job of the node again, before any of its data is opened.
+	TakeBack(node string, job rendezvous.Job) error
 	// ComeLate prepares the checkpoints of node, before they are opened, for a job that went on
 	// from an older state, as seen. It keeps newer checkpoints, to be offered.
 	ComeLate(node string, seen *rendezvous.Snapshot) error

@@ -87,7 +87,7 @@ func (j *Joiner) joinLost(ctx context.Context, s *rendezvous.Snapshot) (*event.E
 		return &e, nil
 	}
 	defer unlock() // a claimant holds the name only while it claims
-	c, err := j.Disk.Recall(name)
+	c, err := j.recall(name, s)
 	if err != nil {
 		e := over(125, err)
 		return &e, nil
@@ -114,6 +114,36 @@ func (j *Joiner) joinLost(ctx context.Context, s *rendezvous.Snapshot) (*event.E
 		return nil, hindrance{cmp.Or(err, fmt.Errorf("job %s is no longer in the store", j.Job.Name))}
 	}
 	return nil, j.makeJob(ctx, name)
+}
+
+// recall returns what the node remembers of its job. If other nodes claim a job that it left, and it
+// remembers no World of the one after, it goes back to the claimed one.
+func (j *Joiner) recall(name string, s *rendezvous.Snapshot) (*rendezvous.Claim, error) {
+	c, err := j.Disk.Recall(name)
+	if err != nil || c != nil && c.Ran() {
+		return c, err
+	}
+	if was := j.claimedEarlier(name, s); was != nil {
+		if err := j.Disk.TakeBack(name, *was); err != nil {
+			return nil, err
+		}
+		return j.Disk.Recall(name)
+	}
+	return c, nil
+}
+
+// claimedEarlier returns a job that this node left, and that others claim; nil: there is none. An agent
+// that has opened the data of a job stays with it.
+func (j *Joiner) claimedEarlier(name string, s *rendezvous.Snapshot) *rendezvous.Job {
+	if j.state.unlock != nil || len(s.Claims) == 0 {
+		return nil
+	}
+	for _, e := range slices.Backward(j.Disk.Earlier(name)) {
+		if s.Claimed(&e.Claim.Job) {
+			return &e.Claim.Job
+		}
+	}
+	return nil
 }
 
 // awaitRemade waits until the job was made again, or no node claims it any more. Claims may end
@@ -234,9 +264,18 @@ func (j *Joiner) remember(s *rendezvous.Snapshot) error {
 	}
 	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
 	c.Cluster, c.StoreRev = s.Cluster, s.Rev
-	c.GaveUp = rendezvous.GivenUp(j.Disk.Left(j.state.node), s.Job)
+	c.GaveUp = rendezvous.GivenUp(j.Disk.Earlier(j.state.node))
 	j.state.gaveUp = c.GaveUp
 	return j.Memory.Keep(c, j.Disk.Remember)
+}
+
+// rememberNew is remember for a node that is new to the job. If the job is lost before the node has
+// joined it, its claim says which earlier job it gave up.
+func (j *Joiner) rememberNew(s *rendezvous.Snapshot) error {
+	if c, err := j.Disk.Recall(j.state.node); err != nil || c != nil {
+		return err
+	}
+	return j.remember(s)
 }
 
 // Reclaim claims the job until the store has it again, or a job that succeeds it. If the store has

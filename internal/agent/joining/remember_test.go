@@ -12,13 +12,13 @@ import (
 // claimOnDisk is a disk that has a claim.
 type claimOnDisk struct {
 	Disk
-	claim *rendezvous.Claim
-	left  []rendezvous.Claim
+	claim   *rendezvous.Claim
+	earlier []rendezvous.Earlier
 }
 
 func (d *claimOnDisk) Recall(string) (*rendezvous.Claim, error) { return d.claim, nil }
 
-func (d *claimOnDisk) Left(string) []rendezvous.Claim { return d.left }
+func (d *claimOnDisk) Earlier(string) []rendezvous.Earlier { return d.earlier }
 
 func (d *claimOnDisk) Remember(_ string, c *rendezvous.Claim) error { d.claim = c; return nil }
 
@@ -52,7 +52,7 @@ func TestSparesAreRememberedAtTheNextEntry(t *testing.T) {
 // A node that joined another job of that name remembers that it gave up the earlier one.
 func TestAJobThatWasGivenUpIsRemembered(t *testing.T) {
 	old := rendezvous.NewClaim("a", rendezvous.Job{UID: "u"}, rendezvous.Wish{}, nil)
-	disk := &claimOnDisk{left: []rendezvous.Claim{old}}
+	disk := &claimOnDisk{earlier: []rendezvous.Earlier{{Claim: old}}}
 	j := New(Config{}, Deps{Disk: disk, Memory: new(recovery.Memory)})
 	if err := j.remember(&rendezvous.Snapshot{Job: &rendezvous.Job{UID: "v"}}); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -105,18 +106,26 @@ func TestBegunAnewAndAMemberKnowsNoWorld(t *testing.T) {
 	})
 }
 
+// leftForAnotherJob is addMember, and that member is in the job that a new machine has made since. That
+// machine is gone.
+func (s *wiped) leftForAnotherJob(was *rendezvous.Snapshot) *simAgent {
+	s.t.Helper()
+	s.addMember(was)
+	d := s.newcomer("d")
+	d.kill()
+	s.until("d is gone", time.Minute, func(x rendezvous.Snapshot) bool { return x.Node("d") == nil })
+	c := s.start("c")
+	s.goesOnWith(c)
+	return c
+}
+
 // That member comes before the others, and is in the job of the new machine, alone. The others do not
 // wait for it, because it had no part in their World. It goes on in their job.
 func TestBegunAnewAndAMemberIsInIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, was := lostWithItsNodes(t)
-		s.addMember(&was)
-		d := s.newcomer("d")
+		c := s.leftForAnotherJob(&was)
 		anew := s.snapshot()
-		d.kill()
-		s.until("d is gone", time.Minute, func(x rendezvous.Snapshot) bool { return x.Node("d") == nil })
-		c := s.start("c")
-		s.goesOnWith(c)
 		s.start("a")
 		s.start("b")
 		s.until("it runs again", time.Minute, s.running(3, 2))
@@ -124,6 +133,63 @@ func TestBegunAnewAndAMemberIsInIt(t *testing.T) {
 		s.goesOnWith(c)
 		s.end()
 	})
+}
+
+// That member is about to join the job of the new machine, and cannot yet. It does not go back to its job,
+// because its agent uses the data of the other one, and the others do not wait for it.
+func TestBegunAnewAndAMemberIsAboutToJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, was := lostWithItsNodes(t)
+		s.addMember(&was)
+		s.newcomer("d")
+		anew := s.snapshot()
+		c := s.makeAgent("c")
+		c.sweep = errors.New("a process does not end")
+		s.sim.run(c)
+		time.Sleep(5 * time.Second)
+		s.start("a")
+		s.start("b")
+		s.until("it runs again", time.Minute, s.running(3, 2))
+		s.wasBegunAnew(t, was, anew)
+		s.mu.Lock()
+		c.sweep = nil
+		s.mu.Unlock()
+		s.goesOnWith(c)
+		s.end()
+	})
+}
+
+// That member is started again after the others, in a new process. It takes back what it left, and claims
+// their job.
+func TestBegunAnewAndAMemberTakesItsJobBack(t *testing.T) {
+	for name, loses := range map[string]func(*wiped, *simHost){
+		"as it was":                func(*wiped, *simHost) {},
+		"its other job is removed": func(s *wiped, _ *simHost) { s.remove() },
+		"it stopped as it joined":  func(_ *wiped, h *simHost) { delete(h.memory, "c") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, was := lostWithItsNodes(t)
+				c := s.leftForAnotherJob(&was)
+				c.kill()
+				s.mu.Lock()
+				h := s.hosts["c"]
+				s.mu.Unlock()
+				loses(s, h)
+				s.start("a")
+				s.start("b")
+				s.until("a and b claim it", time.Minute,
+					func(x rendezvous.Snapshot) bool { return len(x.Claims) > 1 })
+				c = s.start("c")
+				s.until("it runs again", time.Minute, s.running(3, 2))
+				if now := s.snapshot(); !now.Job.Follows(was.Job.UID) || now.Head.Manifest != was.Head.Manifest {
+					t.Errorf("job %+v, head %+v: it was %+v, head %+v", now.Job, now.Head, was.Job, was.Head)
+				}
+				s.goesOnWith(c)
+				s.end()
+			})
+		})
+	}
 }
 
 // The agents live, but are cut from the store while it is wiped and a new machine makes the job

@@ -24,7 +24,7 @@ func (mutePeers) Signals() <-chan event.Signal { return nil }
 // the loop would end. The guardian ends the workers when the process is gone.
 func TestPanicEndsTheProcess(t *testing.T) {
 	if os.Getenv(panicking) != "" {
-		l := newLoop(Config{}, Deps{Peers: mutePeers{}, Saves: simSaves{}})
+		l := newLoop(Config{}, Deps{Peers: mutePeers{}, Saves: simSaves{new(simAgent)}})
 		l.effects.Go(func() { select {} })
 		l.gate = func() { panic("planted in the loop") }
 		l.run(context.Background(), make(chan os.Signal))

@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // What a disk of the simulation remembers of its job.
@@ -54,10 +55,30 @@ func (d *simDisk) ComeLate(_ string, seen *rendezvous.Snapshot) error {
 	return late.TruncateIn(d.host.kept.chunks, seen.Head)
 }
 
-func (d *simDisk) Left(node string) []rendezvous.Claim {
+func (d *simDisk) Earlier(node string) (all []rendezvous.Earlier) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
-	return slices.Clone(d.host.aside[node])
+	for _, x := range d.host.aside[node] {
+		if x.memory != nil {
+			held, _ := readonly.New(x.kept.chunks).Held()
+			some, _ := readonly.New(x.kept.chunks).Partial()
+			all = append(all, rendezvous.Earlier{Claim: *x.memory,
+				Holds: len(x.saved)+len(held)+len(some) > 0})
+		}
+	}
+	return all
+}
+
+func (d *simDisk) TakeBack(node string, job rendezvous.Job) error {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	if d.opened {
+		d.s.wrongf("%s takes back job %s while it uses the data of another one", (*simAgent)(d).label(), job.UID)
+	}
+	d.node = node
+	d.s.tracef("%s goes back to job %s", (*simAgent)(d).label(), job.UID)
+	(*simAgent)(d).adopt(job)
+	return nil
 }
 
 func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
@@ -80,19 +101,49 @@ func (d *simDisk) Salvage(
 	return found, nil
 }
 
-// adopt does what Open and AdoptJob do with data of another job: it is kept if the job goes on. mu
-// is held.
+// asideDisk is what a disk has of a job that its node left for another one.
+type asideDisk struct {
+	uid    schema.UID
+	memory *rendezvous.Claim
+	saved  []checkpoint.Head
+	seen   schema.Generation
+	kept   *keptDisk
+}
+
+// adopt does what Open and AdoptJob do with data of another job: it is kept if the job goes on, and is
+// moved aside otherwise. mu is held.
 func (a *simAgent) adopt(job rendezvous.Job) {
-	if was := a.host.salvaged[a.node]; was != job.UID && !job.Follows(was) {
-		a.s.movedAside = a.s.movedAside || was != ""
-		if c, ok := a.host.memory[a.node]; ok {
-			a.host.aside[a.node] = append(a.host.aside[a.node], c)
+	h, node := a.host, a.node
+	was := h.salvaged[node]
+	h.salvaged[node] = job.UID
+	mine := func(x asideDisk) bool { return x.uid == job.UID || job.Follows(x.uid) }
+	if was != "" && !mine(asideDisk{uid: was}) {
+		a.s.movedAside = true
+		x := asideDisk{uid: was, saved: h.saved[node], seen: h.seen[node], kept: h.kept}
+		if c, ok := h.memory[node]; ok {
+			x.memory = &c
 		}
-		delete(a.host.saved, a.node)
-		delete(a.host.memory, a.node)
-		delete(a.host.seen, a.node)
+		h.aside[node] = append(h.aside[node], x)
+		delete(h.saved, node)
+		delete(h.memory, node)
+		delete(h.seen, node)
+		h.kept, was = newKeptDisk(), ""
 	}
-	a.host.salvaged[a.node] = job.UID
+	for i, x := range slices.Backward(h.aside[node]) {
+		if was == "" && mine(x) {
+			was = x.uid
+			h.saved[node], h.seen[node], h.kept = x.saved, x.seen, x.kept
+			if x.memory != nil {
+				h.memory[node] = *x.memory
+			}
+			h.aside[node] = slices.Delete(slices.Clone(h.aside[node]), i, i+1)
+		}
+	}
+	for i, x := range h.aside[node] {
+		if job.Follows(x.uid) {
+			h.aside[node][i].memory = nil
+		}
+	}
 }
 
 func (a *simAgent) AdoptJob(job rendezvous.Job) error {

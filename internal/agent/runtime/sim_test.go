@@ -88,7 +88,7 @@ type simHost struct {
 	locked   map[string]*simAgent
 	seen     map[string]schema.Generation
 	memory   map[string]rendezvous.Claim
-	aside    map[string][]rendezvous.Claim // of jobs that the node left for another one
+	aside    map[string][]asideDisk // of jobs that a node left for another one, the oldest first
 	saved    map[string][]checkpoint.Head
 	salvaged map[string]schema.UID // of the job that the checkpoints belong to
 	kept     *keptDisk             // in a simulation with the real replicator
@@ -111,7 +111,9 @@ type simAgent struct {
 	done    chan struct{}
 	stop    context.CancelFunc // ends the context that it runs in
 	result  event.Result
-	kept    *keptSaves // nil: its saves are simulated by simSaves
+	kept    *keptSaves    // nil: its saves are simulated by simSaves
+	opened  bool          // it uses the data of a job
+	behind  chan struct{} // of simSaves: its disk has a commit that the store does not show
 
 	// guarded by sim.mu
 	node  string
@@ -196,7 +198,7 @@ func letters(n int) (names []string) {
 // newHost is a machine with an empty disk.
 func newHost(id string) *simHost {
 	return &simHost{id: id, locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
-		memory: map[string]rendezvous.Claim{}, aside: map[string][]rendezvous.Claim{},
+		memory: map[string]rendezvous.Claim{}, aside: map[string][]asideDisk{},
 		saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{},
 		kept: newKeptDisk()}
 }
@@ -215,7 +217,7 @@ func (s *sim) makeAgent(name string) *simAgent {
 	}
 	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
 		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan event.Signal, 256),
-		crowd: map[membership.Incarnation]membership.Sign{}}
+		behind: make(chan struct{}, 1), crowd: map[membership.Incarnation]membership.Sign{}}
 	a.client.Fates(a.fate)
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
 	a.cfg = Config{Times: plan.DefaultTimeouts, Config: joining.Config{Job: s.job, Given: map[string]bool{},
@@ -380,12 +382,17 @@ func (a *simAgent) Open(node string, job rendezvous.Job) (string, error) {
 		a.s.wrongf("%s leaves what it has of job %s for a job that never ran", a.label(), c.Job.UID)
 	}
 	a.adopt(job)
+	a.opened = true
 	if a.kept != nil {
 		return "log", a.kept.open(node, job)
 	}
 	return "log", nil
 }
-func (a *simAgent) Sweep(context.Context) error          { return a.sweep }
+func (a *simAgent) Sweep(context.Context) error {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	return a.sweep
+}
 func (a *simAgent) Ports(n int, _ string) ([]int, error) { return make([]int, n), nil }
 
 // between is a random number of milliseconds.
@@ -610,8 +617,8 @@ type simSaves struct{ a *simAgent }
 
 func (simSaves) Nodes([]membership.Node, checkpoint.Head) {}
 
-func (simSaves) Behind() <-chan struct{} { return nil }
-func (simSaves) Gone() <-chan error      { return nil }
+func (x simSaves) Behind() <-chan struct{} { return x.a.behind }
+func (simSaves) Gone() <-chan error        { return nil }
 
 func (simSaves) Open(rendezvous.World, int) {}
 

@@ -115,6 +115,24 @@ func (s *wiped) commit() {
 			a.host.saved[a.node] = append(a.host.saved[a.node], head)
 		}
 	}
+	go s.tidy(zero, w.UID, head)
+}
+
+// tidy reads the record a moment after a commit, as checkpoint.Replicator does on the node that made
+// it.
+func (s *wiped) tidy(a *simAgent, job schema.UID, made checkpoint.Head) {
+	select {
+	case <-a.done:
+		return
+	case <-time.After(time.Second):
+	}
+	if now := s.snapshot(); now.Job == nil || now.Job.UID != job || now.Head.Number >= made.Number {
+		return
+	}
+	select {
+	case a.behind <- struct{}{}:
+	default:
+	}
 }
 
 // agent returns the living agent of that incarnation.

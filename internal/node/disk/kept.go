@@ -40,7 +40,8 @@ func DirsOf(stateDir, node string, job schema.Job) Dirs {
 // Adopt assigns the directory of a node to the job. The caller holds the lock of the node. Data of
 // another job with the same name (checkpoints, generation) is moved to the directory aside. A job
 // that was made again, because its server was lost, keeps its data. Data of this job that was moved
-// aside before is moved back.
+// aside before is moved back. Claims that were moved aside with jobs that go on as this one are
+// deleted: from now on the node knows more of those than they say.
 func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) {
 	dir := d.JobDir(node)
 	was, err := uidOf(dir)
@@ -58,6 +59,9 @@ func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) 
 	}
 	if was == job.UID {
 		return aside, nil
+	}
+	if err := dropClaims(dir, job); err != nil {
+		return "", fmt.Errorf("forget the jobs before job %s: %w", d.job, err)
 	}
 	// this is before the new id is written: afterwards unlisted files of the store are deleted
 	if job.Follows(was) {
@@ -153,6 +157,27 @@ func bringBack(dir string, was schema.UID, job rendezvous.Job) (schema.UID, erro
 	}
 	_ = os.Remove(from) // fails if some names were not moved, because dir had them
 	return id, err
+}
+
+// dropClaims deletes the claims that were moved aside from dir with jobs that job follows.
+func dropClaims(dir string, job rendezvous.Job) error {
+	list, err := asideOf(dir)
+	if err != nil {
+		return err
+	}
+	for _, k := range list {
+		if !job.Follows(k.UID) {
+			continue
+		}
+		err := os.Remove(filepath.Join(k.Dir, claimFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := errors.Join(err, syncDir(k.Dir)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // entries are the names in the directory of a job, without its lock and its id.

@@ -14,6 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -249,56 +252,76 @@ func TestLockOutlivesRemoval(t *testing.T) {
 	wg.Wait()
 }
 
-// What a node remembers of jobs that it left is read from where their data is, the oldest first. It
-// leaves out what it cannot read.
-func TestLeft(t *testing.T) {
+// What a node has of jobs that it left is read from where their data is, the oldest first. It leaves out
+// what it cannot read, and jobs that go on as a later one of the node.
+func TestEarlier(t *testing.T) {
 	d := newTestDisk(t)
 	unlock, err := d.Lock("a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unlock()
-	in := func(uid schema.UID) {
+	in := func(job rendezvous.Job) {
 		t.Helper()
-		if _, err := d.Adopt("a", rendezvous.Job{UID: uid}); err != nil {
+		job.Attempt, job.Slots = 1, 1
+		if _, err := d.Adopt("a", job); err != nil {
 			t.Fatal(err)
 		}
-		job := rendezvous.Job{UID: uid, Attempt: 1, Slots: 1}
 		c := rendezvous.NewClaim("a", job, rendezvous.Wish{}, nil)
 		if err := d.Remember("a", &c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	expect := func(what string, want ...schema.UID) {
+	expect := func(what string, want ...string) {
 		t.Helper()
-		var got []schema.UID
-		for _, c := range d.Left("a") {
-			got = append(got, c.Job.UID)
+		var got []string
+		for _, e := range d.Earlier("a") {
+			uid := string(e.Claim.Job.UID)
+			if e.Holds {
+				uid += " with a checkpoint"
+			}
+			got = append(got, uid)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: it left %v, want %v", what, got, want)
 		}
 	}
 	dir := d.JobDir("a")
-	for i, uid := range []schema.UID{"u2", "u1", "u3"} {
-		if in(uid); i == 0 {
-			expect("in its first job")
-			continue
-		}
-		moved := dir + "~" + []string{"u2", "u1"}[i-1]
-		if at := time.Unix(int64(i), 0); os.Chtimes(moved, at, at) != nil { // two may have the same time
-			t.Fatalf("no %s", moved)
+	aged := func(uid schema.UID, second int64) {
+		t.Helper()
+		at := time.Unix(second, 0)
+		if err := os.Chtimes(dir+"~"+string(uid), at, at); err != nil { // two may have the same time
+			t.Fatal(err)
 		}
 	}
-	expect("in its third job", "u2", "u1")
-	in("u1")
-	expect("in its second job again", "u2", "u3")
+	in(rendezvous.Job{UID: "u2"})
+	expect("in its first job")
+	tree, err := dirfs.Make(filepath.Join(dir, StoreDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	save := memfs.New()
+	memfs.Model(t, save)
+	checkpointtest.Put(t, checkpointtest.OpenStore(t, tree), save, 1, 1)
+	in(rendezvous.Job{UID: "u1"})
+	aged("u2", 1)
+	in(rendezvous.Job{UID: "u3"})
+	aged("u1", 2)
+	expect("in its third job", "u2 with a checkpoint", "u1")
+	if err := d.TakeBack("a", rendezvous.Job{UID: "u1"}); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := d.Recall("a"); err != nil || c.Job.UID != "u1" {
+		t.Errorf("back in its second job it remembers %+v, %v", c, err)
+	}
+	expect("in its second job again", "u2 with a checkpoint", "u3")
 	if err := os.WriteFile(filepath.Join(dir+"~u2", claimFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	expect("one claim is damaged", "u3")
-	if err := os.MkdirAll(filepath.Join(dir+"~u3", StoreDir), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	expect("the checkpoints are there, and none was committed", "u3")
+	in(rendezvous.Job{UID: "u4", Succeeds: "u1", Lineage: []schema.UID{"u3"}})
+	expect("its second job was made again, and its third one goes on in that")
+	in(rendezvous.Job{UID: "u5"})
+	expect("the claim of that job is there", "u4")
 }

@@ -84,27 +84,47 @@ func (d *Disk) recallFrom(dir, node string) (*remembered, error) {
 	return &m, nil
 }
 
-// Left returns what the node remembers of earlier jobs, whose data was moved aside, the oldest first.
-// What cannot be read is left out: the nodes of that job may then wait for this one.
-func (d *Disk) Left(node string) (all []rendezvous.Claim) {
+// Earlier returns what the node has of earlier jobs, whose data was moved aside, the oldest first. A job
+// is left out if its claim or its checkpoints cannot be read: its other nodes may then wait for this one.
+func (d *Disk) Earlier(node string) (all []rendezvous.Earlier) {
 	list, _ := asideOf(d.JobDir(node))
 	for _, k := range list {
 		m, err := d.recallFrom(k.Dir, node)
 		if m == nil || err != nil {
 			continue
 		}
-		s, err := k.OpenStore()
+		holds, err := k.holds()
 		if err == nil {
-			var h checkpoint.Head
-			h, err = s.Newest()
-			m.Claim.LearnCommit(h)
-			s.Close()
-		}
-		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			all = append(all, m.Claim)
+			all = append(all, rendezvous.Earlier{Claim: m.Claim, Holds: holds})
 		}
 	}
 	return all
+}
+
+// holds reports whether the node has all or some parts of a checkpoint.
+func (k Kept) holds() (bool, error) {
+	s, err := k.OpenStore()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer s.Close()
+	held, err := s.Held()
+	if err != nil {
+		return false, err
+	}
+	some, err := s.Partial()
+	return len(held)+len(some) > 0, err
+}
+
+// TakeBack makes the earlier job the job of the node again. What the node has of its present one is
+// moved aside. The caller holds the lock of the node, and no agent uses its data.
+func (d *Disk) TakeBack(node string, job rendezvous.Job) error {
+	_, err := d.Adopt(node, job)
+	d.Close() // later reads open it again
+	return err
 }
 
 // ComeLate keeps the late checkpoint of a job that went on from an older state (see late.Truncate).

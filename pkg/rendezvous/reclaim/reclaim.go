@@ -18,8 +18,8 @@ import (
 type Verdict struct {
 	Remake  *Remake  // how to make the job again, now
 	Missing []string // the nodes that are waited for
-	// Blank are those of Missing that are here and remember nothing of the job, as after the loss of
-	// their disks.
+	// Blank are those of Missing that are here, in a job of that name that never ran: their disks are lost,
+	// or they came before the nodes of this job.
 	Blank []string
 	// Holds is the commit that only the missing nodes have. There is no limit to the wait for it.
 	// If Missing is empty, no node is known to have it.
@@ -74,7 +74,7 @@ func verdictOn(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	if last.World == 0 { // all claimants came after the job was made again, and heard of no World since
 		last.Members, last.Count = last.Job.Claimants, len(last.Job.Claimants)
 	}
-	here := append(slices.Clone(mine), withoutPart(claims, &last.Job)...)
+	here := withGivenUp(claims, mine)
 	missing := absentMembers(here, last)
 	var best *checkpoint.Head
 	if c := newestOf(mine, last); c != nil {
@@ -123,15 +123,16 @@ func lived(mine []rendezvous.Claim, last rendezvous.Claim) bool {
 	})
 }
 
-// withoutPart returns claims to other jobs, of nodes that gave up job j: they had no part in a World
-// of it that went on.
-func withoutPart(claims []rendezvous.Claim, j *rendezvous.Job) (nodes []rendezvous.Claim) {
+// withGivenUp returns mine and the nodes that gave up the job for another one, as claims that know
+// nothing: they had no part in a World of it that went on, so no one waits for them.
+func withGivenUp(claims, mine []rendezvous.Claim) []rendezvous.Claim {
+	all, u := slices.Clone(mine), mine[len(mine)-1].Job.UID
 	for _, c := range claims {
-		if slices.ContainsFunc(c.GaveUp, func(u schema.UID) bool { return u == j.UID || j.Follows(u) }) {
-			nodes = append(nodes, rendezvous.Claim{Node: c.Node, Rank: -1})
+		if slices.Contains(c.GaveUp, u) {
+			all = append(all, rendezvous.Claim{Node: c.Node, Rank: -1})
 		}
 	}
-	return nodes
+	return all
 }
 
 // absentMembers returns the members of the newest World that have not claimed.

@@ -184,10 +184,13 @@ func TestDecide(t *testing.T) {
 			says("a", 3, "a", two).again().later(func(c *claim) { c.Spares = []string{"b"} }),
 			says("b", 0, "").of("v").later(func(c *claim) { c.GaveUp = []schema.UID{"t", "u"} })},
 			ForEnough, "remake: fence 3, 3 was 2 on a"},
-		{"a member gave up a job that this one succeeds", []claim{
+		{"so did a member", []claim{says("a", 3, "a b", saved(2, 2, "a")).again(),
+			says("b", 0, "").of("v").later(func(c *claim) { c.GaveUp = []schema.UID{"u"} })},
+			ForAll, "remake: fence 3, 3 was 2 on a"},
+		{"a member gave up a job that this one succeeds: it may have come back in this one", []claim{
 			says("a", 3, "a b", saved(2, 2, "a")).of("u", "t").again(),
 			says("b", 0, "").of("v").later(func(c *claim) { c.GaveUp = []schema.UID{"t"} })},
-			ForAll, "remake: fence 3, 3 was 2 on a"},
+			ForEnough, "wait for b"},
 		{"a member gave up another job", []claim{says("a", 3, "a b", two).again(),
 			says("b", 0, "").of("v").later(func(c *claim) { c.GaveUp = []schema.UID{"t"} })},
 			ForEnough, "wait for b"},
@@ -352,8 +355,9 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// A missing node may be here without its disk: it has made a job of the same name that never ran. The text
-// says so, because an operator who sees that the node is there does not look for its disk.
+// A missing node may be here, in a job of the same name that never ran: without its disk, or because it
+// came first. The text says so, because an operator who sees that the node is there does not know why the
+// others wait for it.
 func TestMissingNodesThatAreHere(t *testing.T) {
 	two, three := saved(2, 2, "a", "b"), saved(3, 3, "b")
 	blank := func(node string) claim { return says(node, 0, "").of("blank-" + schema.UID(node)) }
@@ -364,11 +368,11 @@ func TestMissingNodesThatAreHere(t *testing.T) {
 	}{
 		{[]claim{says("a", 3, "a b c", two)}, "waiting for b, c, to make it again", "a"},
 		{[]claim{says("a", 3, "a b c", two), blank("b")},
-			"waiting for b, c, to make it again (b is here, and its disk has nothing of it)", "a"},
+			"waiting for b, c, to make it again (b is here, in a new job of that name)", "a"},
 		{[]claim{says("a", 3, "a b c", two), blank("b"), blank("c"), blank("new")},
-			"waiting for b, c, to make it again (b, c are here, and their disks have nothing of it)", "a"},
+			"waiting for b, c, to make it again (b, c are here, in new jobs of that name)", "a"},
 		{[]claim{says("a", 3, "a b", two).knows(three), says("c", 3, "a b"), blank("b")},
-			"waiting for b: no other node has checkpoint 3 (b is here, and its disk has nothing of it)", "a c"},
+			"waiting for b: no other node has checkpoint 3 (b is here, in a new job of that name)", "a c"},
 	} {
 		claims := all(c.claims)
 		if got := DecideNewest(claims).Text(); got != c.text {

@@ -64,7 +64,7 @@ func Without(claims []rendezvous.Claim, n checkpoint.Number) *Remake {
 	if chosen == nil {
 		return nil
 	}
-	return remake(claims, mine, absentMembers(mine, mine[len(mine)-1]), chosen)
+	return remake(claims, mine, absentMembers(withGivenUp(claims, mine), mine[len(mine)-1]), chosen)
 }
 
 // Choices returns the numbers that Without accepts, the oldest first.

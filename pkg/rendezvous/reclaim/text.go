@@ -31,7 +31,7 @@ func (v Verdict) blankText() string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf(" (%s is here, and its disk has nothing of it)", v.Blank[0])
+		return fmt.Sprintf(" (%s is here, in a new job of that name)", v.Blank[0])
 	}
-	return fmt.Sprintf(" (%s are here, and their disks have nothing of it)", phrase.List(v.Blank))
+	return fmt.Sprintf(" (%s are here, in new jobs of that name)", phrase.List(v.Blank))
 }
