@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,8 +38,17 @@ func trains(p *sandbox, node string, np int, more ...string) *proc {
 func (p *sandbox) madeAgain(g, n int, all ...*proc) {
 	p.t.Helper()
 	p.running("x", g, n)
-	remade := kinds(p.events("x"), "job_remade")
-	if len(remade) != 1 || len(kinds(p.events("x"), "job_created")) != 0 {
+	if made := kinds(p.events("x"), "job_created"); len(made) != 0 {
+		p.t.Errorf("job_created: %v", made)
+	}
+	p.goesOnFromDisks(g, n, all...)
+}
+
+// goesOnFromDisks is madeAgain for a server on which the job may have been made anew before.
+func (p *sandbox) goesOnFromDisks(g, n int, all ...*proc) {
+	p.t.Helper()
+	p.running("x", g, n)
+	if remade := kinds(p.events("x"), "job_remade"); len(remade) != 1 {
 		p.t.Errorf("job_remade: %v", remade)
 	}
 	until(p.t, fmt.Sprintf("generation %d says where it started", g), func() error {
@@ -142,6 +152,90 @@ func TestServerAndAllAgentsLost(t *testing.T) {
 	p.says(c, "waiting until")
 	b = trains(p, "b", 2)
 	p.madeAgain(2, 2, a, b, c)
+}
+
+// onItsOwn runs a node with a disk of its own, as on another machine.
+func onItsOwn(p *sandbox, node string) *proc {
+	return p.run("--node="+node, "--np=2", "--job_id=x", "--state-dir="+p.path("disk-"+node),
+		"--log-dir=log-"+node, "train", "--steps=100000", "--step-sleep=10ms", "--save-every=300ms")
+}
+
+// rememberSpare writes to the disk of a node that it knows a spare of the newest World.
+func (p *sandbox) rememberSpare(node, spare string) {
+	p.t.Helper()
+	found, err := filepath.Glob(p.path("disk-"+node, "*", "nodes", node, "jobs", "x", "claim"))
+	if err != nil || len(found) != 1 {
+		p.t.Fatalf("what %s remembers: %v %v", node, found, err)
+	}
+	var kept map[string]any
+	if err := json.Unmarshal([]byte(content(found[0])), &kept); err != nil {
+		p.t.Fatal(err)
+	}
+	kept["claim"].(map[string]any)["spares"] = []string{spare}
+	b, err := json.Marshal(kept)
+	if err == nil {
+		err = os.WriteFile(found[0], b, 0o600)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// A spare died before it heard of any generation, and then all others with the server. It comes back
+// first, to the job of the same name that a new machine has made, and its files are moved aside. The
+// others do not wait for it while it is there. If it is started again, it goes back to their job.
+func TestASpareIsInANewJobOfThatName(t *testing.T) {
+	for name, restarted := range map[string]bool{"runs on": false, "starts again": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newSandbox(t)
+			servers := p.daemons(1)
+			const alone = "waiting for 1 more node"
+			gone := func(x *proc) {
+				t.Helper()
+				p.kill(x)
+				p.reaches("x", "no node is there", func(s status) error {
+					if n := len(s.Nodes); n > 0 {
+						return fmt.Errorf("%d nodes", n)
+					}
+					return nil
+				})
+			}
+			c := onItsOwn(p, "c")
+			p.says(c, alone)
+			gone(c)
+			a, b := onItsOwn(p, "a"), onItsOwn(p, "b")
+			p.running("x", 1, 2)
+			p.committed("x", 3)
+			p.loses(servers, func() {
+				p.kill(a, b)
+				<-a.done
+				<-b.done
+				p.rememberSpare("a", "c")
+				p.rememberSpare("b", "c")
+			})
+			d := onItsOwn(p, "d")
+			p.says(d, alone)
+			gone(d)
+			c = onItsOwn(p, "c")
+			p.says(c, alone)
+			p.says(c, "it was moved to")
+			if restarted {
+				p.kill(c)
+				<-c.done
+			}
+			a, b = onItsOwn(p, "a"), onItsOwn(p, "b")
+			if restarted {
+				p.says(a, "waiting for c")
+				c = onItsOwn(p, "c")
+			}
+			p.goesOnFromDisks(2, 2, a, b, c)
+			if aside, err := filepath.Glob(p.path("disk-c", "*", "nodes", "c", "jobs", "x~*")); err != nil ||
+				len(aside) != 1 {
+				t.Errorf("c has moved aside %v (%v)", aside, err)
+			}
+		})
+	}
 }
 
 // The missing nodes never come back: the operator goes on without them.
