@@ -169,6 +169,8 @@ var requestPlants = []plant{
 		`if !job.Follows(k.UID) {`, `if true {`, "internal/node/disk", "TestEarlier"},
 	{"section 10: a node does not go back to the job that it left", joining + "/lost.go",
 		`if s.Claimed(&e.Claim.Job) {`, `if false {`, runtime, "TestBegunAnewAndAMemberTakesItsJobBack"},
+	{"section 10: a node does not go back while the job that it left it for is removed", joining + "/lost.go",
+		`c.Job.UID); err != nil || !removed {`, `c.Job.UID); err != nil || !removed || true {`, runtime, "TestBegunAnewAndRemovedAfterItRan"},
 	{"section 10: an agent that keeps data of a job goes back to an earlier one", joining + "/lost.go",
 		`j.state.unlock != nil || len(s.Claims) == 0`, `len(s.Claims) == 0`, runtime,
 		"TestBegunAnewAndAMemberIsAboutToJoin"},

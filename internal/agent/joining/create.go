@@ -116,22 +116,24 @@ func (j *Joiner) create(ctx context.Context, name string) error {
 	return j.requests.Create(ctx, job)
 }
 
-// claimedText says for which nodes this one waits. If it was in the job, and comes without its disk, they may
-// wait for it.
+// claimedText says for which nodes this one waits.
 func (j *Joiner) claimedText(claims []rendezvous.Claim, name string) string {
 	var names []string
-	wasIn := false
 	for _, c := range claims {
 		names = append(names, c.Node)
-		wasIn = wasIn || slices.Contains(c.Members, name)
 	}
-	text := fmt.Sprintf("the server lost job %s, and %s claimed it: waiting until they make it again",
-		j.Job.Name, phrase.List(names))
-	if wasIn {
-		text += fmt.Sprintf(". Node %s was in it, and this disk has nothing of it. If its disk is lost, the "+
-			"others go on without it after: elastic ckpt restore %s N", name, j.Job.Name)
+	return fmt.Sprintf("the server lost job %s, and %s claimed it: waiting until they make it again",
+		j.Job.Name, phrase.List(names)) + j.blankText(claims, name)
+}
+
+// blankText tells the user that others may wait for this node, which was in their job and comes without
+// its disk.
+func (j *Joiner) blankText(claims []rendezvous.Claim, name string) string {
+	if !slices.ContainsFunc(claims, func(c rendezvous.Claim) bool { return slices.Contains(c.Members, name) }) {
+		return ""
 	}
-	return text
+	return fmt.Sprintf(". Node %s was in it, and this disk has nothing of it. If its disk is lost, the others go "+
+		"on without it after: elastic ckpt restore %s N", name, j.Job.Name)
 }
 
 // awaitClaims waits for nodes of an earlier job of this name: for wait, or, on a new server, until

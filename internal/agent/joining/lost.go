@@ -87,7 +87,7 @@ func (j *Joiner) joinLost(ctx context.Context, s *rendezvous.Snapshot) (*event.E
 		return &e, nil
 	}
 	defer unlock() // a claimant holds the name only while it claims
-	c, err := j.recall(name, s)
+	c, err := j.ownClaim(ctx, name, s)
 	if err != nil {
 		e := over(125, err)
 		return &e, nil
@@ -101,7 +101,7 @@ func (j *Joiner) joinLost(ctx context.Context, s *rendezvous.Snapshot) (*event.E
 		}
 	}
 	if s.Job != nil {
-		return nil, j.awaitRemade(ctx, s)
+		return nil, j.awaitRemade(ctx, s, name)
 	}
 	if j.state.job.UID != "" { // the data here is of that job alone
 		ctx, cancel := context.WithTimeout(ctx, requestLimit)
@@ -116,20 +116,27 @@ func (j *Joiner) joinLost(ctx context.Context, s *rendezvous.Snapshot) (*event.E
 	return nil, j.makeJob(ctx, name)
 }
 
-// recall returns what the node remembers of its job. If other nodes claim a job that it left, and it
-// remembers no World of the one after, it goes back to the claimed one.
-func (j *Joiner) recall(name string, s *rendezvous.Snapshot) (*rendezvous.Claim, error) {
+// ownClaim returns what this node claims; nil: nothing. If others claim a job that it left, and the job
+// that it is in now never ran or was removed, the node goes back to the claimed one.
+func (j *Joiner) ownClaim(
+	ctx context.Context, name string, s *rendezvous.Snapshot,
+) (*rendezvous.Claim, error) {
 	c, err := j.Disk.Recall(name)
-	if err != nil || c != nil && c.Ran() {
+	earlier := j.claimedEarlier(name, s)
+	if err != nil || earlier == nil {
 		return c, err
 	}
-	if was := j.claimedEarlier(name, s); was != nil {
-		if err := j.Disk.TakeBack(name, *was); err != nil {
-			return nil, err
+	if c != nil && c.Ran() {
+		ctx, cancel := context.WithTimeout(ctx, requestLimit)
+		defer cancel()
+		if removed, err := j.requests.Removed(ctx, c.Job.UID); err != nil || !removed {
+			return c, nil // to claim it asks the store once more
 		}
-		return j.Disk.Recall(name)
 	}
-	return c, nil
+	if err := j.Disk.TakeBack(name, *earlier); err != nil {
+		return nil, err
+	}
+	return j.Disk.Recall(name)
 }
 
 // claimedEarlier returns a job that this node left, and that others claim; nil: there is none. An agent
@@ -149,11 +156,11 @@ func (j *Joiner) claimedEarlier(name string, s *rendezvous.Snapshot) *rendezvous
 // awaitRemade waits until the job was made again, or no node claims it any more. Claims may end
 // because the store stalled or was set back, so it then waits until living nodes have claimed
 // again.
-func (j *Joiner) awaitRemade(ctx context.Context, s *rendezvous.Snapshot) error {
+func (j *Joiner) awaitRemade(ctx context.Context, s *rendezvous.Snapshot, name string) error {
 	uid := s.Job.UID
 	remade := func(s *rendezvous.Snapshot) bool { return s.Job == nil || s.Job.UID != uid }
-	text := fmt.Sprintf(
-		"the server is behind what nodes have seen of job %s: waiting until they make it again", j.Job.Name)
+	text := fmt.Sprintf("the server is behind what nodes have seen of job %s: waiting until they make it again",
+		j.Job.Name) + j.blankText(s.Claims, name)
 	err := j.await(ctx, text, func(s *rendezvous.Snapshot) bool { return remade(s) || !s.Claimed(s.Job) })
 	if err != nil {
 		return err

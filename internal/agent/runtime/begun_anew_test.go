@@ -192,6 +192,46 @@ func TestBegunAnewAndAMemberTakesItsJobBack(t *testing.T) {
 	}
 }
 
+// The job of the new machines ran, and a node of the lost job was in it. When the operator has removed it,
+// that node goes back to the lost job, which another one claims. If it came first, it has made one more job,
+// and goes back when it is started again.
+func TestBegunAnewAndRemovedAfterItRan(t *testing.T) {
+	for name, first := range map[string]bool{"that node comes first": true, "it comes last": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, was := lostWithItsNodes(t)
+				d, e := s.newcomer("d"), s.start("e")
+				s.until("it runs", time.Minute, s.running(1, 2))
+				a := s.start("a")
+				s.goesOnWith(a)
+				for _, x := range []*simAgent{a, d, e} {
+					x.kill()
+				}
+				s.remove()
+				if first {
+					a = s.start("a")
+					s.goesOnWith(a)
+				}
+				s.start("b")
+				s.until("b claims it", time.Minute, func(x rendezvous.Snapshot) bool { return len(x.Claims) > 0 })
+				if first {
+					time.Sleep(time.Minute)
+					if x := s.snapshot(); x.World != nil {
+						t.Errorf("it goes on without what a has: %+v", x.World)
+					}
+					a.kill()
+				}
+				s.start("a")
+				s.until("it runs again", time.Minute, s.running(2, 2))
+				if now := s.snapshot(); !now.Job.Follows(was.Job.UID) || now.Head.Manifest != was.Head.Manifest {
+					t.Errorf("job %+v, head %+v: it was %+v, head %+v", now.Job, now.Head, was.Job, was.Head)
+				}
+				s.end()
+			})
+		})
+	}
+}
+
 // The agents live, but are cut from the store while it is wiped and a new machine makes the job
 // from scratch.
 func TestWipedAndBegunAnewWhileAllAreCut(t *testing.T) {
