@@ -33,7 +33,11 @@ func TestWipedAgainWhileANewNodeWaits(t *testing.T) {
 		})
 		c.client.Cut(false)
 		<-asked
-		time.Sleep(time.Second)
+		time.Sleep(time.Second / 2)
+		if x := s.snapshot(); x.Job != nil {
+			t.Errorf("the new node has made job %s, and did not wait for claims", x.Job.UID)
+		}
+		time.Sleep(time.Second / 2)
 		for _, a := range nodes {
 			a.thaw()
 		}
@@ -105,7 +109,7 @@ func TestSetBackAndAProposalArrivesLate(t *testing.T) {
 		}
 		a.client.Release()
 		s.until("it is claimed again", 5*time.Second, func(x rendezvous.Snapshot) bool {
-			return x.Fence == 1 && len(x.Claims) == 1 && x.Claims[0].Looked
+			return x.Fence == 1 && len(x.Claims) == 1 && x.Claims[0].Looked && x.Claims[0].World == 1
 		})
 		s.setBack(old, false)
 		s.until("a world runs", 25*time.Second, s.running(0, 1))
