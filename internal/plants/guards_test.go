@@ -19,7 +19,7 @@ var guards = []plant{
 `,
 		``, rendezvous, "TestIDsLeadNowhere"},
 	{"files of a job that were set aside are not brought back", "internal/node/disk/kept.go",
-		`half || was == "" && (k.UID == job.UID`, `half || false && (k.UID == job.UID`,
+		`half || was == "" && (x.uid == job.UID`, `half || false && (x.uid == job.UID`,
 		"internal/node/disk", "TestAdopt"},
 	{"an id on the disk moves a chunk store out of its directory", "internal/node/disk/kept.go",
 		`err == nil && !schema.ValidName(uid)`, `false`,

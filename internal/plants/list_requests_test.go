@@ -166,13 +166,15 @@ var requestPlants = []plant{
 	{"section 10: a job of which the node has a copy counts as given up", rendezvous + "/claim.go",
 		`if !e.Holds && !e.Claim.Ran() {`, `if !e.Claim.Ran() {`, rendezvous, "TestGivenUp"},
 	{"section 10: a job that went on as the node's own counts as given up", "internal/node/disk/kept.go",
-		`if !job.Follows(k.UID) {`, `if true {`, "internal/node/disk", "TestEarlier"},
+		`if !job.Follows(x.uid) {`, `if true {`, "internal/node/disk", "TestEarlier"},
 	{"section 10: a node does not go back to the job that it left", joining + "/lost.go",
-		`if s.Claimed(&e.Claim.Job) {`, `if false {`, runtime, "TestBegunAnewAndAMemberTakesItsJobBack"},
+		`was := s.ClaimedOf(j.mayGoBackTo(name))`, `was := s.ClaimedOf(nil)`,
+		runtime, "TestBegunAnewAndAMemberTakesItsJobBack"},
 	{"section 10: a node does not go back while the job that it left it for is removed", joining + "/lost.go",
-		`c.Job.UID); err != nil || !removed {`, `c.Job.UID); err != nil || !removed || true {`, runtime, "TestBegunAnewAndRemovedAfterItRan"},
+		`c.Job.UID); err != nil || !removed {`, `c.Job.UID); err != nil || !removed || true {`,
+		runtime, "TestBegunAnewAndRemovedAfterItRan"},
 	{"section 10: an agent that keeps data of a job goes back to an earlier one", joining + "/lost.go",
-		`j.state.unlock != nil || len(s.Claims) == 0`, `len(s.Claims) == 0`, runtime,
+		`if j.state.unlock != nil {`, `if false {`, runtime,
 		"TestBegunAnewAndAMemberIsAboutToJoin"},
 	{"section 10: a node remembers a new job only when it has joined it", joining + "/enter.go",
 		`if err := j.rememberNew(s); err != nil {`, `if err := error(nil); err != nil {`, runtime,
@@ -289,8 +291,10 @@ var requestPlants = []plant{
 			return j.cannotWrite(ctx, err)`, `		if err := j.adopt(&s); err != nil {
 			return done(over(125, err))`, runtime, "TestWipedWhileADiskIsFull"},
 	{"section 10: a disk that fills up while a node goes on in its job ends the agent", joining + "/enter.go",
-		`	if err := j.remember(s); err != nil {
-		return j.cannotWrite(ctx, err)`, `	if err := j.remember(s); err != nil {
+		`	gaveUp, err := j.remember(s)
+	if err != nil {
+		return j.cannotWrite(ctx, err)`, `	gaveUp, err := j.remember(s)
+	if err != nil {
 		e := over(125, err)
 		return &e, nil`,
 		runtime, "TestWipedWhileADiskIsFull"},

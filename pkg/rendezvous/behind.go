@@ -63,6 +63,16 @@ func (s *Snapshot) Claimed(j *Job) bool {
 	})
 }
 
+// ClaimedOf returns the last one of the earlier jobs of a node that other nodes claim; nil: none.
+func (s *Snapshot) ClaimedOf(earlier []Earlier) *Job {
+	for i := len(earlier) - 1; i >= 0; i-- {
+		if j := &earlier[i].Claim.Job; s.Claimed(j) {
+			return j
+		}
+	}
+	return nil
+}
+
 // Outranked reports whether another node claims job j, and its claim outranks the job that s shows.
 func (s *Snapshot) Outranked(j *Job) bool {
 	return slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.Behind && c.of(j) && c.Outranks(s) })

@@ -101,8 +101,9 @@ func (j *Joiner) create(ctx context.Context, name string) error {
 	if len(s.Claims) > 0 {
 		// Claims end when a store stalls, so their end alone proves nothing.
 		j.state.notBefore, j.state.settledFrom = time.Now().Add(j.StoreCutLimit), 0
+		earlier := j.mayGoBackTo(name)
 		return j.await(ctx, j.claimedText(s.Claims, name), func(s *rendezvous.Snapshot) bool {
-			return isBack(s) || len(s.Claims) == 0 || j.claimedEarlier(name, s) != nil
+			return isBack(s) || len(s.Claims) == 0 || s.ClaimedOf(earlier) != nil
 		})
 	}
 	j.settle(ctx, &s)
@@ -129,11 +130,12 @@ func (j *Joiner) claimedText(claims []rendezvous.Claim, name string) string {
 // blankText tells the user that others may wait for this node, which was in their job and comes without
 // its disk.
 func (j *Joiner) blankText(claims []rendezvous.Claim, name string) string {
-	if !slices.ContainsFunc(claims, func(c rendezvous.Claim) bool { return slices.Contains(c.Members, name) }) {
+	inIt := func(c rendezvous.Claim) bool { return slices.Contains(c.Members, name) }
+	if !slices.ContainsFunc(claims, inIt) {
 		return ""
 	}
-	return fmt.Sprintf(". Node %s was in it, and this disk has nothing of it. If its disk is lost, the others go "+
-		"on without it after: elastic ckpt restore %s N", name, j.Job.Name)
+	return fmt.Sprintf(". Node %s was in it, and this disk has nothing of it. If its disk is lost, the "+
+		"others go on without it after: elastic ckpt restore %s N", name, j.Job.Name)
 }
 
 // awaitClaims waits for nodes of an earlier job of this name: for wait, or, on a new server, until

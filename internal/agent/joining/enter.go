@@ -44,13 +44,12 @@ type joinState struct {
 	// claimed: this agent was in the job when the store lost it, and has not yet reported that the
 	// job is there again.
 	claimed     bool
-	gaveUp      []schema.UID // jobs of that name which this node was in before (Claim.GaveUp)
-	endedWorld  int64        // revision of the ended world that was there when this agent came
-	hasRead     bool         // the first read of the job is done
-	peersOf     schema.UID   // the job whose secret Peers has; it may be made again before this node joins
-	late        bool         // the job went on without commits that this node knows
-	goesOnSince time.Time    // since when the job was seen to go on without this node
-	warned      bool         // the user was told why this node stays out
+	endedWorld  int64      // revision of the ended world that was there when this agent came
+	hasRead     bool       // the first read of the job is done
+	peersOf     schema.UID // the job whose secret Peers has; it may be made again before this node joins
+	late        bool       // the job went on without commits that this node knows
+	goesOnSince time.Time  // since when the job was seen to go on without this node
+	warned      bool       // the user was told why this node stays out
 	// lastAsked is the node that was asked last whether it reaches this one. firstMute is the first
 	// node that did not answer this question after the last one that answered it; "": none.
 	lastAsked, firstMute string
@@ -224,7 +223,8 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 		e := over(125, err)
 		return &e, nil
 	}
-	if err := j.remember(s); err != nil {
+	gaveUp, err := j.remember(s)
+	if err != nil {
 		return j.cannotWrite(ctx, err)
 	}
 	n := membership.Node{
@@ -247,7 +247,7 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 		_ = j.Store.Revoke(ctx, lease) // else it expires
 		return nil, err
 	}
-	e := &event.Entered{Node: n, Job: *s.Job, Head: s.Head, Fence: s.Fence, GaveUp: j.state.gaveUp, TTL: ttl,
+	e := &event.Entered{Node: n, Job: *s.Job, Head: s.Head, Fence: s.Fence, GaveUp: gaveUp, TTL: ttl,
 		Warms: warms, Logs: strings.TrimSuffix(j.state.logs, "/")}
 	if s.World != nil {
 		e.World = s.World.Generation

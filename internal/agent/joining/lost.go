@@ -14,6 +14,7 @@ import (
 	"github.com/elasticd/elastic/internal/recovery"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
+	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -122,9 +123,12 @@ func (j *Joiner) ownClaim(
 	ctx context.Context, name string, s *rendezvous.Snapshot,
 ) (*rendezvous.Claim, error) {
 	c, err := j.Disk.Recall(name)
-	earlier := j.claimedEarlier(name, s)
-	if err != nil || earlier == nil {
+	if err != nil || len(s.Claims) == 0 {
 		return c, err
+	}
+	was := s.ClaimedOf(j.mayGoBackTo(name))
+	if was == nil {
+		return c, nil
 	}
 	if c != nil && c.Ran() {
 		ctx, cancel := context.WithTimeout(ctx, requestLimit)
@@ -133,24 +137,19 @@ func (j *Joiner) ownClaim(
 			return c, nil // to claim it asks the store once more
 		}
 	}
-	if err := j.Disk.TakeBack(name, *earlier); err != nil {
+	if err := j.Disk.TakeBack(name, *was); err != nil {
 		return nil, err
 	}
 	return j.Disk.Recall(name)
 }
 
-// claimedEarlier returns a job that this node left, and that others claim; nil: there is none. An agent
-// that has opened the data of a job stays with it.
-func (j *Joiner) claimedEarlier(name string, s *rendezvous.Snapshot) *rendezvous.Job {
-	if j.state.unlock != nil || len(s.Claims) == 0 {
+// mayGoBackTo returns the earlier jobs to which this node may go back. An agent that has opened the data
+// of a job stays with it.
+func (j *Joiner) mayGoBackTo(name string) []rendezvous.Earlier {
+	if j.state.unlock != nil {
 		return nil
 	}
-	for _, e := range slices.Backward(j.Disk.Earlier(name)) {
-		if s.Claimed(&e.Claim.Job) {
-			return &e.Claim.Job
-		}
-	}
-	return nil
+	return j.Disk.Earlier(name)
 }
 
 // awaitRemade waits until the job was made again, or no node claims it any more. Claims may end
@@ -221,7 +220,8 @@ func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
 		return err
 	}
 	j.state.job, j.state.claimed = *s.Job, true
-	return j.remember(s) // the data belongs to that job now, and so must the claim
+	_, err = j.remember(s) // the data belongs to that job now, and so must the claim
+	return err
 }
 
 // cannotWrite handles an error of writing to disk what this node must know of the job. If the disk is full
@@ -258,12 +258,12 @@ func (j *Joiner) remade(s *rendezvous.Snapshot) []string {
 	return []string{fmt.Sprintf("the server lost job %s; it was made again and goes on %s", j.Job.Name, from)}
 }
 
-// remember writes what this node would claim. The read of the job shows no spares, so it keeps those
-// that the node knew of in this World.
-func (j *Joiner) remember(s *rendezvous.Snapshot) error {
+// remember writes what this node would claim, and returns the jobs that it gave up. The read of the job
+// shows no spares, so it keeps those that the node knew of in this World.
+func (j *Joiner) remember(s *rendezvous.Snapshot) (gaveUp []schema.UID, err error) {
 	was, err := j.Disk.Recall(j.state.node)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := rendezvous.NewClaim(j.state.node, *s.Job, s.Wish, s.World)
 	if was != nil && was.Job.UID == c.Job.UID && was.CompareWorlds(&c) == 0 {
@@ -272,17 +272,17 @@ func (j *Joiner) remember(s *rendezvous.Snapshot) error {
 	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
 	c.Cluster, c.StoreRev = s.Cluster, s.Rev
 	c.GaveUp = rendezvous.GivenUp(j.Disk.Earlier(j.state.node))
-	j.state.gaveUp = c.GaveUp
-	return j.Memory.Keep(c, j.Disk.Remember)
+	return c.GaveUp, j.Memory.Keep(c, j.Disk.Remember)
 }
 
-// rememberNew is remember for a node that is new to the job. If the job is lost before the node has
-// joined it, its claim says which earlier job it gave up.
+// rememberNew is remember for a node that left an earlier job and is new to this one. If this one is lost
+// before the node has joined it, its claim says which job it gave up.
 func (j *Joiner) rememberNew(s *rendezvous.Snapshot) error {
-	if c, err := j.Disk.Recall(j.state.node); err != nil || c != nil {
+	if c, err := j.Disk.Recall(j.state.node); err != nil || c != nil || len(j.Disk.Earlier(j.state.node)) == 0 {
 		return err
 	}
-	return j.remember(s)
+	_, err := j.remember(s)
+	return err
 }
 
 // Reclaim claims the job until the store has it again, or a job that succeeds it. If the store has

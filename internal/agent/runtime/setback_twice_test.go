@@ -25,7 +25,8 @@ func TestSetBackTwiceInASecond(t *testing.T) {
 		s.setBack(old, true)
 		was := s.snapshot()
 		s.start("c")
-		s.until("the members claim it", time.Second/2, func(x rendezvous.Snapshot) bool { return len(x.Claims) > 0 })
+		s.until("the members claim it", time.Second/2,
+			func(x rendezvous.Snapshot) bool { return len(x.Claims) > 0 })
 		s.until("the next World", 30*time.Second,
 			func(x rendezvous.Snapshot) bool { return x.World != nil && x.Fence > was.Fence })
 		if x := s.snapshot(); x.Job.UID == was.Job.UID {

@@ -108,13 +108,19 @@ func setAside(dir string, was schema.UID) (string, error) {
 	return to, move(names, dir, to)
 }
 
-// asideOf lists the directories to which data of other jobs was moved from dir, the oldest first.
-func asideOf(dir string) (all []Kept, err error) {
+// aside is a directory to which data of another job was moved. Its id is the last thing that is moved.
+type aside struct {
+	uid schema.UID // "": a move was interrupted
+	dir string
+	at  time.Time
+}
+
+// asideOf lists what was moved aside from dir, the oldest first.
+func asideOf(dir string) (all []aside, err error) {
 	list, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	moved := map[string]time.Time{}
 	for _, e := range list {
 		path := filepath.Join(filepath.Dir(dir), e.Name())
 		if !strings.HasPrefix(path, dir+"~") {
@@ -125,10 +131,9 @@ func asideOf(dir string) (all []Kept, err error) {
 		if err != nil || statErr != nil {
 			continue
 		}
-		moved[path] = fi.ModTime()
-		all = append(all, Kept{UID: uid, Dir: path})
+		all = append(all, aside{uid, path, fi.ModTime()})
 	}
-	slices.SortStableFunc(all, func(a, b Kept) int { return moved[a.Dir].Compare(moved[b.Dir]) })
+	slices.SortStableFunc(all, func(a, b aside) int { return a.at.Compare(b.at) })
 	return all, nil
 }
 
@@ -141,11 +146,11 @@ func bringBack(dir string, was schema.UID, job rendezvous.Job) (schema.UID, erro
 		return was, err
 	}
 	from, id := "", was
-	for _, k := range list {
-		of := strings.TrimPrefix(k.Dir, dir+"~")
-		half := was != "" && k.UID == "" && (of == string(was) || strings.HasPrefix(of, string(was)+"-"))
-		if half || was == "" && (k.UID == job.UID || job.Follows(k.UID)) {
-			from, id = k.Dir, cmp.Or(was, k.UID)
+	for _, x := range list {
+		of := strings.TrimPrefix(x.dir, dir+"~")
+		half := was != "" && x.uid == "" && (of == string(was) || strings.HasPrefix(of, string(was)+"-"))
+		if half || was == "" && (x.uid == job.UID || job.Follows(x.uid)) {
+			from, id = x.dir, cmp.Or(was, x.uid)
 		}
 	}
 	if from == "" {
@@ -165,15 +170,15 @@ func dropClaims(dir string, job rendezvous.Job) error {
 	if err != nil {
 		return err
 	}
-	for _, k := range list {
-		if !job.Follows(k.UID) {
+	for _, x := range list {
+		if !job.Follows(x.uid) {
 			continue
 		}
-		err := os.Remove(filepath.Join(k.Dir, claimFile))
+		err := os.Remove(filepath.Join(x.dir, claimFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := errors.Join(err, syncDir(k.Dir)); err != nil {
+		if err := errors.Join(err, syncDir(x.dir)); err != nil {
 			return err
 		}
 	}

@@ -88,12 +88,12 @@ func (d *Disk) recallFrom(dir, node string) (*remembered, error) {
 // is left out if its claim or its checkpoints cannot be read: its other nodes may then wait for this one.
 func (d *Disk) Earlier(node string) (all []rendezvous.Earlier) {
 	list, _ := asideOf(d.JobDir(node))
-	for _, k := range list {
-		m, err := d.recallFrom(k.Dir, node)
+	for _, x := range list {
+		m, err := d.recallFrom(x.dir, node)
 		if m == nil || err != nil {
 			continue
 		}
-		holds, err := k.holds()
+		holds, err := x.holds()
 		if err == nil {
 			all = append(all, rendezvous.Earlier{Claim: m.Claim, Holds: holds})
 		}
@@ -101,9 +101,9 @@ func (d *Disk) Earlier(node string) (all []rendezvous.Earlier) {
 	return all
 }
 
-// holds reports whether the node has all or some parts of a checkpoint.
-func (k Kept) holds() (bool, error) {
-	s, err := k.OpenStore()
+// holds reports whether all or some parts of a checkpoint are there.
+func (x aside) holds() (bool, error) {
+	s, err := readonly.Open(filepath.Join(x.dir, StoreDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
