@@ -135,6 +135,21 @@ func TestAHelperOfAnotherVersion(t *testing.T) {
 	}
 }
 
+// NCCL was never seen right in place. Its workers say so, train, and are started again when the world
+// changes.
+func TestNCCLIsNotKept(t *testing.T) {
+	t.Parallel()
+	s := newMistaken(t, "nccl", "a", "b", "c")
+	g := s.trains(0, "a", "b", "c")
+	before := s.training("a").pid
+	s.said("NCCL was never seen to be right in place")
+	s.lose("c")
+	s.trains(g, "a", "b")
+	if s.training("a").pid == before {
+		t.Error("a worker with NCCL stayed in its process")
+	}
+}
+
 // A group of new_group that outlives its world is reported, and its worker is started again.
 func TestAGroupOfAnOldWorldIsReported(t *testing.T) {
 	t.Parallel()

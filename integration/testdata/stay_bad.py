@@ -16,6 +16,9 @@ more = {"callback": lambda: None} if mistake == "uncopied" else {}
 state = elastic.State(model=net, optimizer=optimizer, save_every=None, **more)
 if mistake == "version":
     sys.modules["elastic.agent"].VERSION = 2
+if mistake == "nccl":  # torch without a GPU has none: gloo stands in for it
+    opens = torch.distributed.init_process_group
+    torch.distributed.init_process_group = lambda backend, **more: opens("gloo", **more)
 kept = None
 caught = {"exceptions": Exception, "everything": BaseException}.get(mistake, ())
 
@@ -45,7 +48,7 @@ def wrapped():
     return torch.nn.parallel.DistributedDataParallel(net)
 
 
-@elastic.train(state, backend="gloo")
+@elastic.train(state, backend="cpu:gloo,cuda:nccl" if mistake == "nccl" else "gloo")
 def loop(world):
     global kept
     model = wrapped()

@@ -148,6 +148,22 @@ class Group:
         return [json.loads(value) for value in values]
 
 
+def restarts(backend: Optional[str]) -> Optional[str]:
+    """Why workers with a backend are started again when the world changes; None: they stay."""
+    import torch
+
+    name = backend
+    if name is None and getattr(torch, "cuda", None) is not None and torch.cuda.is_available():
+        name = "cpu:gloo,cuda:nccl"  # as torch chooses
+    if name is None or all(part.rpartition(":")[2] == "gloo" for part in name.lower().split(",")):
+        return None
+    kind = "NCCL" if "nccl" in name.lower() else "this backend"
+    return (
+        f"backend {name!r}: {kind} was never seen to be right in place, on a GPU: "
+        "this worker is started again when the world changes"
+    )
+
+
 def free_number(numbers: List[Optional[int]], rank: int) -> int:
     """Return a unique number for a process without a rank."""
     taken = {n for n in numbers if n is not None}
@@ -221,7 +237,7 @@ def _bytes(value: Any) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
-def open_alone(world: World, backend: str) -> None:
+def open_alone(world: World, backend: Optional[str]) -> None:
     """Make the process group without an agent: from torchrun's variables, or of this process alone."""
     import torch.distributed as dist
 

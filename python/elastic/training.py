@@ -30,7 +30,7 @@ from .beginning import begin
 from .blocked import Watch
 from .environment import World, world
 from .errors import ElasticError
-from .group import Group, open_alone
+from .group import Group, open_alone, restarts
 from .leaving import Exit, WorldChanged, is_of_communication
 from .state import State
 from .stopping import STOPPED, Stopped, stopper
@@ -46,9 +46,11 @@ BUSY_LIMIT = 0.5
 """Seconds for which ranks may go on sending in a generation that is left, to finish their step."""
 
 
-def train(state: State, backend: str = "gloo") -> Callable[[Callable[[World], Any]], Callable[[], Any]]:
+def train(state: State, backend: Optional[str] = "gloo") -> Callable[[Callable[[World], Any]], Callable[[], Any]]:
     """Decorate a function that is called for each world, on every rank, with the process group
-    ready and the state the same on all ranks. Its result in the last world is returned."""
+    ready and the state the same on all ranks. Its result in the last world is returned.
+
+    With another backend than gloo, workers are started again when the world changes."""
 
     def decorate(function: Callable[[World], Any]) -> Callable[[], Any]:
         @functools.wraps(function)
@@ -63,7 +65,7 @@ def train(state: State, backend: str = "gloo") -> Callable[[Callable[[World], An
 class Training:
     """One call of the decorated function."""
 
-    def __init__(self, state: State, backend: str, function: Callable[[World], Any]) -> None:
+    def __init__(self, state: State, backend: Optional[str], function: Callable[[World], Any]) -> None:
         self._state = state
         self._backend = backend
         self._function = function
@@ -85,13 +87,16 @@ class Training:
                 "there is a process group already: the training function makes that of each world, once in a process; "
                 "do not call init_process_group before it"
             )
-        if "ELASTIC_AGENT_SOCKET" in os.environ:
+        why = restarts(self._backend)
+        if why is not None and "ELASTIC_AGENT_SOCKET" in os.environ:
+            print(f"elastic: {why}", file=sys.stderr, flush=True)
+        elif "ELASTIC_AGENT_SOCKET" in os.environ:
             self._agent = connect(w.generation, w.local_rank, self._interrupt)
         if self._agent is None:
             open_alone(w, self._backend)
             self._state.load()
             return self._function(w)
-        self._group = Group(self._agent, self._backend)
+        self._group = Group(self._agent, self._backend or "gloo")
         self._state.follow(self._check)
         gc.collect()
         gc.freeze()  # these objects stay; scanning them would be the longest part of a change

@@ -14,7 +14,7 @@ import types
 import unittest
 import unittest.mock
 
-from elastic import environment, leaving, saving, stopping, training
+from elastic import environment, group, leaving, saving, stopping, training
 from elastic.agent import Left, connect
 from elastic.environment import World
 from elastic.errors import ElasticError, LoadError
@@ -194,6 +194,24 @@ class TrainingTest(PlayedWorld):
         self.assertTrue(self.agent.hears("can_stay"))
         self.assertEqual(outcome.get(timeout=60), "result")
         self.assertFalse(self.agent.hears("can_stay"))
+
+    def test_a_backend_that_was_never_seen_right_in_place(self):
+        """The function is called as without an agent, so the workers are started again when the world changes."""
+        for backend in ("nccl", "NCCL", "nccl2", "cpu:gloo,cuda:nccl", "cpu:gloo,cuda:nccl2", None, "mpi"):
+            opened, said = [], io.StringIO()
+            sys.modules["torch"].cuda = types.SimpleNamespace(is_available=lambda: True)
+            with unittest.mock.patch.object(training, "open_alone", lambda w, b: opened.append(b)):
+                with contextlib.redirect_stderr(said):
+                    result = training.train(State(save_every=None), backend)(lambda world: "result")()
+            self.assertEqual((result, opened), ("result", [backend]))
+            self.assertIn("never seen to be right in place", said.getvalue())
+            self.assertIn(backend or "cpu:gloo,cuda:nccl", said.getvalue())
+        self.assertIsNone(self.agent.control)
+
+    def test_a_backend_that_stays(self):
+        sys.modules["torch"].cuda = types.SimpleNamespace(is_available=lambda: False)
+        for backend in ("gloo", "cpu:gloo", "cpu:gloo,cuda:gloo", None):
+            self.assertIsNone(group.restarts(backend))
 
     def test_a_worker_that_waits_for_its_first_world(self):
         worlds = []
