@@ -24,8 +24,8 @@ func (p *sandbox) nodeState(node, want string) {
 }
 
 // A second node with a mistyped program is refused. If a flag says that the program is intended,
-// and it fails, the node is put into quarantine until it is admitted. The first node trains on, and
-// no restart is spent. Scaling to more nodes than there are restarts no worker.
+// and it fails twice, the node is put into quarantine. The first node trains on, and no restart is
+// spent. Scaling to more nodes than there are restarts no worker.
 func TestMistypedNewcomer(t *testing.T) {
 	p := newSandbox(t)
 	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", idleWorker)
@@ -33,10 +33,9 @@ func TestMistypedNewcomer(t *testing.T) {
 	p.refused(2, "E-JOB-DIFFERS", "run", "--np=1:2", "--job-id=x", "--node=b", "sh", "-c", "exit 2")
 	b := p.run("--np=1:2", "--job-id=x", "--node=b", "--other-program", "sh", "-c", "exit 2")
 	p.says(b, "this node runs another program than job x")
-	p.says(b, "this node is in quarantine: "+
-		"rank 1 on b ended with exit code 2 in its first generation with the job")
-	p.says(a, "b is in quarantine: rank 1 on b ended with exit code 2")
-	p.running("x", 3, 1)
+	p.says(b, "this node is in quarantine for 1m0s: rank 1 on b ended with exit code 2")
+	p.says(a, "b is in quarantine for 1m0s: rank 1 on b ended with exit code 2")
+	p.running("x", 4, 1)
 	p.nodeState("b", "quarantined")
 	if out := p.must("status", "x", "-o", "json"); !strings.Contains(out, `"restarts":{"used":0`) {
 		t.Errorf("a restart was spent: %s", out)
@@ -46,7 +45,7 @@ func TestMistypedNewcomer(t *testing.T) {
 		t.Errorf("scale says %q, want %q", got, want)
 	}
 	p.must("admit", "b", "--job-id=x")
-	p.running("x", 5, 1)
+	p.running("x", 7, 1)
 	p.nodeState("b", "quarantined")
 	for _, e := range kinds(p.events("x"), "node_left") {
 		if e.Reason != "quarantined" {
@@ -57,23 +56,23 @@ func TestMistypedNewcomer(t *testing.T) {
 	p.ends(a, 93)
 }
 
-// A node that is lost for the third time is put into quarantine. The other one trains on without
+// A node that is lost again within a minute is put into quarantine. The other one trains on without
 // it.
 func TestFlappingNode(t *testing.T) {
 	p := newSandbox(t)
 	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", idleWorker)
 	p.running("x", 1, 1)
-	for i := range 3 {
+	for i := range 2 {
 		b := p.run("--np=1:2", "--job-id=x", "--node=b", "sh", "-c", idleWorker)
 		p.running("x", 2*i+2, 2)
 		p.kill(b)
 		p.running("x", 2*i+3, 1)
 	}
 	b := p.run("--np=1:2", "--job-id=x", "--node=b", "sh", "-c", idleWorker)
-	p.says(b, "this node is in quarantine for 30s: it was lost 3 times")
+	p.says(b, "this node is in quarantine for 30s: it was lost again within a minute (2 times)")
 	p.nodeState("b", "quarantined")
 	p.must("admit", "b", "--job-id=x")
-	p.running("x", 8, 2)
+	p.running("x", 6, 2)
 	p.must("stop", "x")
 	p.ends(a, 93)
 	p.ends(b, 93)

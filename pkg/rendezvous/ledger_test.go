@@ -28,6 +28,9 @@ func running(l rendezvous.Ledger, facts ...fact) *situation {
 		append([]fact{generation(2), ledger(l), ran(time.Second)}, facts...)...)
 }
 
+// noSpare takes the spare of running away.
+func noSpare(x *situation) { x.gone("c") }
+
 // backingOff is generation 2 of a and b, which failed and spent a restart. One second of its three
 // seconds of back-off is left.
 func backingOff(used int, facts ...fact) *situation {
@@ -60,7 +63,7 @@ func TestBackoff(t *testing.T) {
 		"hold (backoff) 30s; the failure spent a restart",
 		"failed 7 (worker); the failure spent nothing",
 	} {
-		step := running(l, failure("b", 7, time.Second),
+		step := running(l, failure("b", 7, time.Second), noSpare,
 			rule(func(r *rendezvous.Rules) { r.MaxRestarts = 8 })).plan()
 		if got := stepText(step); got != want {
 			t.Fatalf("failure %d:\n got %s\nwant %s", i+1, got, want)
@@ -87,7 +90,7 @@ func TestLedger(t *testing.T) {
 		books  rendezvous.Ledger
 	}{
 		{"no restarts are left",
-			running(three, failure("b", 7, time.Second)),
+			running(three, failure("b", 7, time.Second), noSpare),
 			"failed 7 (worker)" + nothing, rendezvous.Ledger{Used: 3, Ran: 1}},
 		{"there never were any", running(rendezvous.Ledger{}, failure("b", 7, time.Second),
 			rule(func(r *rendezvous.Rules) { r.MaxRestarts = 0 })), "failed 7 (worker)" + nothing,
@@ -96,7 +99,7 @@ func TestLedger(t *testing.T) {
 			running(three, failure("b", 7, time.Second), ran(10*time.Minute)),
 			"propose 3 (worker-failed): a b" + spent, rendezvous.Ledger{Used: 1, Ran: 1, Charged: 2}},
 		{"a second less does not",
-			running(three, failure("b", 7, time.Second), ran(10*time.Minute-time.Second)),
+			running(three, failure("b", 7, time.Second), ran(10*time.Minute-time.Second), noSpare),
 			"failed 7 (worker)" + nothing, rendezvous.Ledger{Used: 3, Ran: 1}},
 		{"a node was lost: its victim spends nothing", running(three, failure("b", 7, 0), crashed("a")),
 			"propose 3 (node-lost): c b; evicts a; lost a" + collateral,
@@ -173,7 +176,7 @@ func TestLedger(t *testing.T) {
 			running(three, failure("b", 102, time.Second)),
 			"propose 3 (asked): a b" + nothing, rendezvous.Ledger{Used: 3, Ran: 1, NoProgress: 1}},
 		{"103 does not",
-			running(three, failure("b", 103, time.Second)),
+			running(three, failure("b", 103, time.Second), noSpare),
 			"failed 103 (worker)" + nothing, rendezvous.Ledger{Used: 3, Ran: 1}},
 		{"the fifth generation without progress is the last", running(rendezvous.Ledger{NoProgress: 4},
 			failure("b", 101, time.Second)), "failed 93 (elastic)" + nothing,
@@ -185,12 +188,15 @@ func TestLedger(t *testing.T) {
 			running(rendezvous.Ledger{NoProgress: 4}, failure("b", 7, 0), crashed("a")),
 			"failed 93 (elastic); lost a" + collateral, rendezvous.Ledger{NoProgress: 5, Ran: 1, Lost: 1}},
 		{"a commit is progress",
-			running(rendezvous.Ledger{NoProgress: 4, Head: 1}, failure("b", 101, time.Second), commit(2, "a", "b")),
+			running(rendezvous.Ledger{NoProgress: 4}, failure("b", 101, time.Second), commit(2, "a", "b"),
+				func(x *situation) { x.Head.Generation = 2 }),
 			"propose 3 (asked): a b from 2" + nothing,
-			rendezvous.Ledger{Ran: 1, Head: 2}},
-		{"a commit of an earlier generation is not", running(rendezvous.Ledger{NoProgress: 4, Head: 2},
-			failure("b", 101, time.Second), commit(2, "a", "b")), "failed 93 (elastic)" + nothing,
-			rendezvous.Ledger{NoProgress: 5, Ran: 1, Head: 2}},
+			rendezvous.Ledger{Ran: 1}},
+		{"a commit of an earlier generation is not, also if it came late",
+			running(rendezvous.Ledger{NoProgress: 4},
+				failure("b", 101, time.Second), commit(2, "a", "b"),
+				func(x *situation) { x.Head.Generation = 1 }), "failed 93 (elastic)" + nothing,
+			rendezvous.Ledger{NoProgress: 5, Ran: 1}},
 		{"a reported step is progress",
 			running(rendezvous.Ledger{NoProgress: 4}, failure("b", 101, time.Second),
 				func(x *situation) { x.Progress = &rendezvous.Progress{Step: new(int64(12))} }),
@@ -289,7 +295,7 @@ func TestLedger(t *testing.T) {
 		step := c.moment.plan()
 		got := books(step)
 		got.LastFailure, got.Closed = "", 0
-		got.Churn, got.Proven, got.Nodes = 0, 0, nil // TestQuarantine and TestChurn look at these
+		got.Churn, got.Reports, got.Nodes = 0, false, nil // TestQuarantine and TestChurn look at these
 		if stepText(step) != c.want || !cmp.Equal(got, c.books) {
 			t.Errorf("%s:\n got %s %+v\nwant %s %+v", c.name, stepText(step), got, c.want, c.books)
 		}
@@ -298,7 +304,7 @@ func TestLedger(t *testing.T) {
 
 // The end of a failed job blames the worker: its code, or its signal.
 func TestOutcomeOfAFailure(t *testing.T) {
-	x := running(rendezvous.Ledger{Used: 3}, failure("b", 137, time.Second))
+	x := running(rendezvous.Ledger{Used: 3}, failure("b", 137, time.Second), noSpare)
 	x.Failure.Signal, x.Failure.LocalRank = "SIGKILL", 0
 	end, ok := x.plan().(plan.End)
 	if !ok {

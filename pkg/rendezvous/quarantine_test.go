@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -15,15 +16,6 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
-
-// newcomer makes a node a member in its first generation.
-func newcomer(nodes ...string) fact {
-	return func(x *situation) {
-		for _, n := range nodes {
-			x.World.Newcomers = append(x.World.Newcomers, x.World.Rank(ref(n)))
-		}
-	}
-}
 
 // otherProgram registers a node with another program than the job's.
 func otherProgram(node string) fact {
@@ -51,9 +43,6 @@ func records(step plan.Step) (text string) {
 		text += fmt.Sprintf("%s: lost %d, failed %d", r.Node, r.Losses, r.Failures)
 		if r.Quarantine > 0 {
 			text += fmt.Sprintf(", out for %s", time.Duration(r.Quarantine))
-			if r.UntilAdmitted {
-				text += " and until admitted"
-			}
 		}
 		text += "; "
 	}
@@ -65,96 +54,147 @@ func TestQuarantine(t *testing.T) {
 	range3 := func() *jobSnapshot {
 		return aRange(1, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b")
 	}
-	used := ledger(rendezvous.Ledger{Used: 3, Head: 0})
+	exact := func() *jobSnapshot { return aJob(2).here("a", "b").world(rendezvous.Running, "a", "b") }
 	short := ran(2 * time.Second)
+	// failed is a ledger with a failure of b at a step
+	failed := func(step int64, change func(*rendezvous.Ledger)) fact {
+		l := rendezvous.Ledger{Used: 1, Reports: true,
+			Nodes: []rendezvous.NodeRecord{{Node: "b", Failures: 1, Row: 1, Used: 1, Step: &step}}}
+		if change != nil {
+			change(&l)
+		}
+		return ledger(l)
+	}
+	reports := func(step int64) fact {
+		return func(x *situation) {
+			x.Progress = &rendezvous.Progress{Generation: x.World.Generation, Step: &step}
+		}
+	}
+	const goesOn, restarts = "propose 2 (worker-failed): a c; leaving b; the failure spent nothing",
+		"propose 2 (worker-failed): a b c; the failure spent a restart"
+	const again = "hold (backoff) 1s; the failure spent a restart"
 	for _, c := range []struct {
 		name          string
 		x             *situation
 		want, records string
 	}{
-		{"a newcomer fails: the others go on, and no restart is spent",
-			given(range3(), newcomer("b"), used, short, failure("b", 2, time.Second)),
-			"propose 2 (worker-failed): a c; leaving b; the failure spent nothing",
-			"b: lost 0, failed 1, out for 30s and until admitted; "},
-		{"a newcomer fails again: for twice as long",
-			given(range3(), newcomer("b"), short, failure("b", 2, time.Second),
-				ledger(rendezvous.Ledger{Nodes: []rendezvous.NodeRecord{{Node: "b", Failures: 1}}})),
-			"propose 2 (worker-failed): a c; leaving b; the failure spent nothing",
-			"b: lost 0, failed 2, out for 1m0s and until admitted; "},
-		{"no restart is left: a newcomer still ends nothing",
-			given(aRange(1, 2).here("a", "b").world(rendezvous.Running, "a", "b"), newcomer("b"), used, short,
-				failure("b", 2, time.Second)),
-			"propose 2 (worker-failed): a; leaving b; the failure spent nothing",
-			"b: lost 0, failed 1, out for 30s and until admitted; "},
-		{"an old member fails beside a newcomer: it spends a restart",
-			given(range3(), newcomer("b"), short, failure("a", 2, time.Second)),
-			"propose 2 (worker-failed): a b c; the failure spent a restart", ""},
-		{"the generation ran for a minute: no node is a newcomer",
-			given(range3(), newcomer("b"), ran(time.Minute), failure("b", 2, time.Second)),
-			"propose 2 (worker-failed): a b c; the failure spent a restart", ""},
-		{"a newcomer asks for a new generation",
-			given(range3(), newcomer("b"), short, failure("b", 101, time.Second)),
-			"propose 2 (asked): a b c; the failure spent nothing", ""},
-		{"an exact job waits for another node",
-			given(aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"),
-				newcomer("b"), short, failure("b", 2, time.Second)),
-			"hold (nodes-missing); the failure spent nothing",
-			"b: lost 0, failed 1, out for 30s and until admitted; "},
-		{"the first world, and one node runs another program",
-			given(aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"), otherProgram("b"), short,
-				failure("b", 2, time.Second)),
-			"hold (nodes-missing); the failure spent nothing",
-			"b: lost 0, failed 1, out for 30s and until admitted; "},
-		{"the first world, and all run the same",
-			given(aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"),
-				short, failure("b", 2, time.Second)),
-			"propose 2 (worker-failed): a b; the failure spent a restart", ""},
+		{"a first failure spends a restart", given(range3(), short, failure("b", 2, time.Second)), restarts,
+			"b: lost 0, failed 1; "},
+		{"a second one without a step between: the others go on, and the restart is given back",
+			given(range3(), short, failure("b", 2, time.Second), failed(7, nil), reports(7)), goesOn,
+			"b: lost 0, failed 2, out for 1m0s; "},
+		{"no step was ever known",
+			given(range3(), short, failure("b", 2, time.Second), failed(7, func(l *rendezvous.Ledger) {
+				l.Nodes[0].Step, l.Reports = nil, false
+			})), goesOn, "b: lost 0, failed 2, out for 1m0s; "},
+		{"a commit of the join is no step of the generation",
+			given(range3(), short, failure("b", 2, time.Second), failed(7, nil), commit(1, "a", "c"),
+				func(x *situation) {
+					x.Head.Step, x.Head.Generation = new(int64(9)), 1
+					x.World.Resume = &rendezvous.Resume{Number: 1, Step: new(int64(7))}
+					generation(2)(x)
+				}), "propose 3 (worker-failed): a c from 1; leaving b; the failure spent nothing",
+			"b: lost 0, failed 2, out for 1m0s; "},
+		{"a step was made between", given(range3(), short, failure("b", 2, time.Second), failed(7, nil),
+			reports(8)), again, "b: lost 0, failed 2; "},
+		{"no step is reported, and the node trained for half a minute",
+			given(range3(), ran(30*time.Second), failure("b", 2, 0), failed(7, func(l *rendezvous.Ledger) {
+				l.Nodes[0].Step, l.Reports = nil, false
+			}), func(x *situation) { x.m.FailedAt = noon.Add(-time.Second) }), again, "b: lost 0, failed 2; "},
+		{"steps are reported: half a minute says nothing",
+			given(range3(), ran(30*time.Second), failure("b", 2, 0), failed(7, nil),
+				func(x *situation) { x.m.FailedAt = noon.Add(-time.Second) }), goesOn,
+			"b: lost 0, failed 2, out for 1m0s; "},
+		{"another node failed between", given(range3(), short, failure("b", 2, time.Second),
+			failed(7, func(l *rendezvous.Ledger) {
+				l.Used = 2
+				l.Nodes = append([]rendezvous.NodeRecord{{Node: "a", Failures: 1, Row: 1, Used: 1}}, l.Nodes...)
+			}), reports(7)), goesOn, "a: lost 0, failed 1; b: lost 0, failed 2, out for 1m0s; "},
+		{"it was left out before: at once, and for twice as long",
+			given(range3(), short, failure("b", 2, time.Second), failed(7, func(l *rendezvous.Ledger) {
+				l.Nodes[0].Outs = 1
+			}), reports(90)), goesOn, "b: lost 0, failed 2, out for 2m0s; "},
+		{"np does not allow it: a restart is used",
+			given(exact(), short, failure("b", 2, time.Second), failed(7, nil), reports(7)), again,
+			"b: lost 0, failed 2; "},
+		{"np does not allow it, and no restart is left",
+			given(exact(), short, failure("b", 2, time.Second), failed(7, func(l *rendezvous.Ledger) {
+				l.Used, l.Nodes[0].Used = 3, 3
+			}), reports(7)), "failed 2 (worker); the failure spent nothing", "b: lost 0, failed 2; "},
+		{"a spare takes its place",
+			given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), short,
+				failure("b", 2, time.Second), failed(7, nil), reports(7)), goesOn,
+			"b: lost 0, failed 2, out for 1m0s; "},
+		{"it used up the budget: the job goes on without it",
+			given(range3(), short, failure("b", 2, time.Second), failed(7, func(l *rendezvous.Ledger) {
+				l.Used, l.Nodes[0].Used = 3, 2
+			}), reports(90)), goesOn, "b: lost 0, failed 2, out for 1m0s; "},
+		{"all nodes used it up", given(range3(), short, failure("b", 2, time.Second),
+			failed(7, func(l *rendezvous.Ledger) { l.Used = 3 }), reports(90)),
+			"failed 2 (worker); the failure spent nothing", "b: lost 0, failed 2; "},
+		{"others used it up, and this one makes no step", given(range3(), short, failure("b", 2, time.Second),
+			ledger(rendezvous.Ledger{Used: 3, Reports: true})), goesOn, "b: lost 0, failed 1, out for 1m0s; "},
+		{"the job has no restarts", given(range3(), short, failure("b", 2, time.Second),
+			rule(func(r *rendezvous.Rules) { r.MaxRestarts = 0 })),
+			"failed 2 (worker); the failure spent nothing", "b: lost 0, failed 1; "},
+		{"three nodes were left out, and training gets no further", given(range3(), short,
+			failure("b", 2, time.Second), failed(7, func(l *rendezvous.Ledger) {
+				l.LeftOut, l.LeftOutAt = 3, new(int64(7))
+			}), reports(7)), again, "b: lost 0, failed 2; "},
+		{"it got further since", given(range3(), short,
+			failure("b", 2, time.Second), failed(8, func(l *rendezvous.Ledger) {
+				l.LeftOut, l.LeftOutAt = 3, new(int64(7))
+			}), reports(8)), goesOn, "b: lost 0, failed 2, out for 1m0s; "},
+		{"a victim is not charged", given(range3(), short, failure("b", 2, 2*time.Second), isVictim,
+			failed(7, nil), reports(7)), again, "b: lost 0, failed 1; "},
+		{"it asks for a new generation", given(range3(), short, failure("b", 101, time.Second), failed(7, nil),
+			reports(7)), "propose 2 (asked): a b c; the failure spent nothing", "b: lost 0, failed 1; "},
 		{"a first loss is only counted",
 			given(range3(), short, crashed("b")),
 			"propose 2 (node-lost): a c; evicts b; lost b", "b: lost 1, failed 0; "},
-		{"a third loss is one too many",
+		{"lost again within a minute after it came back",
 			given(range3(), short, crashed("b"),
-				ledger(rendezvous.Ledger{Nodes: []rendezvous.NodeRecord{{Node: "b", Losses: 2}}})),
-			"propose 2 (node-lost): a c; evicts b; lost b", "b: lost 3, failed 0, out for 30s; "},
-		{"a sixth keeps it out for long",
+				ledger(rendezvous.Ledger{Nodes: []rendezvous.NodeRecord{{Node: "b", Losses: 1}}})),
+			"propose 2 (node-lost): a c; evicts b; lost b", "b: lost 2, failed 0, out for 30s; "},
+		{"lost again later",
+			given(range3(), ran(time.Minute), crashed("b"),
+				ledger(rendezvous.Ledger{Nodes: []rendezvous.NodeRecord{{Node: "b", Losses: 1}}})),
+			"propose 2 (node-lost): a c; evicts b; lost b", "b: lost 2, failed 0; "},
+		{"a fourth time out lasts longer",
 			given(range3(), short, crashed("b"),
-				ledger(rendezvous.Ledger{Nodes: []rendezvous.NodeRecord{{Node: "b", Losses: 5}}})),
-			"propose 2 (node-lost): a c; evicts b; lost b", "b: lost 6, failed 0, out for 4m0s; "},
+				ledger(rendezvous.Ledger{Nodes: []rendezvous.NodeRecord{{Node: "b", Losses: 4, Outs: 3}}})),
+			"propose 2 (node-lost): a c; evicts b; lost b", "b: lost 5, failed 0, out for 4m0s; "},
 		{"ten minutes of running forgive",
 			given(range3(), ran(10*time.Minute), crashed("b"),
-				ledger(rendezvous.Ledger{Nodes: []rendezvous.NodeRecord{{Node: "b", Losses: 5}}})),
+				ledger(rendezvous.Ledger{Nodes: []rendezvous.NodeRecord{{Node: "b", Losses: 5, Outs: 3}}})),
 			"propose 2 (node-lost): a c; evicts b; lost b", "b: lost 1, failed 0; "},
 		{"a node that left was not lost",
 			given(range3(), short, wentAway("b")), "propose 2 (node-lost): a c; without b", ""},
 		{"a node in quarantine makes no world grow",
-			given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3})), "nothing", ""},
+			given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 2})), "nothing", ""},
 		{"nor does it take the place of a lost one",
-			given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3}), short, crashed("b")),
+			given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 2}), short, crashed("b")),
 			"propose 2 (node-lost): a; evicts b; lost b",
-			"b: lost 1, failed 0; c: lost 3, failed 0, out for 30s; "},
+			"b: lost 1, failed 0; c: lost 2, failed 0, out for 30s; "},
 		{"unless there would be no world: it was only lost",
 			given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"),
-				inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3}), short, crashed("b")),
-			"propose 2 (node-lost): a c; evicts b; lost b", "b: lost 1, failed 0; c: lost 3, failed 0; "},
-		{"its program fails: better no world",
+				inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 2}), short, crashed("b")),
+			"propose 2 (node-lost): a c; evicts b; lost b", "b: lost 1, failed 0; c: lost 2, failed 0; "},
+		{"its workers fail: the job waits for its time",
 			given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"),
-				inQuarantine(rendezvous.NodeRecord{Node: "c", Failures: 1, UntilAdmitted: true}), short, crashed("b")),
+				inQuarantine(rendezvous.NodeRecord{Node: "c", Failures: 2, Failing: true}), short, crashed("b")),
 			"hold (nodes-missing); lost b",
-			"b: lost 1, failed 0; c: lost 0, failed 1, out for 30s and until admitted; "},
-		{"it comes back with another program: another try",
-			given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Failures: 1, Program: "bad",
-				UntilAdmitted: true}), func(x *situation) { x.Node("c").Program = "good" }),
-			"hold (saving) planned, join", "c: lost 0, failed 1, out for 30s and until admitted; "},
-		{"the operator admits it", given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3}),
+			"b: lost 1, failed 0; c: lost 0, failed 2, out for 30s; "},
+		{"the operator admits it", given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 2}),
 			func(x *situation) { x.Wish.Admit = []rendezvous.Admit{{Node: "c", Generation: 1}} }),
-			"hold (saving) planned, join", "c: lost 3, failed 0, out for 30s; "},
+			"hold (saving) planned, join", "c: lost 2, failed 0, out for 30s; "},
 		{"an admission of before does not count",
-			given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3}),
+			given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 2}),
 				func(x *situation) { x.Wish.Admit = []rendezvous.Admit{{Node: "c", Generation: 0}} }),
 			"nothing", ""},
 		{"a new attempt knows of no quarantine",
 			given(aRange(1, 2).here("a", "b").world(rendezvous.Failed, "a"),
-				inQuarantine(rendezvous.NodeRecord{Node: "b", Failures: 1}), newAttempt),
+				inQuarantine(rendezvous.NodeRecord{Node: "b", Failures: 2, Failing: true}), newAttempt),
 			"propose 2 (attempt): a b", ""},
 	} {
 		step := c.x.plan()
@@ -164,41 +204,55 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// Newcomers are the members of a World whose node was in no World before that made progress.
-func TestNewcomers(t *testing.T) {
+// A checkpoint is distrusted if two nodes fail with it, or one that the job needs. The failures of one
+// node that the job can do without say nothing about it.
+func TestDistrust(t *testing.T) {
+	resumed := func(x *situation) {
+		commit(2, "a", "b")(x)
+		x.Head.Step = new(int64(20))
+		x.World.Resume = &rendezvous.Resume{Number: 2, Step: x.Head.Step, Manifest: x.Head.Manifest}
+		older := checkpoint.Head{Number: 1, Manifest: checkpoint.Hash{1}, Step: new(int64(10))}
+		x.History = []checkpoint.Head{older, x.Head}
+	}
+	died := func(node string) fact {
+		return ledger(rendezvous.Ledger{Used: 1, Death: &rendezvous.Death{Node: node, Step: 20}})
+	}
+	wide := func() *jobSnapshot {
+		return aRange(1, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b", "c")
+	}
+	exact := func() *jobSnapshot { return aJob(2).here("a", "b").world(rendezvous.Running, "a", "b") }
 	for _, c := range []struct {
 		name string
-		x    *situation
-		want string
+		job  *jobSnapshot
+		died string
+		want checkpoint.Number
 	}{
-		{"the first world of an attempt has none", given(aJob(2).here("a", "b")), "[]"},
-		{"a node that joins is one", given(aJob(3).here("a", "b", "c").world(rendezvous.Waiting, "a", "b"),
-			holding(rendezvous.NodesMissing, rendezvous.CauseNodeJoined)), "[2]"},
-		{"and stays one while nothing progresses",
-			given(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"),
-				newcomer("b"), ran(0), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)), "[1]"},
-		{"progress ends that",
-			given(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), newcomer("b"),
-				commit(1, "a"), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)), "[]"},
-		{"a node whose agent was started again is none",
-			given(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), bornAgain("b"),
-				holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)), "[]"},
-		{"unless it was one before",
-			given(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), newcomer("b"),
-				ran(0), bornAgain("b"), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)), "[1]"},
+		{"the same node twice", wide(), "b", 0},
+		{"two nodes", wide(), "a", 1},
+		{"the same node twice, and the job needs it", exact(), "b", 1},
 	} {
-		p, ok := c.x.plan().(plan.Propose)
-		if got := fmt.Sprint(p.World.Newcomers); !ok || got != c.want {
-			t.Errorf("%s: %s %s, want %s", c.name, stepText(c.x.plan()), got, c.want)
+		step := given(c.job, resumed, died(c.died), ran(time.Second), failure("b", 2, time.Second)).plan()
+		back := books(step).Back
+		if got := back != nil && back.To == 1; got != (c.want == 1) {
+			t.Errorf("%s: %s, %+v", c.name, stepText(step), back)
 		}
 	}
 }
 
-// The planning agent counts a quarantine by its own clock, from when it first saw it. A node whose
-// workers failed is tried again only if there can be no World without it.
+// A node that is left out gives back the restarts that it used, and no others.
+func TestRestartsAreGivenBack(t *testing.T) {
+	step := given(aRange(1, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b"), ran(time.Second),
+		failure("b", 2, time.Second), ledger(rendezvous.Ledger{Used: 3, Nodes: []rendezvous.NodeRecord{
+			{Node: "a", Failures: 1, Row: 1, Used: 1}, {Node: "b", Failures: 2, Row: 1, Used: 2}}})).plan()
+	if l := books(step); l.Used != 1 || l.Nodes[1].Used != 0 || l.LeftOut != 1 {
+		t.Errorf("%s: %+v", stepText(step), l)
+	}
+}
+
+// The planning agent counts a quarantine by its own clock, from when it first saw it.
 func TestQuarantineEnds(t *testing.T) {
 	lost, failed := rendezvous.NodeRecord{Node: "c", Losses: 3},
-		rendezvous.NodeRecord{Node: "c", Failures: 1, UntilAdmitted: true}
+		rendezvous.NodeRecord{Node: "c", Failures: 2, Failing: true}
 	trains := func() *jobSnapshot {
 		return aRange(1, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b")
 	}
@@ -213,7 +267,7 @@ func TestQuarantineEnds(t *testing.T) {
 			30 * time.Second: "hold (saving) planned, join"}},
 		{"its workers failed, and the others train", given(trains(), inQuarantine(failed)),
 			map[time.Duration]string{
-				0: "nothing for 30s", 30 * time.Second: "nothing", 24 * time.Hour: "nothing"}},
+				0: "nothing for 30s", 30 * time.Second: "hold (saving) planned, join"}},
 		{"its workers failed, and the other waits for it",
 			given(waits(), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost), wentAway("b"),
 				inQuarantine(failed)), map[time.Duration]string{

@@ -113,9 +113,6 @@ func (w *World) Validate() error {
 		p.Range("changed rank", int64(c.Rank), 0, int64(w.Count)-1)
 		p.Note(c.Member.ValidateMember())
 	}
-	for _, rank := range w.Newcomers {
-		p.Range("newcomer", int64(rank), 0, int64(w.Count)-1)
-	}
 	p.Check(w.LRScale >= 0 && w.LRScale < maxCount, "lr_scale is %v", w.LRScale)
 	for _, q := range w.Quarantine {
 		p.Name("quarantine", q.Node)

@@ -107,31 +107,29 @@ type Master struct {
 	Store int    `json:"store"` // a second port, for Paddle's store
 }
 
-// NodeRecord is the entry of the ledger about a node that disturbed the job: the node was lost as a
-// member, or its workers failed in its first generation. It is deleted after ten minutes of running
-// with the node.
+// NodeRecord is the entry of the ledger about a node that disturbed the job: it was lost as a
+// member, or its worker failed first. It is deleted after ten minutes of running with the node.
 type NodeRecord struct {
 	Node     string `json:"node"`
 	Losses   int    `json:"losses,omitempty"`
-	Failures int    `json:"failures,omitempty"` // first generations of the node in which its workers failed
-	Program  string `json:"program,omitempty"`  // digest of the program that failed
+	Failures int    `json:"failures,omitempty"` // charged to it
+	Row      int    `json:"row,omitempty"`      // of them, in a row without a step between
+	Used     int    `json:"used,omitempty"`     // restarts of the job that its failures used
+	Step     *int64 `json:"step,omitempty"`     // where training stood at the last one; nil: not known
 	// how long generations with the node ran, since it last disturbed the job
 	Ran        Seconds           `json:"ran,omitempty"`
 	Since      schema.Generation `json:"since"`                // the generation that it disturbed last
+	Outs       int               `json:"outs,omitempty"`       // how often it was put into quarantine
 	Quarantine Seconds           `json:"quarantine,omitempty"` // how long it is in quarantine; 0: it is not
-	// UntilAdmitted: a world that does not need the node takes it only with another program, or
-	// after the operator admitted it. Quarantine is the time only for a world that needs the node.
-	UntilAdmitted bool      `json:"until_admitted,omitempty"`
-	Text          string    `json:"text,omitempty"` // why it is kept out
-	Time          time.Time `json:"time,omitzero"`  // when it was put into quarantine, for people
-	Over          bool      `json:"-"`              // the quarantine has passed, as the planning agent knows
+	// Failing: it is in quarantine because its workers failed. A world that needs it waits for the end
+	// of its time. A node that was lost is taken at once where it is needed.
+	Failing bool      `json:"failing,omitempty"`
+	Text    string    `json:"text,omitempty"` // why it is kept out
+	Time    time.Time `json:"time,omitzero"`  // when it was put into quarantine, for people
 }
 
 // InQuarantine is the sentence about the quarantine of r.
 func (r *NodeRecord) InQuarantine() string {
-	if r.UntilAdmitted {
-		return fmt.Sprintf("%s is in quarantine: %s", r.Node, r.Text)
-	}
 	return fmt.Sprintf("%s is in quarantine for %s: %s", r.Node, time.Duration(r.Quarantine), r.Text)
 }
 
@@ -166,7 +164,6 @@ type World struct {
 	// no leavers. A node that knows the members of Base need not read the list.
 	Base       string        `json:"base,omitempty"`
 	Changes    []Change      `json:"changes,omitempty"`
-	Newcomers  []int         `json:"newcomers,omitempty"` // node ranks of members in their first generation
 	Slots      int           `json:"slots"`
 	Ranks      [][]int       `json:"ranks,omitempty"` // by node rank; nil: Slots in a row for each node
 	Previous   int           `json:"previous"`        // world size of the newest World that ran before
@@ -303,24 +300,26 @@ type Ledger struct {
 	NoProgress  int               `json:"idle"`
 	Lost        int               `json:"lost"`         // node_lost events of members in this attempt
 	Ran         int               `json:"ran"`          // generations that ran in this attempt
-	Head        checkpoint.Number `json:"head"`         // newest commit when this world was proposed
 	Charged     schema.Generation `json:"charged"`      // the generation of the failure that was charged last
 	Closed      schema.Generation `json:"closed"`       // the newest generation that is settled here
 	LastFailure string            `json:"last_failure"` // for people
 	// generations in a row that a loss or a failure ended without progress
-	Churn int `json:"churn,omitempty"`
-	// members of this generation, or of an older one, are no newcomers
-	Proven schema.Generation `json:"proven,omitempty"`
-	Nodes  []NodeRecord      `json:"nodes,omitempty"` // nodes that disturbed the job, by name
-	Death  *Death            `json:"death,omitempty"`
-	Back   *Back             `json:"back,omitempty"`
+	Churn   int  `json:"churn,omitempty"`
+	Reports bool `json:"reports,omitempty"` // workers reported a step in this attempt
+	// nodes left out since training got beyond LeftOutAt, for failures of their workers
+	LeftOut   int          `json:"left_out,omitempty"`
+	LeftOutAt *int64       `json:"left_out_at,omitempty"` // where training stood then; nil: not known
+	Nodes     []NodeRecord `json:"nodes,omitempty"`       // nodes that disturbed the job, by name
+	Death     *Death       `json:"death,omitempty"`
+	Back      *Back        `json:"back,omitempty"`
 }
 
 // Death is where training stood when the last generation ended that failed by itself.
 type Death struct {
-	Step      int64 `json:"step"`
-	Rollbacks int   `json:"rollbacks"`           // in a row, without a step beyond Step
-	WentBack  bool  `json:"went_back,omitempty"` // the next generation began from an older checkpoint
+	Node      string `json:"node,omitempty"` // whose worker failed first
+	Step      int64  `json:"step"`
+	Rollbacks int    `json:"rollbacks"`           // in a row, without a step beyond Step
+	WentBack  bool   `json:"went_back,omitempty"` // the next generation began from an older checkpoint
 }
 
 // Back is the decision that the next World begins from an older checkpoint.

@@ -38,11 +38,6 @@ func (n *Notices) tellSpare(f *Facts) {
 // tellQuarantine reports that this node is in quarantine, and how to lift it.
 func (n *Notices) tellQuarantine(f *Facts, r *rendezvous.NodeRecord) {
 	lift := fmt.Sprintf("elastic admit %s --job-id=%s", r.Node, f.Job.Name)
-	if r.UntilAdmitted {
-		n.say("this node is in quarantine: %s; the others go on without it if they can. "+
-			"Start it again with a program that runs, or, if it would run now: %s", r.Text, lift)
-		return
-	}
 	n.say("this node is in quarantine for %s: %s; the others go on without it if they can. To lift it: %s",
 		time.Duration(r.Quarantine), r.Text, lift)
 }

@@ -195,7 +195,7 @@ func rulesWait() func(rendezvous.Snapshot) bool {
 		}
 		var ends []time.Time
 		for _, r := range x.World.Ledger.Nodes {
-			if !r.UntilAdmitted || x.Node(r.Node) == nil {
+			if !r.Failing || r.Quarantine == 0 || x.Node(r.Node) == nil {
 				continue
 			}
 			q := quarantine{r.Node, r.Since}

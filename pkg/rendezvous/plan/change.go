@@ -24,19 +24,58 @@ func (p *planner) settleLedger() ledger.Settled {
 	if p.w.Phase == rendezvous.Forming {
 		f = nil
 	}
-	e := ledger.Closing{Failure: f, Lost: len(p.lossesThatExplain()) > 0, Ran: p.m.ran(p.now),
-		Head: p.s.Head.Number, Now: p.now,
-		Progressed: p.s.Progress != nil && p.s.Progress.Step != nil}
+	e := ledger.Closing{Failure: f, Lost: len(p.lossesThatExplain()) > 0, Ran: p.m.ran(p.now), Now: p.now,
+		Reported: p.reported() != nil, Step: p.reached(),
+		Committed: p.s.Head.Number > 0 && p.s.Head.Generation == p.w.Generation}
 	if f != nil {
-		if n := p.s.Node(f.Node); n != nil {
-			e.Program, e.Stranger = n.Program, p.s.OtherProgram(n)
-		}
+		e.Dispensable = p.dispensable(f.Node)
+		e.Reported = e.Reported || f.Step != nil
 	}
 	b := ledger.Settle(p.w, p.s.Job.Rules, e)
-	if f != nil && !b.Collateral && !b.Newcomer && !f.Victim && !f.AsksForRestart() {
-		trust.Settle(p.s, f, &b)
+	if f != nil && !b.Collateral && !b.LeftOut && !f.Victim && !f.AsksForRestart() {
+		trust.Settle(trust.Ending{Snapshot: p.s, Failure: f, Dispensable: e.Dispensable}, &b)
 	}
 	return b
+}
+
+// reported is the last step that workers of this generation reported; nil: none.
+func (p *planner) reported() *int64 {
+	if x := p.s.Progress; x != nil && x.Step != nil && (x.Generation == 0 || x.Generation == p.w.Generation) {
+		return x.Step
+	}
+	return nil
+}
+
+// reached is the last step of this generation that is known: it was reported, or saved, or it is
+// that of the checkpoint that the generation began from.
+func (p *planner) reached() (last *int64) {
+	known := []*int64{p.reported()}
+	if p.s.Failure != nil {
+		known = append(known, p.s.Failure.Step)
+	}
+	if p.s.Head.Generation == p.w.Generation {
+		known = append(known, p.s.Head.Step)
+	}
+	if p.w.Resume != nil {
+		known = append(known, p.w.Resume.Step)
+	}
+	for _, step := range known {
+		if step != nil && (last == nil || *step > *last) {
+			last = step
+		}
+	}
+	return last
+}
+
+// dispensable reports whether np allows a world without a node, and one can be planned now.
+func (p *planner) dispensable(node string) bool {
+	fits, out := fit(p.s, p.v), keptOut(p.s, dispensable)
+	n := count(p.s.Nodes, func(n *membership.Node) bool { return n.Node != node && fits(n) && !out(n) })
+	if n < max(1, p.s.Least()) {
+		return false
+	}
+	_, err := Batch(p.s, min(n, p.s.Target(n)))
+	return err == nil
 }
 
 // change answers an unplanned cause: with the next World if one can be planned now, else with a
@@ -55,7 +94,7 @@ func (p *planner) changeFailed() Step {
 	if b.Collateral {
 		c, text = rendezvous.CauseNodeLost, LossText(p.lossesThatExplain())
 	}
-	if b.Newcomer {
+	if b.LeftOut {
 		text = quarantineText(b.Ledger, p.s.Failure.Node)
 		p = p.withLedger(b.Ledger)
 	}

@@ -20,19 +20,18 @@ const (
 
 // keptOut returns a function that reports whether no plan may have a node now.
 //
-// If the nodes in quarantine are dispensable, a node whose workers failed stays out until it runs
-// another program or is admitted. If they are needed, such a node is tried again after its time,
-// and a node that was only lost often is tried at once.
+// A node that was only lost often is taken at once where a world needs it. A node whose workers
+// failed is not, before its time is over.
 func keptOut(s *rendezvous.Snapshot, d demand) func(*membership.Node) bool {
 	if w := s.World; w == nil || len(w.Ledger.Nodes)+len(w.Quarantine) == 0 {
 		return func(*membership.Node) bool { return false }
 	}
-	out := map[string]rendezvous.NodeRecord{}
+	out := map[string]bool{}
 	thisAttempt := s.World.Attempt == s.Job.Attempt
 	for _, r := range s.World.Ledger.Nodes {
-		taken := d == needed && (!r.UntilAdmitted || r.Over)
+		taken := d == needed && !r.Failing
 		if thisAttempt && r.Quarantine > 0 && !taken && !admitted(s, r.Node, r.Since) {
-			out[r.Node] = r
+			out[r.Node] = true
 		}
 	}
 	late := map[string]bool{}
@@ -42,11 +41,7 @@ func keptOut(s *rendezvous.Snapshot, d demand) func(*membership.Node) bool {
 			late[q.Node] = true
 		}
 	}
-	return func(n *membership.Node) bool {
-		r, kept := out[n.Node]
-		// a node with another program is tried again
-		return late[n.Node] || kept && (r.Program == "" || r.Program == n.Program)
-	}
+	return func(n *membership.Node) bool { return late[n.Node] || out[n.Node] }
 }
 
 // lateNodes returns the nodes that held up a barrier and are in no plan before a later generation.
@@ -80,11 +75,8 @@ func admitted(s *rendezvous.Snapshot, node string, g schema.Generation) bool {
 type KeptOut struct {
 	Node string
 	Text string
-	// UntilAdmitted: a world that does not need the node takes it only with another program, or
-	// after the operator admitted it.
-	UntilAdmitted bool
-	For           time.Duration // if not UntilAdmitted; 0: until a later generation
-	Time          time.Time     // when it began, for status; zero: not known
+	For  time.Duration // 0: until a later generation
+	Time time.Time     // when it began, for status; zero: not known
 }
 
 // Quarantined lists the registered nodes that are in quarantine, by name.
@@ -101,8 +93,7 @@ func Quarantined(s *rendezvous.Snapshot) (list []KeptOut) {
 		k := KeptOut{Node: n.Node, Text: "it held up a barrier"}
 		for _, r := range s.World.Ledger.Nodes {
 			if r.Node == n.Node && r.Quarantine > 0 {
-				k.Text, k.UntilAdmitted = r.Text, r.UntilAdmitted
-				k.For, k.Time = time.Duration(r.Quarantine), r.Time
+				k.Text, k.For, k.Time = r.Text, time.Duration(r.Quarantine), r.Time
 			}
 		}
 		list = append(list, k)
@@ -118,7 +109,7 @@ func QuarantineOf(w *rendezvous.World, n membership.Node) *rendezvous.NodeRecord
 	}
 	for i := range w.Ledger.Nodes {
 		r := &w.Ledger.Nodes[i]
-		if r.Node == n.Node && r.Quarantine > 0 && (r.Program == "" || r.Program == n.Program) {
+		if r.Node == n.Node && r.Quarantine > 0 {
 			return r
 		}
 	}
@@ -155,9 +146,8 @@ func (m *Observed) noteQuarantines(s *rendezvous.Snapshot, now time.Time) {
 	m.quarantines = list
 }
 
-// released returns s without the quarantines whose time has passed. Those that only an admission
-// ends are marked as over instead. It also returns when the next quarantine ends; zero: there is
-// none.
+// released returns s without the quarantines whose time has passed, and when the next one ends;
+// zero: there is none.
 func (m *Observed) released(s *rendezvous.Snapshot, now time.Time) (*rendezvous.Snapshot, time.Time) {
 	var next time.Time
 	var over []string
@@ -175,9 +165,7 @@ func (m *Observed) released(s *rendezvous.Snapshot, now time.Time) (*rendezvous.
 	w := *s.World
 	for _, node := range over {
 		w.Ledger.Nodes = ledger.EditRecord(w.Ledger.Nodes, node, func(r *rendezvous.NodeRecord) {
-			if r.Over = true; !r.UntilAdmitted {
-				r.Quarantine, r.Text = 0, ""
-			}
+			r.Quarantine, r.Failing, r.Text = 0, false, ""
 		})
 	}
 	c := *s

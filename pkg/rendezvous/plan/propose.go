@@ -35,10 +35,8 @@ func (p *planner) propose(c rendezvous.Cause, text string, b ledger.Settled) Ste
 	step := Propose{NewHead: p.newHead, Older: p.older, Distrust: p.distrust}
 	p.sortDeparted(&w, &step)
 	w.Ledger = ledger.CountLost(w.Ledger, p.w, step.Lost, p.now)
-	w.Ledger.Nodes = ledger.AdmitMembers(w.Ledger.Nodes, w.Members)
-	if p.w != nil && p.w.Attempt == w.Attempt && len(p.w.Members) > 0 {
-		w.Newcomers = ledger.Newcomers(p.w, w.Ledger.Proven, w.Members)
-	}
+	w.Ledger.Nodes = ledger.AdmitMembers(w.Ledger.Nodes, w.Members,
+		func(r *rendezvous.NodeRecord) bool { return admitted(p.s, r.Node, r.Since) })
 	step.World = w
 	if p.w != nil && p.w.Phase == rendezvous.Forming && p.w.Request == w.Request &&
 		slices.EqualFunc(p.w.Members, w.Members, membership.Ref.Same) &&

@@ -108,8 +108,7 @@ func TestRecordsThatPoseAsOthers(t *testing.T) {
 		{job.Fence(), "u/3", "v/3"},
 		{job.Checkpoint(1), `"number":1`, `"number":2`},
 		{job.World(), `"lr_scale":0`, `"lr_scale":-1`},
-		{job.World(), `"lr_scale":0`, `"newcomers":[1]`},
-		{job.World(), `"lr_scale":0`, `"newcomers":[-1]`},
+
 		{job.World(), `"charged":0`, `"nodes":[{"node":"a","failures":-1}]`},
 		{job.World(), `"charged":0`, `"nodes":[{"node":"../a"}]`},
 		{job.Wish(), `"np":1`, `"np":1,"until":-1`},

@@ -148,10 +148,7 @@ func (x *explainer) other(n *membership.Node) Node {
 	case x.keptOut(n.Node) != nil:
 		k := x.keptOut(n.Node)
 		st.State, st.Why = NodeQuarantined, new(k.Text)
-		switch {
-		case k.UntilAdmitted:
-			st.Why = new(fmt.Sprintf("%s; until it runs another program, or: elastic admit %s", k.Text, k.Node))
-		case k.For > 0:
+		if k.For > 0 {
 			st.Why = new(fmt.Sprintf("%s; for %s", k.Text, k.For))
 		}
 		if !k.Time.IsZero() {

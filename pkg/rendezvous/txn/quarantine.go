@@ -27,7 +27,7 @@ func quarantineEvents(seen *rendezvous.Snapshot, l rendezvous.Ledger) []history.
 		lasts := time.Duration(r.Quarantine)
 		events = append(events, history.Event{Kind: history.Quarantined, Generation: r.Since, Node: r.Node,
 			Text: r.InQuarantine(),
-			Fields: history.Fields{"seconds": lasts.Seconds(), "until_admitted": r.UntilAdmitted,
+			Fields: history.Fields{"seconds": lasts.Seconds(),
 				"losses": r.Losses, "failures": r.Failures, "reason": r.Text}})
 	}
 	return events

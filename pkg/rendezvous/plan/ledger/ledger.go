@@ -4,15 +4,16 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
 const (
-	healthy  = 10 * time.Second // so long a run counts as progress
+	healthy  = 10 * time.Second // so long a run is no churn
 	maxIdle  = 5                // failures in a row, uncharged and without progress: the job then fails
 	maxChurn = 5                // after so many generations without progress each further one waits
 	maxWait  = 30 * time.Second // of back-off
@@ -26,24 +27,39 @@ type Settled struct {
 	Backoff    time.Duration
 	Fail       *rendezvous.Outcome // the attempt is over
 	Collateral bool                // the loss of a node caused the failure
-	Newcomer   bool                // the failure put a node into quarantine
+	LeftOut    bool                // the failure put its node into quarantine
 	Spent      bool                // the failure spent a restart
 	Pardoned   bool                // an earlier failure got its restart back
 }
 
 // Closing is the outcome of a generation, from which its ledger is settled.
 type Closing struct {
-	Failure    *rendezvous.Failure
-	Stranger   bool              // the node of the failure runs another program than the job
-	Program    string            // digest of the program of that node
-	Lost       bool              // lost nodes explain the end
-	Ran        time.Duration     // 0: it never ran
-	Progressed bool              // workers reported progress
-	Head       checkpoint.Number // the newest commit
-	Now        time.Time
-
-	progress bool // workers reported progress, a checkpoint was committed, or it ran long enough
+	Failure *rendezvous.Failure
+	// Dispensable: np allows a world without the node of the failure, and one can be planned now.
+	Dispensable bool
+	Lost        bool          // lost nodes explain the end
+	Ran         time.Duration // 0: it never ran
+	Reported    bool          // workers reported a step
+	Step        *int64        // the last step that is known, reported or saved; nil: none is
+	Committed   bool          // a save of the generation was committed
+	Now         time.Time
 }
+
+// trained reports whether the generation of w made a step. Where no step was ever reported in the
+// attempt, so long a run stands for one.
+func (e Closing) trained(w *rendezvous.World) bool {
+	var from *int64
+	if w.Resume != nil {
+		from = w.Resume.Step
+	}
+	return beyond(e.Step, from) || !w.Ledger.Reports && !e.Reported && e.Ran >= trainedAfter
+}
+
+// progress reports whether the generation is no sign of a job that only starts and ends.
+func (e Closing) progress() bool { return e.Reported || e.Committed || e.Ran >= healthy }
+
+// beyond reports whether step is known, and later than from.
+func beyond(step, from *int64) bool { return step != nil && (from == nil || *step > *from) }
 
 // Settle settles the ledger after the generation of w. Losses are not counted here, but where they
 // are reported (CountLost).
@@ -54,65 +70,100 @@ func Settle(w *rendezvous.World, rules rendezvous.Rules, e Closing) Settled {
 	if e.Ran > 0 || w.Master != nil { // an agent that joined later did not see it run
 		l.Ran++
 	}
-	if e.Ran >= rendezvous.RefillAfter {
-		l.Used = 0
-	}
-	committed := e.Progressed || e.Head > l.Head
-	e.progress = committed || e.Ran >= healthy
-	if committed || e.Ran >= provenAfter {
-		l.Proven = w.Generation
-	}
-	l.Head = e.Head
+	l.Reports = l.Reports || e.Reported
 	l.Nodes = forgive(l.Nodes, w, e.Ran)
+	if e.Ran >= rendezvous.RefillAfter {
+		refill(l)
+	}
+	if beyond(e.Step, l.LeftOutAt) || !l.Reports && e.Ran >= trainedAfter {
+		l.LeftOut, l.LeftOutAt = 0, nil
+	}
 	s.Pardoned = e.Lost && Pardon(l, w)
 	if e.Failure != nil || e.Lost {
 		l.Churn++
 	}
-	if e.progress {
+	if e.progress() {
 		l.Churn, l.NoProgress = 0, 0
 	}
 	s.Backoff = backoff(l.Churn - maxChurn)
-	if e.Failure != nil {
-		l.LastFailure = e.Failure.String()
+	switch f := e.Failure; {
+	case f == nil:
+		return s
+	case e.Lost || f.AsksForRestart():
+		s.Collateral = e.Lost
+		s.spendNothing(e)
+	default:
 		s.charge(w, rules, e)
 	}
+	l.LastFailure = e.Failure.String()
 	return s
 }
 
-// charge says what the failure of the generation costs.
+// refill gives the restart budget back.
+func refill(l *rendezvous.Ledger) {
+	l.Used = 0
+	l.Nodes = slices.Clone(l.Nodes)
+	for i := range l.Nodes {
+		l.Nodes[i].Used = 0
+	}
+}
+
+// spendNothing counts a failure that spends no restart. After too many of them in a row without
+// progress the job fails.
+func (s *Settled) spendNothing(e Closing) {
+	l, f := &s.Ledger, e.Failure
+	if !e.progress() {
+		l.NoProgress++
+	}
+	if l.NoProgress >= maxIdle {
+		s.Fail = &rendezvous.Outcome{Code: ExitNever, Source: "elastic", Node: &f.Node,
+			Why: rendezvous.NoProgress,
+			Message: fmt.Sprintf(
+				"%d generations in a row ended without a commit, reported progress or %s of running; "+
+					"the last: %s", l.NoProgress, healthy, f)}
+	}
+}
+
+// charge charges a failure to its node, and leaves the node out or spends a restart. The failure of
+// a victim, and a loss that is not a number, are no node's failure.
 func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e Closing) {
 	l, f := &s.Ledger, e.Failure
-	s.Collateral = e.Lost
-	s.Newcomer = !e.Lost && !f.Victim && !f.AsksForRestart() && l.Proven != w.Generation &&
-		(e.Stranger || isNewcomer(w, f))
-	if s.Newcomer {
-		l.Nodes = recordFailure(l.Nodes, w, e)
-		if len(w.Newcomers) > 0 {
-			return // the other members have shown that the job can run, and go on
-		}
-	}
-	if s.Collateral || s.Newcomer || f.AsksForRestart() {
-		if !e.progress {
-			l.NoProgress++
-		}
-		if l.NoProgress >= maxIdle {
-			s.Fail = &rendezvous.Outcome{Code: ExitNever, Source: "elastic", Node: &f.Node,
-				Why: rendezvous.NoProgress,
-				Message: fmt.Sprintf(
-					"%d generations in a row ended without a commit, reported progress or %s of running; "+
-						"the last: %s", l.NoProgress, healthy, f)}
-		}
-		return
-	}
 	l.NoProgress = 0
+	of := !f.Victim && !f.NaN
+	if of {
+		l.Nodes = chargeNode(w, l, e)
+		if e.Dispensable && leavesOut(w, *l, rules, e) {
+			s.LeftOut = true
+			leaveOut(l, e)
+			return
+		}
+	}
 	if l.Used >= rules.MaxRestarts {
-		s.Fail = failed(f, fmt.Sprintf("restarts used (%d of %d)", l.Used, rules.MaxRestarts))
+		s.Fail = failed(f, usedText(*l, rules))
 		return
 	}
 	s.Spent = true
 	l.Used++
 	l.Charged = w.Generation
+	if of {
+		l.Nodes = EditRecord(l.Nodes, f.Node, func(r *rendezvous.NodeRecord) { r.Used++ })
+	}
 	s.Backoff = max(s.Backoff, backoff(l.Used-1))
+}
+
+// usedText says that the restarts are used, and by which nodes.
+func usedText(l rendezvous.Ledger, rules rendezvous.Rules) string {
+	text := fmt.Sprintf("restarts used (%d of %d)", l.Used, rules.MaxRestarts)
+	var by []string
+	for _, r := range l.Nodes {
+		if r.Used > 0 {
+			by = append(by, fmt.Sprintf("%d by %s", r.Used, r.Node))
+		}
+	}
+	if len(by) > 0 {
+		text += ": " + phrase.List(by)
+	}
+	return text
 }
 
 // Pardon gives back the restart that a failure spent, because a loss explains the failure. The
@@ -122,6 +173,7 @@ func Pardon(l *rendezvous.Ledger, w *rendezvous.World) bool {
 		return false
 	}
 	l.Used--
+	l.Nodes = pardonNode(l.Nodes, l.Charged)
 	l.Charged = 0
 	return true
 }

@@ -14,45 +14,17 @@ import (
 )
 
 const (
-	freeLosses      = 2                // losses of one node before it is put into quarantine
-	provenAfter     = time.Minute      // after so long a run, or any progress, no member is a newcomer
-	firstQuarantine = 30 * time.Second // doubled with every further loss or failure
-	longQuarantine  = 30 * time.Minute
-	maxRecords      = 32  // records of nodes that disturbed the job
-	maxNewcomers    = 100 // newcomers that a world record lists
+	trainedAfter   = 30 * time.Second // where no step is reported, so long a run stands for one
+	flapping       = time.Minute      // a node that is lost this soon after it came back is left out
+	failedOut      = time.Minute      // first quarantine of a node whose workers failed
+	lostOut        = 30 * time.Second // first quarantine of a node that was lost; both double
+	longQuarantine = 30 * time.Minute
+	maxRecords     = 32 // records of nodes that disturbed the job
 )
 
-// quarantineFor is how long the n-th quarantine of a node lasts.
-func quarantineFor(n int) rendezvous.Seconds {
-	return rendezvous.Seconds(min(longQuarantine, firstQuarantine<<min(n-1, 10)))
-}
-
-// isNewcomer reports whether f is of a member in its first generation.
-func isNewcomer(w *rendezvous.World, f *rendezvous.Failure) bool {
-	return slices.Contains(w.Newcomers, w.Rank(membership.Ref{Node: f.Node, Incarnation: f.Incarnation}))
-}
-
-// Newcomers returns the node ranks of the members whose node has not yet been in a generation of
-// this attempt that made progress. The members of an attempt's first world are no newcomers,
-// because no other members could go on without them. A node whose agent was started again is the
-// same node.
-func Newcomers(old *rendezvous.World, proven schema.Generation, members []membership.Ref) []int {
-	before := map[string]bool{}
-	for _, m := range old.Members {
-		before[m.Node] = true
-	}
-	if proven != old.Generation {
-		for _, rank := range old.Newcomers {
-			delete(before, old.Members[rank].Node)
-		}
-	}
-	var ranks []int
-	for rank, m := range members {
-		if !before[m.Node] && len(ranks) < maxNewcomers {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+// quarantineFor is how long a quarantine lasts, after the node was left out so many times.
+func quarantineFor(first time.Duration, before int) rendezvous.Seconds {
+	return rendezvous.Seconds(min(longQuarantine, first<<min(before, 10)))
 }
 
 // EditRecord changes the record of a node, and adds one if there is none.
@@ -77,22 +49,77 @@ func EditRecord(
 	return records
 }
 
-// recordFailure puts the node of a failure into quarantine. It was in its first generation.
-func recordFailure(records []rendezvous.NodeRecord, w *rendezvous.World, e Closing) []rendezvous.NodeRecord {
-	f := e.Failure
-	return EditRecord(records, f.Node, func(r *rendezvous.NodeRecord) {
+// chargeNode charges the failure to its node. Failures are in a row while training does not get
+// beyond the step at which the node failed before; without reported steps, until generations with
+// the node ran for trainedAfter.
+func chargeNode(w *rendezvous.World, l *rendezvous.Ledger, e Closing) []rendezvous.NodeRecord {
+	return EditRecord(l.Nodes, e.Failure.Node, func(r *rendezvous.NodeRecord) {
+		if beyond(e.Step, r.Step) || !l.Reports && time.Duration(r.Ran) >= trainedAfter {
+			r.Row = 0
+		}
+		r.Row++
 		r.Failures++
-		r.Program, r.Since, r.Ran, r.Time = e.Program, w.Generation, 0, e.Now
-		r.Quarantine, r.UntilAdmitted = quarantineFor(r.Failures), true
-		r.Text = fmt.Sprintf("%s in its first generation with the job", f)
-		if e.Stranger {
-			r.Text += "; it runs another program than the job"
+		r.Since, r.Ran, r.Step = w.Generation, 0, e.Step
+	})
+}
+
+// leavesOut reports whether the job goes on without the node that was just charged. It does if the
+// node failed twice in a row, or was left out before; and instead of failing, if the node made no
+// step or used more than half of the budget. At most as many nodes are left out in a row as the job
+// has restarts: if training gets no further without them, they are not the reason.
+func leavesOut(w *rendezvous.World, l rendezvous.Ledger, rules rendezvous.Rules, e Closing) bool {
+	r := *record(l.Nodes, e.Failure.Node)
+	switch {
+	case r.Outs == 0 && l.LeftOut >= rules.MaxRestarts:
+		return false
+	case r.Row > 1, r.Outs > 0:
+		return true
+	}
+	return l.Used >= rules.MaxRestarts && (!e.trained(w) || 2*(r.Used+1) > l.Used+1)
+}
+
+// leaveOut puts the node of the failure into quarantine. The restarts that it used are given back.
+func leaveOut(l *rendezvous.Ledger, e Closing) {
+	l.Nodes = EditRecord(l.Nodes, e.Failure.Node, func(r *rendezvous.NodeRecord) {
+		if r.Outs == 0 {
+			l.LeftOut++
+			l.LeftOutAt = e.Step
+		}
+		l.Used, r.Used = max(0, l.Used-r.Used), 0
+		l.Charged = 0
+		r.Quarantine, r.Failing, r.Time = quarantineFor(failedOut, r.Outs), true, e.Now
+		r.Outs++
+		r.Text = e.Failure.String()
+		if r.Failures > 1 {
+			r.Text += fmt.Sprintf(" (%d failures)", r.Failures)
 		}
 	})
 }
 
-// recordLosses counts the members among lost, and puts those into quarantine that were lost too
-// often.
+// pardonNode takes back what a node was charged for generation g.
+func pardonNode(records []rendezvous.NodeRecord, g schema.Generation) []rendezvous.NodeRecord {
+	for _, r := range records {
+		if r.Since == g && r.Used > 0 {
+			return EditRecord(records, r.Node, func(r *rendezvous.NodeRecord) {
+				r.Used, r.Failures, r.Row = r.Used-1, r.Failures-1, max(0, r.Row-1)
+			})
+		}
+	}
+	return records
+}
+
+// record returns the record of a node, or nil.
+func record(records []rendezvous.NodeRecord, node string) *rendezvous.NodeRecord {
+	for i := range records {
+		if records[i].Node == node {
+			return &records[i]
+		}
+	}
+	return nil
+}
+
+// recordLosses counts the members among lost. A member that was lost before, and is lost again soon
+// after it came back, is put into quarantine.
 func recordLosses(
 	records []rendezvous.NodeRecord, w *rendezvous.World, lost []verdict.Member, now time.Time,
 ) []rendezvous.NodeRecord {
@@ -102,11 +129,13 @@ func recordLosses(
 			continue
 		}
 		records = EditRecord(records, m.Node, func(r *rendezvous.NodeRecord) {
+			again := r.Losses > 0 && time.Duration(r.Ran) < flapping
 			r.Losses++
 			r.Since, r.Ran = w.Generation, 0
-			if n := r.Losses - freeLosses; n > 0 {
-				r.Quarantine, r.UntilAdmitted, r.Time = quarantineFor(n), false, now
-				r.Text = fmt.Sprintf("it was lost %s", phrase.Count(r.Losses, "time"))
+			if again {
+				r.Quarantine, r.Failing, r.Time = quarantineFor(lostOut, r.Outs), false, now
+				r.Outs++
+				r.Text = fmt.Sprintf("it was lost again within a minute (%s)", phrase.Count(r.Losses, "time"))
 			}
 		})
 	}
@@ -137,15 +166,20 @@ func forgive(
 	return kept
 }
 
-// AdmitMembers ends the quarantine of every member. A member in quarantine is needed, or its
-// quarantine is over.
-func AdmitMembers(records []rendezvous.NodeRecord, members []membership.Ref) []rendezvous.NodeRecord {
+// AdmitMembers ends the quarantine of every member: it is needed, or its time is over. The record of
+// a member that the operator admitted is deleted.
+func AdmitMembers(
+	records []rendezvous.NodeRecord, members []membership.Ref, admitted func(*rendezvous.NodeRecord) bool,
+) []rendezvous.NodeRecord {
 	for _, m := range members {
-		if slices.ContainsFunc(records, func(r rendezvous.NodeRecord) bool {
-			return r.Node == m.Node && r.Quarantine > 0
-		}) {
+		switch r := record(records, m.Node); {
+		case r == nil || r.Quarantine == 0:
+		case admitted(r):
+			records = slices.DeleteFunc(slices.Clone(records),
+				func(r rendezvous.NodeRecord) bool { return r.Node == m.Node })
+		default:
 			records = EditRecord(records, m.Node, func(r *rendezvous.NodeRecord) {
-				r.Quarantine, r.UntilAdmitted, r.Text = 0, false, ""
+				r.Quarantine, r.Failing, r.Text = 0, false, ""
 			})
 		}
 	}

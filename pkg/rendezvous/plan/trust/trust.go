@@ -2,7 +2,8 @@
 //
 // A checkpoint can be intact and still be worthless, because the state was already bad when it was
 // saved. It is trusted after enough steps were made from it. It is not trusted any more if
-// generations that began from it fail early, or twice at the same step.
+// generations that began from it fail twice at the same step, by two nodes or by one that the job needs, or
+// if a loss is not a number soon after.
 package trust
 
 import (
@@ -30,6 +31,9 @@ type ending struct {
 	previous *rendezvous.Death  // the previous such end
 	history  []checkpoint.Head
 	head     checkpoint.Head // the newest commit
+	// alone: the same node failed before, and the job can go on without it. The node is the reason
+	// then, and not the checkpoint.
+	alone bool
 }
 
 // step is the last step that the generation made; nil: not known.
@@ -45,10 +49,10 @@ func (e ending) step() *int64 {
 	return nil
 }
 
-// again reports whether the previous such end was at the same step.
+// again reports whether the previous such end was at the same step, and not by one node alone.
 func (e ending) again() bool {
 	at := e.step()
-	return at != nil && e.previous != nil && *at == e.previous.Step
+	return at != nil && !e.alone && e.previous != nil && *at == e.previous.Step
 }
 
 // made is the number of steps that were made from the checkpoint; false: not known.
@@ -71,7 +75,7 @@ func (e ending) suspects() (why string, suspected bool) {
 		return fmt.Sprintf("two generations in a row died at step %d", *e.step()), true
 	case known && e.failure.NaN && made < trustedAfter:
 		return fmt.Sprintf("the loss was not a number %d steps after it was loaded", made), true
-	case known && made <= 0 && e.previous != nil && e.previous.WentBack:
+	case known && !e.alone && made <= 0 && e.previous != nil && e.previous.WentBack:
 		return "no step was made from it", true
 	}
 	return "", false
@@ -128,11 +132,20 @@ func Before(
 	return all
 }
 
+// Ending is how a generation ended that failed by itself.
+type Ending struct {
+	Snapshot    *rendezvous.Snapshot
+	Failure     *rendezvous.Failure
+	Dispensable bool // np allows a world without the node of the failure
+}
+
 // Settle decides about the checkpoint that a failed generation began from. It sets in b which
-// checkpoint the next generation begins from, or that the job has failed.
-func Settle(s *rendezvous.Snapshot, f *rendezvous.Failure, b *ledger.Settled) {
-	l := &b.Ledger
-	e := ending{failure: f, resume: s.World.Resume, previous: l.Death, history: s.History, head: s.Head}
+// checkpoint the next generation begins from, or that the job has failed. The failures of one node
+// that the job can do without say nothing about a checkpoint.
+func Settle(x Ending, b *ledger.Settled) {
+	l, s, f := &b.Ledger, x.Snapshot, x.Failure
+	e := ending{failure: f, resume: s.World.Resume, previous: l.Death, history: s.History, head: s.Head,
+		alone: x.Dispensable && l.Death != nil && l.Death.Node == f.Node}
 	at := e.step()
 	if at == nil {
 		return
@@ -141,7 +154,7 @@ func Settle(s *rendezvous.Snapshot, f *rendezvous.Failure, b *ledger.Settled) {
 	if l.Death != nil && *at <= l.Death.Step {
 		rolled = l.Death.Rollbacks // no step after that one was made since
 	}
-	l.Death = &rendezvous.Death{Step: *at, Rollbacks: rolled}
+	l.Death = &rendezvous.Death{Node: f.Node, Step: *at, Rollbacks: rolled}
 	if f.NaN {
 		settleNaN(s, e, b)
 		if b.Fail != nil {

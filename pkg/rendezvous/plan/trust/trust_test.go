@@ -44,6 +44,10 @@ func TestSuspicion(t *testing.T) {
 			resume: resume(30)}, false},
 		"a loss that is lost there again": {ending{failure: &rendezvous.Failure{Step: at(45), NaN: true},
 			resume: resume(30), previous: died(45, false)}, true},
+		"a crash at load again, of the node that failed before": {ending{failure: &rendezvous.Failure{},
+			resume: resume(30), previous: died(30, false), alone: true}, false},
+		"no step from the older checkpoint, by the node that failed before": {ending{
+			failure: &rendezvous.Failure{}, resume: resume(20), previous: died(30, true), alone: true}, false},
 		"no step was reported": {ending{failure: &rendezvous.Failure{NaN: true},
 			resume: &rendezvous.Resume{Number: 3}}, false},
 	} {
