@@ -66,7 +66,7 @@ var may = map[string][]string{
 	"internal/regular":    {},
 	"internal/scope":      {},
 	"internal/processors": {"pkg/membership"},
-	"internal/certs":      {},
+	"internal/certs":      {"internal/regular"},
 	"internal/version":    {},
 
 	"pkg/membership/verdict": {"pkg/membership"},
@@ -138,7 +138,7 @@ var may = map[string][]string{
 	"internal/handover":    {"internal/scope"},
 	"internal/device":      {},
 	"pkg/store/etcd":       {"pkg/schema", "pkg/store"},
-	"internal/local":       {},
+	"internal/local":       {"internal/certs", "internal/regular"},
 
 	"internal/progress": {"internal/regular", "pkg/rendezvous"},
 	"internal/node/disk": {"internal/agent/refusal", "pkg/checkpoint",
@@ -176,7 +176,7 @@ var may = map[string][]string{
 	"internal/cli/command": {"internal/cli/problem", "internal/cli/screen", "internal/configfile",
 		"internal/node", "internal/phrase", "pkg/rendezvous", "pkg/scaling", "pkg/schema",
 		"internal/agent/event"},
-	"internal/cli/target": {"internal/cli/command", "internal/cli/problem", "internal/local",
+	"internal/cli/target": {"internal/certs", "internal/cli/command", "internal/cli/screen", "internal/cli/problem", "internal/local",
 		"internal/node/disk", "internal/phrase", "pkg/checkpoint", "pkg/history", "pkg/rendezvous",
 		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/roles", "pkg/schema", "pkg/store",
 		"pkg/store/etcd", "pkg/rendezvous/follow", "pkg/rendezvous/reclaim"},
@@ -215,8 +215,8 @@ var may = map[string][]string{
 		"internal/worker"},
 
 	"internal/coordinator/jobs": {"pkg/schema", "pkg/store"},
-	"internal/coordinator":      {"internal/coordinator/jobs", "internal/scope", "pkg/schema"},
-	"cmd/elasticd": {"internal/coordinator", "internal/local", "internal/phrase",
+	"internal/coordinator":      {"internal/certs", "internal/coordinator/jobs", "internal/scope", "pkg/schema"},
+	"cmd/elasticd": {"internal/certs", "internal/coordinator", "internal/local", "internal/phrase",
 		"internal/version"},
 
 	"internal/goodput": {"pkg/history"},

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/elasticd/elastic/internal/certs"
 	"github.com/elasticd/elastic/internal/coordinator"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/version"
@@ -49,6 +51,8 @@ func flags() []cli.Flag {
 		text("http", ownSocket,
 			"`ADDRESS` of /healthz, /readyz and /metrics: HOST:PORT, unix:/PATH, a socket in DIR, or empty for none"),
 		yes("insecure", "serve every client that reaches a TCP address"),
+		yes("allow-membership", "let clients add members to a single one"),
+		yes("force-new-cluster", "go on alone: forget the other members, which are gone for good"),
 		&cli.BoolFlag{Name: strings.TrimLeft(local.LocalFlag, "-"), Hidden: true},
 		&cli.BoolFlag{Name: "ensured", Hidden: true},
 		&cli.StringFlag{Name: "runtime-dir", Hidden: true},
@@ -77,7 +81,8 @@ func app(stdout, stderr io.Writer) *cli.App {
 			}
 			if c.Bool("local") {
 				r := local.Runtime{Dir: c.String("runtime-dir"), Data: c.String("data-dir"), Idle: c.Duration("idle"),
-					Listen: c.String("listen")}
+					Listen: c.String("listen"), Access: local.Access{Open: c.Bool("insecure"),
+						Token: certs.Token(os.Getenv(local.TokenEnv))}}
 				return serveLocal(c.Context, localServer{Runtime: r, ensured: c.Bool("ensured")}, stderr)
 			}
 			cfg, err := config(c)
@@ -116,7 +121,8 @@ func config(c *cli.Context) (coordinator.Config, error) {
 	cfg := coordinator.Config{
 		Name: c.String("name"), Dir: c.String("data-dir"),
 		InitialCluster: c.String("initial-cluster"), Token: c.String("initial-cluster-token"),
-		Insecure:  c.Bool("insecure"),
+		Insecure: c.Bool("insecure"), AllowMembership: c.Bool("allow-membership"),
+		Alone:     c.Bool("force-new-cluster"),
 		Heartbeat: time.Duration(c.Int("heartbeat-interval")) * time.Millisecond,
 		Election:  time.Duration(c.Int("election-timeout")) * time.Millisecond,
 		Quota:     c.Int64("quota-backend-bytes"),

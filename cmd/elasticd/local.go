@@ -38,12 +38,12 @@ func serveLocal(ctx context.Context, r localServer, stderr io.Writer) error {
 	defer func() { release() }() // last: the next server may start then
 
 	listen := []url.URL{{Scheme: "unix", Path: r.Socket()}}
-	if r.Listen != "" { // with --listen it also serves other machines
+	if r.Listen != "" { // it also serves other machines
 		listen = append(listen, url.URL{Scheme: "http", Host: r.Listen})
 	}
 	m, err := coordinator.Start(coordinator.Config{
 		Name: "local", Dir: r.Data,
-		ListenClients: listen, Insecure: r.Listen != "",
+		ListenClients: listen, Insecure: r.Open, Secret: r.Token, Own: true,
 		Heartbeat: localHeartbeat, Election: localElection, Flush: localFlush, Quota: localQuota,
 		Log: coordinator.Logger(stderr), Version: version.String(),
 	})

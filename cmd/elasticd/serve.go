@@ -58,7 +58,8 @@ func serve(ctx context.Context, cfg coordinator.Config, address string, stderr i
 // ready waits for the cluster, and prints a message if that takes long. It returns nil if ctx ends.
 func ready(ctx context.Context, m *coordinator.Member, stderr io.Writer) error {
 	slow := time.AfterFunc(5*time.Second, func() {
-		fmt.Fprintln(stderr, "elasticd: waiting for a majority of the members")
+		fmt.Fprintln(stderr, "elasticd: waiting for a majority of the members; "+
+			"if the others are gone for good: --force-new-cluster")
 	})
 	defer slow.Stop()
 	if err := m.Ready(ctx); err != nil {

@@ -16,6 +16,8 @@ import (
 	"go.etcd.io/etcd/server/v3/features"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+
+	"github.com/elasticd/elastic/internal/certs"
 )
 
 // Config describes a member. The zero value is a single member whose clients use a socket in its
@@ -32,7 +34,12 @@ type Config struct {
 	Token          string // "": etcd's default for a cluster, a random one for a single member
 
 	Clients, Peers TLS
-	Insecure       bool // accept every client on TCP addresses
+	Secret         certs.Token // what clients on TCP addresses must know, where Clients has no files
+	Insecure       bool        // accept every client on TCP addresses
+
+	Own             bool // "elastic run" started it for its nodes
+	AllowMembership bool // clients may add members to a single one
+	Alone           bool // forget the other members of the data directory: there is no majority of them
 
 	Heartbeat, Election time.Duration // 0: 100 ms and 1 s; shortest lease = ceil(1.5 × Election) seconds
 	// Flush is how often the database is written; 0: etcd's default. No acknowledged write depends
@@ -153,6 +160,7 @@ func (c Config) etcd(token, pages string, conns *conns, streams *Streams) (*embe
 		e.InitialCluster = e.InitialClusterFromName(c.Name)
 	}
 	e.InitialClusterToken = token
+	e.ForceNewCluster = c.Alone
 	if c.Existing {
 		e.ClusterState = embed.ClusterStateFlagExisting
 	}
@@ -167,8 +175,15 @@ func (c Config) etcd(token, pages string, conns *conns, streams *Streams) (*embe
 	e.AutoCompactionMode, e.AutoCompactionRetention = embed.CompactorModePeriodic, "5m"
 	e.WatchProgressNotifyInterval = signEvery
 	e.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.StatsHandler(conns),
-		grpc.ChainStreamInterceptor(streams.Intercept),
+		grpc.ChainUnaryInterceptor(c.refuses()), grpc.ChainStreamInterceptor(streams.Intercept),
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window)}
+	if c.Clients.Cert == "" {
+		g, err := newGate(c.Secret)
+		if err != nil {
+			return nil, err
+		}
+		e.GRPCAdditionalServerOptions = append(e.GRPCAdditionalServerOptions, grpc.Creds(g))
+	}
 	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(c.Log)
 	err := e.ServerFeatureGate.(interface{ SetFromMap(map[string]bool) error }).SetFromMap(map[string]bool{
 		string(features.InitialCorruptCheck): true,

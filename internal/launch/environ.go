@@ -98,7 +98,7 @@ func Environ(in Inputs) [][]string {
 			names[nameOf(kv)] = true
 		}
 		for _, kv := range in.Inherited {
-			if name := nameOf(kv); !names[name] && !onlyForWorkers(name) && name != in.MarkName && name != secret {
+			if name := nameOf(kv); !names[name] && !onlyForWorkers(name) && name != in.MarkName && !isSecret(name) {
 				e = append(e, kv)
 			}
 		}
@@ -172,9 +172,9 @@ func nameOf(kv string) string {
 	return name
 }
 
-// secret is the password of the agent's etcd user. Workers do not need it, so it is removed from
+// isSecret reports whether a variable opens the server. Workers do not need it, so it is removed from
 // their environment and cannot get into their logs.
-const secret = "ELASTIC_PASSWORD"
+func isSecret(name string) bool { return name == "ELASTIC_PASSWORD" || name == "ELASTIC_TOKEN" }
 
 // pythonPath returns the inherited PYTHONPATH with the helper at its end, so the user's modules
 // come first.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -37,20 +37,39 @@ func Locate(stateDir string, env func(string) string) (Runtime, error) {
 	return r, nil
 }
 
-// Shared returns the Runtime of a server that other machines reach at listen, a HOST:PORT of this
-// machine. It has its own directories beside those of the local server.
-func (r Runtime) Shared(listen string) (Runtime, error) {
-	_, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return r, &Problem{Kind: ErrStart, Text: fmt.Sprintf("%s is no HOST:PORT", listen), Fix: "HOST:29400"}
+// Shared returns the Runtime of the server of an address, with directories of its own beside those
+// of the local server. At an address of loopback, which no other machine reaches, the server only
+// has its socket. An open server never takes over the data of a closed one, nor the other way round.
+func (r Runtime) Shared(ip netip.AddrPort, a Access) Runtime {
+	name := "-" + strconv.Itoa(int(ip.Port()))
+	if !ip.Addr().IsLoopback() {
+		name = "-" + ip.Addr().WithZone("").String() + name
 	}
-	r.Dir, r.Data, r.Listen = r.Dir+"-"+port, r.Data+"-"+port, listen
-	return r, nil
+	if a.Open {
+		name += "-open"
+	}
+	r.Dir, r.Data = r.Dir+name, r.Data+name
+	if a.Open || !ip.Addr().IsLoopback() {
+		r.Listen, r.Access = ip.String(), a
+	}
+	return r
 }
 
 // State returns the subdirectory of the state directory for this machine. Several machines may
 // share a state directory. Errors: ErrState.
 func State(stateDir string, env func(string) string) (string, error) {
+	root, err := stateRoot(stateDir, env)
+	if err != nil {
+		return "", err
+	}
+	host, err := os.Hostname()
+	if host, _, _ = strings.Cut(host, "."); err != nil || host == "" {
+		host = "localhost"
+	}
+	return filepath.Join(root, host), nil
+}
+
+func stateRoot(stateDir string, env func(string) string) (string, error) {
 	if stateDir == "" {
 		stateDir = env("ELASTIC_STATE_DIR")
 	}
@@ -69,11 +88,7 @@ func State(stateDir string, env func(string) string) (string, error) {
 		return "", &Problem{Kind: ErrState, Text: fmt.Sprintf("state directory %s: %v", stateDir, err),
 			Fix: "--state-dir=DIR with an absolute path"}
 	}
-	host, err := os.Hostname()
-	if host, _, _ = strings.Cut(host, "."); err != nil || host == "" {
-		host = "localhost"
-	}
-	return filepath.Join(abs, host), nil
+	return abs, nil
 }
 
 // runtimeDir returns $XDG_RUNTIME_DIR/elastic if this user owns it or can create it. After su or

@@ -102,6 +102,9 @@ func (r Runtime) start(ctx context.Context, bin string, locks []*os.File) (Start
 
 	cmd := exec.Command(bin, r.args()...)
 	cmd.Dir, cmd.Env = "/", environment()
+	if r.Token != "" { // no flag: other users can see command lines
+		cmd.Env = append(cmd.Env, TokenEnv+"="+string(r.Token))
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = append([]*os.File{says}, locks...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/elasticd/elastic/internal/certs"
 )
 
 var (
@@ -29,6 +31,8 @@ var (
 	ErrOwner = errors.New("runtime directory is not private")
 	// ErrState says that the state directory cannot be used.
 	ErrState = errors.New("state directory cannot be used")
+	// ErrOther says that the server that runs has another token.
+	ErrOther = errors.New("the server has another token")
 	// ErrStart says that the server did not start.
 	ErrStart = errors.New("local server did not start")
 )
@@ -48,10 +52,17 @@ type Runtime struct {
 	Dir  string // of the socket, the start lock and the hint
 	Data string // of the server's data and log
 	Idle time.Duration
-	// Listen is a HOST:PORT on which the server also serves other machines; "": it serves only this
-	// user.
+	// Listen is an IP:PORT at which the server also serves other machines; "": it serves only this
+	// user, on its socket.
 	Listen string
+	Access        // who is served there
 	Bin    string // the elasticd to start; "": the one beside this program, else in PATH
+}
+
+// Access says whom a server serves at a TCP address: who knows the token, or everybody.
+type Access struct {
+	Token certs.Token `json:"-"`
+	Open  bool
 }
 
 // Endpoint is the address of a server for etcd's client.
@@ -69,7 +80,7 @@ func (r Runtime) HasData() bool {
 	return err == nil
 }
 
-// Find returns the running server. Errors: ErrNone, ErrOwner.
+// Find returns the running server. Errors: ErrNone, ErrOwner, ErrOther.
 func Find(ctx context.Context, r Runtime) (Endpoint, error) {
 	if err := private(r.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
@@ -81,7 +92,7 @@ func Find(ctx context.Context, r Runtime) (Endpoint, error) {
 		if alive, err := dial(ctx, socket); err != nil {
 			return "", err
 		} else if alive {
-			return Endpoint("unix://" + socket), nil
+			return Endpoint("unix://" + socket), r.checkToken(socket)
 		}
 	}
 	return "", ErrNone
@@ -115,4 +126,23 @@ func dial(ctx context.Context, socket string) (bool, error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// checkToken fails if the server of a socket serves other machines by another token. Nodes there
+// could not find this one.
+func (r Runtime) checkToken(socket string) error {
+	if r.Token == "" {
+		return nil
+	}
+	h, err := hint(filepath.Dir(socket))
+	if err != nil {
+		return nil // it starts or ends
+	}
+	if name, err := r.Token.Name(); err == nil && name == h.Token {
+		return nil
+	}
+	return &Problem{Kind: ErrOther, Text: fmt.Sprintf("the server at %s has another token (pid %d)",
+		r.Listen, h.PID), Why: "an earlier command started it, and nodes elsewhere would be refused",
+		Fix: fmt.Sprintf("its token; or kill %d, when none of its jobs runs: the next run starts it again",
+			h.PID)}
 }

@@ -43,6 +43,9 @@ func (r Runtime) args() []string {
 	if r.Listen != "" {
 		args = append(args, "--listen="+r.Listen)
 	}
+	if r.Open {
+		args = append(args, "--insecure")
+	}
 	return args
 }
 
@@ -84,6 +87,8 @@ type Hint struct {
 	Started time.Time `json:"started"`
 	// the socket named in a data directory may now belong to a server with other data
 	Data string `json:"data"`
+	// name of the token of clients on other machines
+	Token string `json:"token,omitempty"`
 }
 
 func hint(dir string) (h Hint, err error) {
@@ -100,8 +105,16 @@ func (r Runtime) Announce(version string) error {
 	if err := os.Chmod(r.Socket(), 0o600); err != nil {
 		return fmt.Errorf("announce the server: %w", err)
 	}
-	hint, err := json.Marshal(Hint{os.Getpid(), r.endpoint(), version,
-		time.Now().UTC().Truncate(time.Millisecond), r.Data})
+	h := Hint{PID: os.Getpid(), Server: r.endpoint(), Version: version, Data: r.Data,
+		Started: time.Now().UTC().Truncate(time.Millisecond)}
+	var err error
+	if r.Token != "" {
+		h.Token, err = r.Token.Name()
+	}
+	if err != nil {
+		return fmt.Errorf("announce the server: %w", err)
+	}
+	hint, err := json.Marshal(h)
 	if err != nil {
 		return fmt.Errorf("announce the server: %w", err)
 	}

@@ -49,7 +49,8 @@ func Known(err error) *Error {
 			Because("%v", e.Err).
 			Cure("run it again when that has passed, or with a longer --connect-timeout")
 	}
-	for _, known := range [][]row{nodeErrors(err), serverErrors(err), recordErrors(err)} {
+	for _, known := range [][]row{nodeErrors(err), certificateErrors(err), keyErrors(err),
+		answerErrors(err), recordErrors(err)} {
 		for _, r := range known {
 			if errors.Is(err, r.is) {
 				return r.make().Of(err)
@@ -65,7 +66,7 @@ func Known(err error) *Error {
 
 func fromLocal(p *local.Problem) *Error {
 	code := map[error]Code{local.ErrOwner: LocalOwner, local.ErrState: StateDir,
-		local.ErrStart: LocalStart}[p.Kind]
+		local.ErrStart: LocalStart, local.ErrOther: ServerAuth}[p.Kind]
 	if code == "" {
 		code = Failed
 	}
@@ -177,8 +178,8 @@ func nodeErrors(err error) []row {
 	}
 }
 
-// serverErrors are the errors of a server and of the connection to it.
-func serverErrors(err error) []row {
+// certificateErrors are the errors of certificates, and of the files with them.
+func certificateErrors(err error) []row {
 	return []row{
 		{etcd.ErrCertName, func() *Error {
 			return New(ServerAuth, "the server's certificate is for another name").Because("%v", err).
@@ -211,10 +212,36 @@ func serverErrors(err error) []row {
 				Because("--cacert, --cert and --key name PEM files; a certificate needs its key").
 				Cure("files as elastic certs makes them")
 		}},
+	}
+}
+
+// keyErrors are the errors of a client and a server that do not know each other.
+func keyErrors(err error) []row {
+	return []row{
+		{etcd.ErrOtherKey, func() *Error {
+			return New(ServerAuth, "the server has another token, or is another one").Because("%v", err).
+				Cure("on every machine the token that the first node names: --token-file=FILE or ELASTIC_TOKEN")
+		}},
+		{etcd.ErrOtherUser, func() *Error {
+			return New(ServerAuth, "another user serves this socket").Because("%v", err).
+				Cure("remove the socket, or set XDG_RUNTIME_DIR to a directory of yours with mode 0700")
+		}},
+		{etcd.ErrNoTLS, func() *Error {
+			return New(ServerWrong, "the server speaks no TLS, and only a server with our token is used").
+				Because("%v", err).
+				Cure("--server=http://HOST:PORT if that is the etcd or elasticd to use; --insecure if run " +
+					"started it so; else another port")
+		}},
 		{etcd.ErrAuth, func() *Error {
 			return New(ServerAuth, "the server refuses this client").Because("%v", err).
 				Cure("--user=NAME with ELASTIC_PASSWORD, or --cacert, --cert and --key")
 		}},
+	}
+}
+
+// answerErrors are the errors of a server that is none, or cannot serve.
+func answerErrors(err error) []row {
+	return []row{
 		{etcd.ErrWantsTLS, func() *Error {
 			return New(ServerWrong, "the server speaks TLS, and the request did not").Because("%v", err).
 				Cure("--server=https://HOST:2379, and --cacert=FILE where no public authority signed its " +
@@ -231,7 +258,8 @@ func serverErrors(err error) []row {
 		}},
 		{etcd.ErrUnreachable, func() *Error {
 			return New(Server, "the server does not answer").Because("%v", err).
-				Cure("check that it runs, and that --server is right")
+				Cure("check that it runs, and that --server is right; one that run started: " +
+					"--rdzv-endpoint=HOST:PORT")
 		}},
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -80,7 +79,7 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 	o.Store, o.Endpoints, o.Local = s.Store, s.At.Endpoints, s.Local
 	o.Shared = s.Shared
 	if o.Host == "" {
-		o.Reaches = func() string { return target.Towards(s.At.Endpoints) }
+		o.Reaches = s.Towards
 		o.Host = cmp.Or(o.Reaches(), "127.0.0.1")
 	}
 	o.PreHook.Env = hookEnviron(c, s)
@@ -124,12 +123,12 @@ func serverStarted(c *command.Call, s *target.Server) string {
 			"it; it ends by itself\n",
 			c.UserName(), s.Started.PID)
 	}
-	text := fmt.Sprintf("elastic: started a server at %s (pid %d); it ends by itself\n",
-		s.Shared.Listen, s.Started.PID)
-	if host, _, err := net.SplitHostPort(s.Shared.Listen); err == nil && !net.ParseIP(host).IsLoopback() {
-		text += "elastic: " + target.OpenTo(s.Shared.Listen) + "\n"
+	where, _ := target.Where(c)
+	text := fmt.Sprintf("elastic: started the server of %s (pid %d); it ends by itself\n", where, s.Started.PID)
+	if s.Shared.Open {
+		return text + "elastic: " + target.OpenTo(s.Shared.Listen) + "\n"
 	}
-	return text
+	return text + target.TokenLine(c, s.Shared)
 }
 
 // notify sends the signals of a node to signals, until stop is called. A signal in more is sent as

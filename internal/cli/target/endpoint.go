@@ -156,6 +156,6 @@ func Where(c *command.Call) (string, error) {
 
 // OpenTo returns the warning about a server that accepts every client, with the fix.
 func OpenTo(at string) string {
-	return fmt.Sprintf("anyone who reaches %s can change the job: close the port to others, "+
-		"or run elasticd with --trusted-ca-file and add --server=https://%[1]s --cacert=FILE", at)
+	return fmt.Sprintf("anyone who reaches %s can run programs as the users of its nodes: "+
+		"leave --insecure out", at)
 }

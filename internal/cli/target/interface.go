@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Towards returns the address of the interface that reaches the server, "" if none does.
-func Towards(endpoints []string) string {
+// towards returns the address of the interface that reaches the server, "" if none does.
+func towards(endpoints []string) string {
 	for _, e := range endpoints {
 		if _, rest, ok := strings.Cut(e, "://"); ok {
 			e = strings.TrimSuffix(rest, "/")

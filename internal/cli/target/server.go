@@ -4,7 +4,6 @@ package target
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"time"
 
@@ -34,6 +33,15 @@ func (s *Server) Explain(snap *rendezvous.Snapshot, now time.Time) status.Status
 	return st
 }
 
+// Towards returns the address of the interface at which nodes elsewhere reach this one, "" if there
+// is none.
+func (s *Server) Towards() string {
+	if s.Shared != nil && s.Shared.Listen != "" {
+		return towards([]string{s.Shared.Listen}) // as they reach the server
+	}
+	return towards(s.At.Endpoints)
+}
+
 // purpose says why a command needs the server.
 type purpose int
 
@@ -45,44 +53,14 @@ const (
 // Open connects to the server, and waits for its first answer. It tries again for limit if the
 // server does not answer; 0: it tries once.
 func Open(ctx context.Context, c *command.Call, p purpose, limit time.Duration) (*Server, error) {
-	given := given(c)
-	at, from, err := shared(c)
-	if err != nil {
-		return nil, err
-	}
-	if at != "" {
-		given = from
-		given.Text = at
-	}
 	if user := c.Setting("user"); strings.Contains(user.Text, ":") {
 		return nil, problem.New(problem.Usage, "--user is a name without its password").
 			Because("other users can see command lines in the process list").Cure("--user=NAME with ELASTIC_PASSWORD")
 	}
 	s := &Server{}
-	conf := etcd.Config{CACert: c.Setting("cacert").Text, Cert: c.Setting("cert").Text,
-		Key:  c.Setting("key").Text,
-		User: c.Setting("user").Text, Password: c.Getenv("ELASTIC_PASSWORD")}
-	if at != "" && p == Join {
-		if s.Shared, s.Started, err = serve(ctx, c, at); err != nil {
-			return nil, err
-		}
-	}
-	if given.Given && !(at == "" && c.Truth("standalone")) {
-		for e := range strings.SplitSeq(given.Text, ",") {
-			e = strings.TrimPrefix(strings.TrimSpace(e), "etcd://")
-			if e == "" {
-				return nil, given.Refuse("an empty address").Cure("--server=HOST:2379")
-			}
-			conf.Endpoints = append(conf.Endpoints, e)
-		}
-		s.At.Kind = "etcd"
-	} else {
-		at, r, started, err := localServer(ctx, c, p)
-		if err != nil {
-			return nil, err
-		}
-		s.Local, s.Started, s.At.Kind = &r, started, "local"
-		conf = etcd.Config{Endpoints: []string{string(at)}}
+	conf, err := s.find(ctx, c, p)
+	if err != nil {
+		return nil, err
 	}
 	s.At.Endpoints = conf.Endpoints
 	if s.Store, err = etcd.Open(ctx, conf); errors.Is(err, etcd.ErrPlain) ||
@@ -97,6 +75,59 @@ func Open(ctx context.Context, c *command.Call, p purpose, limit time.Duration) 
 	}
 	s.At.Reachable = true
 	return s, nil
+}
+
+// find says how to reach the server, and starts it if the command may.
+func (s *Server) find(ctx context.Context, c *command.Call, p purpose) (etcd.Config, error) {
+	at, _, err := shared(c)
+	if err != nil {
+		return etcd.Config{}, err
+	}
+	if at != "" {
+		s.At.Kind = "elasticd"
+		return s.meet(ctx, c, meeting{at: at, purpose: p})
+	}
+	if given := given(c); given.Given && !c.Truth("standalone") {
+		s.At.Kind = "etcd"
+		return named(c, given)
+	}
+	socket, r, started, err := localServer(ctx, c, p)
+	if err != nil {
+		return etcd.Config{}, err
+	}
+	s.Local, s.Started, s.At.Kind = &r, started, "local"
+	return onSocket(socket), nil
+}
+
+// onSocket is a server of this user on this machine.
+func onSocket(at local.Endpoint) etcd.Config {
+	return etcd.Config{Endpoints: []string{string(at)}, OwnSocket: true}
+}
+
+// named is the server that the user named. With a token, addresses without a scheme are dialled by
+// it.
+func named(c *command.Call, given command.Setting) (etcd.Config, error) {
+	conf := etcd.Config{CACert: c.Setting("cacert").Text, Cert: c.Setting("cert").Text,
+		Key:  c.Setting("key").Text,
+		User: c.Setting("user").Text, Password: c.Getenv("ELASTIC_PASSWORD")}
+	token, err := givenToken(c)
+	if err != nil {
+		return conf, err
+	}
+	for e := range strings.SplitSeq(given.Text, ",") {
+		e = strings.TrimPrefix(strings.TrimSpace(e), "etcd://")
+		if e == "" {
+			return conf, given.Refuse("an empty address").Cure("--server=HOST:2379")
+		}
+		if token != "" && !strings.Contains(e, "://") {
+			e = "https://" + e
+		}
+		conf.Endpoints = append(conf.Endpoints, e)
+	}
+	if token != "" && conf.CACert+conf.Cert+conf.Key == "" {
+		return byToken(conf, token)
+	}
+	return conf, nil
 }
 
 // given returns the server that the user named. --rdzv-endpoint names an existing server if it has
@@ -120,38 +151,6 @@ func (s *Server) TellKind(ctx context.Context) {
 	if r, err := s.Get(ctx, schema.Elasticd, ""); err == nil && r.One() != nil {
 		s.At.Kind = "elasticd"
 	}
-}
-
-// serve starts a server for all nodes at HOST:PORT, if HOST is this machine and nothing listens
-// there. If HOST is another machine, the agent on it starts the server.
-func serve(ctx context.Context, c *command.Call, at string) (*local.Runtime, local.Started, error) {
-	host, port, err := net.SplitHostPort(at)
-	if err != nil {
-		return nil, local.Started{}, err
-	}
-	ip, err := Ours(host)
-	if err != nil {
-		return nil, local.Started{}, nil
-	}
-	r, err := local.Locate(c.Setting("state-dir").Text, c.Getenv)
-	if err == nil {
-		r, err = r.Shared(net.JoinHostPort(ip, port))
-	}
-	if err != nil {
-		return nil, local.Started{}, err
-	}
-	d := net.Dialer{Timeout: time.Second}
-	conn, err := d.DialContext(ctx, "tcp", r.Listen)
-	if err == nil {
-		conn.Close()
-		if _, err := local.Find(ctx, r); err != nil {
-			// Something else listens, or a server of another user. The first request shows which.
-			return nil, local.Started{}, nil
-		}
-		return &r, local.Started{}, nil
-	}
-	_, started, err := local.Ensure(ctx, r)
-	return &r, started, err
 }
 
 // localServer finds or starts the local server of this user.

@@ -36,13 +36,10 @@ func Begin(effects *scope.Scope, s Served, r local.Runtime) *Store {
 	v := &Store{store: s.Store, at: s.At, missed: make(chan struct{}, 1), close: func() {},
 		ensure: func(ctx context.Context) (local.Endpoint, error) {
 			found, _, err := local.Ensure(ctx, r)
-			if r.Listen != "" {
-				return s.At, err // where the other nodes find it
-			}
 			return found, err
 		},
 		open: func(ctx context.Context, at local.Endpoint) (store.Store, error) {
-			return etcd.Open(ctx, etcd.Config{Endpoints: []string{string(at)}})
+			return etcd.Open(ctx, etcd.Config{Endpoints: []string{string(at)}, OwnSocket: true})
 		}}
 	effects.Go(v.run)
 	return v

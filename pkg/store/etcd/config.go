@@ -37,6 +37,14 @@ type Config struct {
 
 	CACert, Cert, Key string // PEM files, as etcdctl's flags
 
+	// TLS replaces the files. ErrOtherKey is the text of the error with which its VerifyConnection
+	// refuses a server; "": it has none.
+	TLS         *tls.Config
+	ErrOtherKey string
+
+	// OwnSocket: on a socket only a server of our own user is used.
+	OwnSocket bool
+
 	User     string // name, or name:password
 	Password string // used when User has none
 }
@@ -58,6 +66,8 @@ const (
 type Store struct {
 	endpoints []string
 	tls       *tls.Config
+	otherKey  string
+	ownSocket bool
 	auth      *auth
 	cert, key string // client certificate; "": none
 
@@ -85,9 +95,12 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		auth:      newAuth(c.User, c.Password),
 		cert:      c.Cert,
 		key:       c.Key,
+		tls:       c.TLS,
+		otherKey:  c.ErrOtherKey,
+		ownSocket: c.OwnSocket,
 		clients:   make([]*clientv3.Client, len(c.Endpoints)),
 	}
-	if c.CACert != "" || c.Cert != "" || c.Key != "" {
+	if c.TLS == nil && (c.CACert != "" || c.Cert != "" || c.Key != "") {
 		info := transport.TLSInfo{TrustedCAFile: c.CACert, CertFile: c.Cert, KeyFile: c.Key}
 		conf, err := info.ClientConfig()
 		if err != nil {
@@ -152,16 +165,7 @@ func (s *Store) conn(i int) (*grpc.ClientConn, error) {
 			MaxUnaryRetries:      1, // this package decides whether to repeat
 			DialKeepAliveTime:    pingAfter,
 			DialKeepAliveTimeout: pingLimit,
-			DialOptions: []grpc.DialOption{
-				grpc.WithConnectParams(grpc.ConnectParams{
-					Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
-						MaxDelay: store.Again},
-					MinConnectTimeout: connectLimit,
-				}),
-				grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
-				grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxSend),
-					grpc.MaxCallRecvMsgSize(math.MaxInt32)),
-			},
+			DialOptions:          s.dialOptions(i),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("make client of %s: %w", s.endpoints[i], err)
@@ -169,6 +173,24 @@ func (s *Store) conn(i int) (*grpc.ClientConn, error) {
 		s.clients[i] = c
 	}
 	return s.clients[i].ActiveConnection(), nil
+}
+
+func (s *Store) dialOptions(i int) []grpc.DialOption {
+	options := []grpc.DialOption{
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: store.Again},
+			MinConnectTimeout: connectLimit,
+		}),
+		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
+		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxSend),
+			grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+	}
+	if path, ok := strings.CutPrefix(s.endpoints[i], "unix://"); ok && s.ownSocket {
+		options = append(options, grpc.WithContextDialer(
+			func(ctx context.Context, _ string) (net.Conn, error) { return dialOwn(ctx, path) }))
+	}
+	return options
 }
 
 func checkEndpoint(e string) error {

@@ -41,6 +41,12 @@ var (
 	ErrNotEtcd = errors.New("this is not an etcd v3")
 	// ErrWantsTLS: the server speaks TLS, and was asked without. It is an ErrNotEtcd.
 	ErrWantsTLS = fmt.Errorf("%w: it speaks TLS, and the request did not", ErrNotEtcd)
+	// ErrOtherKey: the server's key is not the one that Config.TLS asks for. It is an ErrAuth.
+	ErrOtherKey = fmt.Errorf("%w: it has another key", ErrAuth)
+	// ErrOtherUser: a process of another user serves the socket. It is an ErrAuth.
+	ErrOtherUser = fmt.Errorf("%w: it is another user's", ErrAuth)
+	// ErrNoTLS: the server speaks no TLS, and Config.TLS was given. It is an ErrNotEtcd.
+	ErrNoTLS = fmt.Errorf("%w: it speaks no TLS", ErrNotEtcd)
 	// ErrNoQuorum: a member answers, but the cluster has no majority.
 	ErrNoQuorum = errors.New("etcd has no quorum")
 	// ErrOtherCluster: another cluster answers than the one that was read. Its revisions mean

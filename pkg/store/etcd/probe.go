@@ -59,6 +59,12 @@ func (s *Store) judge(ctx context.Context, a attempt) (int, error) {
 	switch text := err.Error() + s.handshake(ctx, at); {
 	case authFailed(err):
 		return 4, ErrAuth
+	case s.otherKey != "" && strings.Contains(text, s.otherKey):
+		return 4, ErrOtherKey
+	case strings.Contains(text, errOtherUser):
+		return 4, ErrOtherUser
+	case s.otherKey != "" && strings.Contains(text, "first record does not look like a TLS handshake"):
+		return 2, ErrNoTLS
 	case strings.Contains(text, "certificate"): // the server's or the client's
 		verdict := certificate(text)
 		if errors.Is(verdict, ErrCertRefused) && s.ownExpired() {

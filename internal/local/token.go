@@ -1,0 +1,69 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/elasticd/elastic/internal/certs"
+	"github.com/elasticd/elastic/internal/regular"
+)
+
+// TokenEnv is the variable with the token of a server and its nodes.
+const TokenEnv = "ELASTIC_TOKEN"
+
+// TokenFile returns the file with the token of a HOST:PORT, as all nodes spell it. It is not in the
+// part of one machine: nodes that share the state directory share the token, too. Errors: ErrState.
+func TokenFile(at, stateDir string, env func(string) string) (string, error) {
+	root, err := stateRoot(stateDir, env)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(root, "tokens", at), nil
+}
+
+// KeepToken returns the token in a file. If there is no file, it makes one with a new token, and of
+// nodes that do so at the same time one succeeds. Errors: ErrState.
+func KeepToken(path string) (certs.Token, error) {
+	for {
+		t, err := ReadToken(path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return t, err
+		}
+		if err := makeToken(path); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", &Problem{Kind: ErrState, Text: fmt.Sprintf("write the token of the server: %v", err),
+				Fix: "--state-dir=DIR, or --token-file=FILE"}
+		}
+	}
+}
+
+// ReadToken reads the token in a file, which no other user may write or read. Errors: ErrState, and
+// fs.ErrNotExist.
+func ReadToken(path string) (certs.Token, error) {
+	text, err := regular.ReadSecret(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	t, parsed := certs.ParseToken(string(text))
+	if err = errors.Join(err, parsed); err != nil {
+		return "", &Problem{Kind: ErrState, Text: fmt.Sprintf("token file %s: %v", path, err),
+			Why: "who knows the token can run programs as the users of its nodes",
+			Fix: "a file of yours with mode 0600 and a random word of 20 characters: openssl rand -hex 16"}
+	}
+	return t, nil
+}
+
+// makeToken writes a new token to a file that does not exist, whole or not at all.
+func makeToken(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	temp := filepath.Join(dir, ".new-"+string(certs.NewToken()))
+	if err := os.WriteFile(temp, []byte(certs.NewToken()+"\n"), 0o600); err != nil {
+		return err
+	}
+	return errors.Join(os.Link(temp, path), os.Remove(temp))
+}
