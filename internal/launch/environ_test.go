@@ -110,7 +110,7 @@ func TestInherited(t *testing.T) {
 		}
 	}
 	in.Inherited = append(in.Inherited, "MASTER_FOO=stale", "TORCHELASTIC_FOO=stale", "PADDLE_TRAINERS=stale",
-		"MARK=stale", "ELASTIC_PASSWORD=stale")
+		"MARK=stale", "ELASTIC_PASSWORD=stale", "ELASTIC_TOKEN=stale")
 	in.MarkName, in.MarkValue = "MARK", "mine"
 	for _, e := range launch.Environ(in) {
 		if d := cmp.Diff(keep, e[:len(keep)]); d != "" {
