@@ -96,8 +96,9 @@ fidelity: ## samplers of others through 10,000 sequences of worlds, and what com
 	PYTHONPATH=python $(PYTHON) python/compare.py $(if $(HOROVOD),--horovod $(HOROVOD))
 	$(PYTHON) python/bench.py
 
-wheel: build ## the Python helper for pip, in bin/
-	$(BIN)/elastic wheel $(BIN)
+wheel: ## the wheel for pip of this machine, in bin/: elastic, elasticd, elastic-demo and import elastic
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/stripped/ ./cmd/...
+	$(BIN)/stripped/elastic wheel $(BIN)
 
 bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=n, TORCHRUN=VENV; forty minutes
 	$(GO) build -o $(BIN)/bench ./bench

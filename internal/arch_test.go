@@ -239,7 +239,7 @@ var may = map[string][]string{
 	"bench/worker": {"bench/copies"},
 
 	// It packs what `go build` made.
-	"release": {},
+	"release": {"python"},
 
 	"pkg/checkpoint/dirfs/memfs": {"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs"},
 	"pkg/checkpoint/checkpointtest": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest",

@@ -1,8 +1,8 @@
-// Command release makes the files of a release: for each architecture a tar, a deb and an rpm with
-// the static programs, the list of the modules that are linked into them (SBOM), and the checksums
-// of all files. The same commit gives the same bytes on any machine. With -check it builds a second
-// time, from a copy of the sources in another directory and without a cache, and compares the
-// checksums.
+// Command release makes the files of a release: for each architecture a tar, a deb, an rpm and a
+// wheel for pip with the static programs; a wheel without them for other platforms; the list of the
+// modules that are linked into the programs (SBOM); and the checksums of all files. The same commit
+// gives the same bytes on any machine. With -check it builds a second time, from a copy of the
+// sources in another directory and without a cache, and compares the checksums.
 package main
 
 import (
@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/elasticd/elastic/python"
 )
 
 // nfpm packs debs and rpms. Later versions need modules that the public module proxy does not
@@ -57,6 +59,10 @@ func run(version, out string) (build, error) {
 	if !ok || number == "" || strings.ContainsAny(version, "/ \n") {
 		return build{}, fmt.Errorf("-version=%q: v1.2.3, or v1.2.3-rc.1", version)
 	}
+	if strings.NewReplacer("-alpha.", "a", "-beta.", "b", "-rc.", "rc").Replace(number) != python.Version {
+		return build{}, fmt.Errorf("-version=%q: the Python package has version %s; "+
+			"change python/wheel.go and python/elastic/__init__.py first", version, python.Version)
+	}
 	at, err := committed()
 	if err != nil {
 		return build{}, err
@@ -96,6 +102,12 @@ func (b build) make() error {
 		if err := b.pack(arch, bin); err != nil {
 			return err
 		}
+		if err := b.wheel(arch, bin); err != nil {
+			return err
+		}
+	}
+	if err := b.write(python.Wheel{}); err != nil {
+		return err
 	}
 	if err := b.bill(linked); err != nil {
 		return err

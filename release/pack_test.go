@@ -34,9 +34,9 @@ func TestArchiveDependsOnContentsAlone(t *testing.T) {
 	}
 }
 
-// An invalid version is refused before anything is built.
+// An invalid version, or one that the Python package does not have, is refused before anything is built.
 func TestVersionsThatAreNone(t *testing.T) {
-	for _, v := range []string{"", "1.2.3", "v", "v1/2", "v1 2"} {
+	for _, v := range []string{"", "1.2.3", "v", "v1/2", "v1 2", "v99.0.0"} {
 		if _, err := run(v, filepath.Join(t.TempDir(), "dist")); err == nil {
 			t.Errorf("%q is taken", v)
 		}

@@ -16,6 +16,8 @@ package needs the standard library alone; torch and Paddle are used where the sc
 has imported them already.
 """
 
+__version__ = "0.1.0"
+
 from . import evidence
 from .environment import World, world
 from .errors import ElasticError, LoadError
