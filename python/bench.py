@@ -46,9 +46,10 @@ def start(rank, port, folder, steps):
 
 
 def measure():
-    import elastic
     import torch
     from torch.nn.parallel import DistributedDataParallel
+
+    import elastic
 
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")

@@ -9,11 +9,12 @@ The lines that make it elastic end in "# elastic". Everything else is ordinary a
 
 import argparse
 
-import elastic  # elastic
 import torch
 from accelerate import Accelerator
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+import elastic  # elastic
 
 
 def stripes(n, side=12, classes=4):

@@ -12,7 +12,6 @@ import os
 import shutil
 import time
 
-import elastic  # elastic
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -20,6 +19,8 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+
+import elastic  # elastic
 
 BATCH = 24  # samples of all ranks together: 1, 2, 3 and 4 ranks make the same steps
 

@@ -10,11 +10,12 @@ The lines that make it elastic end in "# elastic". Everything else is ordinary P
 import argparse
 import os
 
-import elastic  # elastic
 import numpy
 import paddle
 from paddle import nn
 from paddle.distributed import fleet
+
+import elastic  # elastic
 
 
 def stripes(n, side=12, classes=4):

@@ -10,10 +10,11 @@ The lines that make it elastic end in "# elastic". Everything else is ordinary P
 import argparse
 import time
 
-import elastic  # elastic
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+import elastic  # elastic
 
 
 def stripes(n, side=12, classes=4):

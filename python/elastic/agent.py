@@ -100,7 +100,7 @@ class Agent:
         try:
             request = dict(more, op=op, keys=keys, generation=self.generation)
             connection.sendall(json.dumps(request).encode() + b"\n")
-            reply = json.loads(_line(connection))
+            reply: Dict[str, Any] = json.loads(_line(connection))
         except (OSError, ValueError) as error:
             self._drop(connection)
             raise self._failed(error) from None

@@ -68,7 +68,7 @@ def quiet(mine: Mine) -> bool:
 def _idle(one: socket.socket) -> int:
     """Milliseconds since data moved."""
     info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
-    return min(struct.unpack_from("=I", info, at)[0] for at in (_SENT, _RECEIVED))
+    return min(int(struct.unpack_from("=I", info, at)[0]) for at in (_SENT, _RECEIVED))
 
 
 def _of(mine: Mine) -> Iterator[socket.socket]:

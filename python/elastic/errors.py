@@ -15,7 +15,7 @@ def whole_number(name: str, value: object, least: int) -> int:
     """Return value if it is a whole number of at least `least`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ElasticError(f"{name}={value!r}: not a whole number")
-    number = value.__index__()
+    number = int(value.__index__())
     if number < least:
         raise ElasticError(f"{name}={number}: at least {least}")
     return number

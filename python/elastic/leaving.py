@@ -41,7 +41,7 @@ class Exit:
 
     def insist(self) -> None:
         """Make the next call of any module in the thread of the function leave the function."""
-        modules = sys.modules.get("torch.nn.modules.module")
+        modules: Any = sys.modules.get("torch.nn.modules.module")
         if self._hook is None and hasattr(modules, "register_module_forward_pre_hook"):
             self._hook = modules.register_module_forward_pre_hook(self._called)
 

@@ -50,7 +50,8 @@ def read(path: str) -> Dict[str, Any]:
     for framework, name in _FILES.items():
         file = os.path.join(path, name)
         if os.path.exists(file):
-            return _load(framework, file)
+            content: Dict[str, Any] = _load(framework, file)
+            return content
     raise LoadError(f"{path}: no checkpoint of elastic.State: none of {', '.join(_FILES.values())} is there")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Union
 
 from . import saving, wrappers
 from .collective import gather, share_newest
@@ -70,6 +70,12 @@ class State:
                 value.register_step_post_hook(self._tear)
         self._bind()
         stopper()
+
+    if TYPE_CHECKING:  # the values of the script: type checkers know nothing of them
+
+        def __getattr__(self, name: str) -> Any: ...
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     @property
     def samples(self) -> int:

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any, Callable, Dict, NoReturn, Optional
+from typing import Any, Callable, NoReturn, Optional
 
 from . import environment, stopping, wrappers
 from .agent import Agent, Left, connect

@@ -356,7 +356,8 @@ class TrainingTest(PlayedWorld):
     def test_a_world_that_is_over_before_all_ranks_have_come(self):
         """The second rank never comes; the next world has one."""
         environment._current.size = 2
-        with unittest.mock.patch.object(PlayedGroup, "open", lambda g, w, word: g.agent.get(["none"], 60) if w.size == 2 else [word]):
+        hold = lambda g, w, word: g.agent.get(["none"], 60) if w.size == 2 else [word]  # noqa: E731
+        with unittest.mock.patch.object(PlayedGroup, "open", hold):
             outcome = self.start(lambda world: world.generation)
             self.agent.hears("can_stay")
             self.agent.send(leave=1)

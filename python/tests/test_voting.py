@@ -54,7 +54,12 @@ class ErrorsTest(unittest.TestCase):
             chained,
         ):
             self.assertTrue(is_of_communication(error), error)
-        for error in (KeyError("peer"), RuntimeError("mat1 and mat2 shapes cannot be multiplied"), ValueError("lr"), OSError(28, "No space left on device")):
+        for error in (
+            KeyError("peer"),
+            RuntimeError("mat1 and mat2 shapes cannot be multiplied"),
+            ValueError("lr"),
+            OSError(28, "No space left on device"),
+        ):
             self.assertFalse(is_of_communication(error), error)
 
 

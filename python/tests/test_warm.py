@@ -113,7 +113,11 @@ class WarmTest(unittest.TestCase):
             ("of a name", "from sqlite3 import dbapi2 as x", True),
             ("behind functions and constants", "A = 1\ndef f():\n    pass\nclass B:\n    x = 1\nimport sqlite3", True),
             ("optional", "try:\n    import sqlite3\nexcept ImportError:\n    sqlite3 = None", True),
-            ("behind an optional one that is not there", "try:\n    import nowhere\nexcept ImportError:\n    x = 0\nimport sqlite3", True),
+            (
+                "behind an optional one that is not there",
+                "try:\n    import nowhere\nexcept ImportError:\n    x = 0\nimport sqlite3",
+                True,
+            ),
             ("by a module of the user", "import model", True),
             ("of the main script", "if __name__ == '__main__':\n    import sqlite3", True),
             ("behind a variable", "import os\nos.environ['X'] = '1'\nimport sqlite3", False),
