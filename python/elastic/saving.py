@@ -35,6 +35,12 @@ def write(directory: str, content: Dict[str, Any], mark: Dict[str, Any]) -> str:
     _dump(framework, content, os.path.join(path, _FILES[framework]))
     sync(path)
     sync(directory)
+    put_mark(path, mark)
+    return path
+
+
+def put_mark(path: str, mark: Dict[str, Any]) -> None:
+    """Say that all of a directory is written."""
     temporary = os.path.join(path, MARK + ".tmp")
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(mark, file)
@@ -42,7 +48,6 @@ def write(directory: str, content: Dict[str, Any], mark: Dict[str, Any]) -> str:
         os.fsync(file.fileno())
     os.replace(temporary, os.path.join(path, MARK))
     sync(path)
-    return path
 
 
 def read(path: str) -> Dict[str, Any]:
