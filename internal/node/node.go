@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"os"
@@ -25,6 +26,7 @@ import (
 	"github.com/elasticd/elastic/internal/processors"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/scope"
+	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -83,6 +85,7 @@ func Run(ctx context.Context, o Options) event.Result {
 		Config: joining.Config{
 			Job: o.Job, Given: o.Given, Again: o.Again, OtherProgram: o.OtherProgram, Node: o.Node,
 			NodeGiven: o.NodeGiven, Place: o.Place, Machine: bootID(), Warm: o.Warm,
+			Hardware: hardware(lookUp(o.Environ)),
 			LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit,
 			Settle: settle,
 		}}
@@ -115,6 +118,23 @@ func bootID() string {
 		return name
 	}
 	return strings.TrimSpace(string(b))
+}
+
+// hardware identifies the machine also after it was booted again. $ELASTIC_MACHINE is for containers, which do
+// not know their machine.
+func hardware(env func(string) string) machines.Machine {
+	m := machines.Machine{ID: env("ELASTIC_MACHINE")}
+	m.Hostname, _ = os.Hostname()
+	if m.ID == "" {
+		b, _ := os.ReadFile("/etc/machine-id")
+		m.ID = cmp.Or(strings.TrimSpace(string(b)), m.Hostname)
+	} else {
+		m.Hostname = m.ID
+	}
+	if !schema.ValidName(m.ID) {
+		m.ID = ""
+	}
+	return m
 }
 
 // lookUp returns a function that reads variables of environ. The last one of a name counts.

@@ -47,7 +47,13 @@ type Node struct {
 	Attempt int `json:"attempt"` // attempt of the job in which the node joined
 	// random id of the state directory: the same id means the same node lock
 	Host    string `json:"host"`
-	Machine string `json:"machine"`           // boot id: copies of a checkpoint must be on different machines
+	Machine string `json:"machine"` // boot id: copies of a checkpoint must be on different machines
+	// MachineID names the machine also after it was booted again, and in other jobs.
+	MachineID string `json:"machine_id,omitempty"`
+	Hostname  string `json:"hostname,omitempty"`
+	// Doubt is why the node is only a spare, as the record of its machine says; "": it is not.
+	Doubt   string `json:"doubt,omitempty"`
+	Drained bool   `json:"drained,omitempty"` // its machine is drained: no World has the node
 	Slots   int    `json:"slots"`             // workers on this node
 	Program string `json:"program,omitempty"` // digest of the program and arguments that it runs
 	// one more than the rank that the user gave; 0: any rank

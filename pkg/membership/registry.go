@@ -98,7 +98,7 @@ func (r Registry) TakeOver(ctx context.Context, dead Node) error {
 // its registration.
 func (r Registry) Leave(ctx context.Context, n Node, g schema.Generation, why Reason) error {
 	text := map[Reason]string{Finished: "finished and left", ScaledIn: "left after the scale-in",
-		Quarantined: "left the world, in quarantine"}[why]
+		Quarantined: "left the world, in quarantine", Drained: "left the world, drained"}[why]
 	if text == "" {
 		text = "left (" + string(why) + ")"
 	}

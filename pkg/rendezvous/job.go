@@ -207,10 +207,12 @@ func (j *Job) Twin(o *Job) bool {
 		slices.ContainsFunc(o.Predecessors(), j.Follows)
 }
 
-// Admit lifts the quarantines that a node got in Generation or before.
+// Admit lifts the quarantines that a node got in Generation or before, and the doubt with which this
+// incarnation of it is registered.
 type Admit struct {
-	Node       string            `json:"node"`
-	Generation schema.Generation `json:"generation"`
+	Node        string                 `json:"node"`
+	Generation  schema.Generation      `json:"generation"`
+	Incarnation membership.Incarnation `json:"incarnation,omitempty"`
 }
 
 // Wish is what the operator asked.

@@ -28,6 +28,11 @@ func otherProgram(node string) fact {
 	}
 }
 
+// inDoubt makes the record of its machine speak against a node.
+func inDoubt(node string) fact {
+	return func(x *situation) { x.Node(node).Doubt = "this machine was left out of 2 jobs" }
+}
+
 // inQuarantine puts a node into quarantine by its record.
 func inQuarantine(r rendezvous.NodeRecord) fact {
 	return func(x *situation) {
@@ -192,6 +197,22 @@ func TestQuarantine(t *testing.T) {
 			given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 2}),
 				func(x *situation) { x.Wish.Admit = []rendezvous.Admit{{Node: "c", Generation: 0}} }),
 			"nothing", ""},
+		{"its machine is in doubt: it is a spare", given(range3(), inDoubt("c")), "nothing", ""},
+		{"also in the first world", given(aRange(1, 3).here("a", "b", "c"), inDoubt("c"), call(time.Minute)),
+			"propose 1 (first): a b", ""},
+		{"unless there would be no world", given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"),
+			inDoubt("c"), short, crashed("b")), "propose 2 (node-lost): a c; evicts b; lost b",
+			"b: lost 1, failed 0; "},
+		{"its machine is drained: no world has it",
+			given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), inDoubt("c"),
+				func(x *situation) { x.Node("c").Drained = true }, short, crashed("b")),
+			"hold (nodes-missing); lost b", "b: lost 1, failed 0; "},
+		{"it was admitted", given(range3(), inDoubt("c"), func(x *situation) {
+			x.Wish.Admit = []rendezvous.Admit{{Node: "c", Incarnation: ref("c").Incarnation}}
+		}), "hold (saving) planned, join", ""},
+		{"an earlier agent of it was admitted", given(range3(), inDoubt("c"), func(x *situation) {
+			x.Wish.Admit = []rendezvous.Admit{{Node: "c", Incarnation: "older"}}
+		}), "nothing", ""},
 		{"a new attempt knows of no quarantine",
 			given(aRange(1, 2).here("a", "b").world(rendezvous.Failed, "a"),
 				inQuarantine(rendezvous.NodeRecord{Node: "b", Failures: 2, Failing: true}), newAttempt),

@@ -86,6 +86,20 @@ func (j Job) Secrets() string     { return "/elastic/secrets/" + string(j) + "/"
 // not lost.
 func (j Job) Removed(u UID) string { return "/elastic/removed/" + string(j) + "/" + string(u) }
 
+// Machines is the prefix of what is known of machines, beyond the jobs that ran there. Incident is
+// one thing that happened on a machine: its keys sort by time. DrainedMachine is the mark that no job
+// may use it.
+const (
+	Machines    = "/elastic/machines/"
+	DrainedName = "drained"
+)
+
+func Machine(id string) string        { return Machines + id + "/" }
+func DrainedMachine(id string) string { return Machine(id) + DrainedName }
+func Incident(id string, at time.Time, name string) string {
+	return Machine(id) + fmt.Sprintf("%015d-%s", max(0, at.UnixMilli()), name)
+}
+
 // Plans is the prefix of the chunks of one proposal, and Plan is one chunk.
 func (j Job) Plans(proposal string) string { return j.AllPlans() + proposal + "/" }
 func (j Job) AllPlans() string             { return j.Prefix() + "plan/" }

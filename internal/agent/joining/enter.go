@@ -232,6 +232,7 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 			Address: j.Peers.Here()},
 		Attempt: s.Job.Attempt, Host: j.Disk.HostID(), Machine: j.Machine, Slots: s.Job.Slots,
 		LastGeneration: seen, Since: time.Now(), Program: j.Job.Origin.Digest(), Place: j.Place}
+	said := j.askOfMachine(ctx, s, &n)
 	if err := j.commitOwn(ctx, s, n); err != nil {
 		return nil, err
 	}
@@ -254,7 +255,7 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 	}
 	e.Nodes, e.Before = j.countNodes(ctx, n.Node)
 	if !j.state.joined {
-		e.Lines = j.greeting(s)
+		e.Lines = append(j.greeting(s), said...)
 	}
 	j.state.joined, j.state.job, j.state.warned, j.state.firstMute = true, *s.Job, false, ""
 	e.Lines = append(e.Lines, j.remade(s)...)

@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/recovery"
+	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
@@ -29,7 +30,8 @@ type Config struct {
 	NodeGiven    bool   // set by --node: take no other name
 	Place        int    // one more than the rank that this node was given; 0: any
 	Machine      string // boot id
-	Warm         bool   // workers may start before a world has this node
+	Hardware     machines.Machine
+	Warm         bool // workers may start before a world has this node
 
 	LeaseTTL       time.Duration
 	ConnectTimeout time.Duration // for the first contact; 0: none

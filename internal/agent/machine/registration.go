@@ -80,7 +80,9 @@ func (m *Machine) departFromWorld() {
 		m.drop()
 	case m.workers.Prepared(w.Generation):
 		why := membership.ScaledIn
-		if plan.QuarantineOf(w, m.self.node) != nil {
+		if slices.Contains(m.seen.snap.Wish.Drain, m.self.node.Node) {
+			why = membership.Drained
+		} else if plan.QuarantineOf(w, m.self.node) != nil {
 			why = membership.Quarantined
 		}
 		m.out.Request(outbox.Leave, action.Leave{Me: m.self.node, Generation: w.Generation, Why: why})

@@ -2,6 +2,7 @@ package notice
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/phrase"
@@ -28,7 +29,10 @@ func (n *Notices) tellSpare(f *Facts) {
 		(w.Phase == rendezvous.Running || w.Phase == rendezvous.Forming):
 		n.spare = true
 		text := "standing by as a spare"
-		if w.Count >= w.NP {
+		if slices.Contains(f.Snapshot.Wish.Drain, f.Node.Node) {
+			text = fmt.Sprintf("drained: no world takes this node until: elastic admit %s --job-id=%s", f.Node.Node,
+				f.Job.Name)
+		} else if w.Count >= w.NP {
 			text += fmt.Sprintf(": np=%d is met", w.NP)
 		}
 		n.say("%s", text)

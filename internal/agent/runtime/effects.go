@@ -44,11 +44,8 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 	case action.Take:
 		l.effect(ctx, func(ctx context.Context) event.Event {
 			w, err := l.takeStep(ctx, a)
-			if _, ran := a.Step.(plan.Run); ran && err == nil {
-				l.effects.Go(func() { // no step waits for this; after an error the next Run removes the rest
-					_ = history.Trim(ctx, l.Store, l.Job.Name)
-					l.requests.RemoveLeftovers(ctx, &a.Seen)
-				})
+			if err == nil {
+				l.effects.Go(func() { l.afterStep(ctx, a) })
 			}
 			return event.Stepped{World: w, Err: err}
 		})
@@ -227,6 +224,16 @@ func (l *loop) takeStep(ctx context.Context, a action.Take) (rendezvous.World, e
 		return l.requests.End(ctx, &a.Seen, step)
 	}
 	return rendezvous.World{}, fmt.Errorf("no request for step %T", a.Step)
+}
+
+// afterStep does what no step waits for. After an error the next Run removes the rest, and nothing
+// depends on the records of machines.
+func (l *loop) afterStep(ctx context.Context, a action.Take) {
+	_ = l.requests.NoteIncidents(ctx, &a.Seen, a.Step)
+	if _, ran := a.Step.(plan.Run); ran {
+		_ = history.Trim(ctx, l.Store, l.Job.Name)
+		l.requests.RemoveLeftovers(ctx, &a.Seen)
+	}
 }
 
 // unfit is an error of this node that keeps it from being ready. A store that does not answer, or

@@ -13,9 +13,7 @@ func unknownCommand(word string, table []Command) *problem.Error {
 		names = append(names, c.Name)
 	}
 	e := problem.New(problem.Usage, "unknown command %q", word).Cure("elastic --help")
-	if word == "drain" { // other tools call it drain
-		e.Cure("Ctrl-C or SIGTERM to the elastic run of that node: it saves, and leaves")
-	} else if word == "metrics" {
+	if word == "metrics" {
 		e.Cure("elasticd serves them at /metrics of its --http address")
 	} else if near := phrase.Nearest(word, names); near != "" {
 		e.Cure("did you mean elastic %s?", near)

@@ -31,6 +31,7 @@ const (
 	JobDiffers   Code = "E-JOB-DIFFERS"
 	NodeName     Code = "E-NODE-NAME"
 	NoQuarantine Code = "E-NOT-QUARANTINED"
+	Drain        Code = "E-DRAIN" // the job has no such node, or needs it
 	NoServer     Code = "E-NO-SERVER"
 	Server       Code = "E-SERVER"
 	ServerAuth   Code = "E-SERVER-AUTH"

@@ -15,10 +15,17 @@ import (
 // Nodes is the command that lists the nodes of a job.
 func Nodes() command.Command {
 	return command.Command{Name: "nodes", Args: "[JOB]", Most: 1, Usage: "the nodes of a job",
-		Action: nodesAction, Flags: []command.Flag{command.JobFlag()}}
+		Action: nodesAction, Flags: []command.Flag{command.JobFlag(),
+			{Name: "all", Kind: command.Boolean,
+				Usage: "what is known of each machine, from all jobs: it counts half as much after an hour"},
+			{Name: "scontrol", Kind: command.Boolean,
+				Usage: "with --all: lines for Slurm that drain the bad machines"}}}
 }
 
 func nodesAction(ctx context.Context, c *command.Call) error {
+	if c.Context.Bool("all") {
+		return allMachines(ctx, c)
+	}
 	s, snap, err := target.OpenJob(ctx, c)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -23,8 +24,11 @@ const (
 // A node that was only lost often is taken at once where a world needs it. A node whose workers
 // failed is not, before its time is over.
 func keptOut(s *rendezvous.Snapshot, d demand) func(*membership.Node) bool {
+	doubted := func(n *membership.Node) bool {
+		return (n.Drained || n.Doubt != "" && d == dispensable && !member(s, n.Node)) && !trusted(s, n)
+	}
 	if w := s.World; w == nil || len(w.Ledger.Nodes)+len(w.Quarantine) == 0 {
-		return func(*membership.Node) bool { return false }
+		return doubted
 	}
 	out := map[string]bool{}
 	thisAttempt := s.World.Attempt == s.Job.Attempt
@@ -41,7 +45,21 @@ func keptOut(s *rendezvous.Snapshot, d demand) func(*membership.Node) bool {
 			late[q.Node] = true
 		}
 	}
-	return func(n *membership.Node) bool { return late[n.Node] || out[n.Node] }
+	return func(n *membership.Node) bool { return late[n.Node] || out[n.Node] || doubted(n) }
+}
+
+// member reports whether a node is in the World of the present attempt. A spare that a World needed
+// stays in later ones.
+func member(s *rendezvous.Snapshot, node string) bool {
+	return s.World != nil && s.World.Attempt == s.Job.Attempt && slices.ContainsFunc(s.World.Members,
+		func(m membership.Ref) bool { return m.Node == node })
+}
+
+// trusted reports whether the operator admitted this incarnation of a node.
+func trusted(s *rendezvous.Snapshot, n *membership.Node) bool {
+	return slices.ContainsFunc(s.Wish.Admit, func(a rendezvous.Admit) bool {
+		return a.Node == n.Node && a.Incarnation == n.Incarnation
+	})
 }
 
 // lateNodes returns the nodes that held up a barrier and are in no plan before a later generation.
@@ -90,7 +108,7 @@ func Quarantined(s *rendezvous.Snapshot) (list []KeptOut) {
 		if !out(n) || s.World.Rank(n.Ref) >= 0 {
 			continue
 		}
-		k := KeptOut{Node: n.Node, Text: "it held up a barrier"}
+		k := KeptOut{Node: n.Node, Text: cmp.Or(n.Doubt, "it held up a barrier")}
 		for _, r := range s.World.Ledger.Nodes {
 			if r.Node == n.Node && r.Quarantine > 0 {
 				k.Text, k.For, k.Time = r.Text, time.Duration(r.Quarantine), r.Time

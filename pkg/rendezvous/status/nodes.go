@@ -44,6 +44,7 @@ const (
 	NodeSuspect     NodeState = "suspect"
 	NodeQuarantined NodeState = "quarantined"
 	NodeDraining    NodeState = "draining"
+	NodeDrained     NodeState = "drained"
 	NodeLost        NodeState = "lost"
 	NodeLeft        NodeState = "left"
 )
@@ -142,7 +143,11 @@ func (x *explainer) other(n *membership.Node) Node {
 	st := nodeStatus(n, NodeSpare, n.Since)
 	switch {
 	case slices.Contains(x.s.Wish.Drain, n.Node):
-		st.State = NodeDraining
+		st.State = NodeDrained
+	case n.Doubt != "" && x.keptOut(n.Node) != nil:
+		if st.Why = new(n.Doubt); n.Drained {
+			st.State = NodeDrained
+		}
 	case x.w == nil || x.w.Generation == 0:
 		st.State = NodeJoining
 	case x.keptOut(n.Node) != nil:

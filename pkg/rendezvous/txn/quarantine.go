@@ -13,17 +13,8 @@ import (
 
 // quarantineEvents returns the events of nodes that l newly puts into quarantine.
 func quarantineEvents(seen *rendezvous.Snapshot, l rendezvous.Ledger) []history.Event {
-	if seen.World == nil {
-		return nil
-	}
 	var events []history.Event
-	for _, r := range l.Nodes {
-		same := func(x rendezvous.NodeRecord) bool {
-			return x.Node == r.Node && x.Since == r.Since && x.Quarantine == r.Quarantine
-		}
-		if r.Quarantine == 0 || slices.ContainsFunc(seen.World.Ledger.Nodes, same) {
-			continue
-		}
+	for _, r := range newlyOut(seen, l) {
 		lasts := time.Duration(r.Quarantine)
 		events = append(events, history.Event{Kind: history.Quarantined, Generation: r.Since, Node: r.Node,
 			Text: r.InQuarantine(),
@@ -36,14 +27,19 @@ func quarantineEvents(seen *rendezvous.Snapshot, l rendezvous.Ledger) []history.
 // maxAdmits is the number of admissions that the wish keeps: the newest ones.
 const maxAdmits = 32
 
-// Admit lifts the quarantine of a node. It keeps the request id of the wish, because it is no cause
-// for a new World.
+// Admit lifts the quarantine of a node, and takes back that it was asked to go. It keeps the request id
+// of the wish, because it is no cause for a new World.
 func (r Requests) Admit(ctx context.Context, seen *rendezvous.Snapshot, node string) error {
 	w := seen.Wish
 	w.Time = time.Now()
+	w.Drain = slices.DeleteFunc(slices.Clone(w.Drain), func(n string) bool { return n == node })
 	w.Admit = slices.DeleteFunc(slices.Clone(w.Admit),
 		func(a rendezvous.Admit) bool { return a.Node == node })
-	w.Admit = append(w.Admit, rendezvous.Admit{Node: node, Generation: seen.Fence})
+	a := rendezvous.Admit{Node: node, Generation: seen.Fence}
+	if n := seen.Node(node); n != nil {
+		a.Incarnation = n.Incarnation
+	}
+	w.Admit = append(w.Admit, a)
 	w.Admit = w.Admit[max(0, len(w.Admit)-maxAdmits):]
 	_, err := r.sendOn(ctx, r.fence(seen), "admit "+node, store.Request{
 		If: []store.Guard{store.Unchanged(r.Job.Wish(), seen.Wish.Rev)},

@@ -1,0 +1,115 @@
+package show
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/machines"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// machine is what `elastic nodes --all -o json` has of a machine.
+type machine struct {
+	machines.Record
+	Weights map[machines.Kind]float64 `json:"weights"`
+	Doubt   string                    `json:"doubt"` // why the next job takes it as a spare only; "": it does not
+}
+
+// allMachines shows the machines of which something is known.
+func allMachines(ctx context.Context, c *command.Call) error {
+	s, err := target.Open(ctx, c, target.Ask, 0)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	all, err := machines.All(ctx, s)
+	if err != nil {
+		return err
+	}
+	now := c.Out.Now()
+	switch {
+	case c.Context.Bool("scontrol"):
+		return scontrol(c, all)
+	case c.Out.Json:
+		list := []machine{}
+		for _, r := range all {
+			list = append(list, machine{r, weights(&r, now), r.Doubt("", now)})
+		}
+		return c.Out.Object(list)
+	}
+	rows := [][]string{{"MACHINE", "HOST", "FAILED", "LEFT OUT", "LOST", "STATE", "LAST", ""}}
+	for _, r := range all {
+		w, last := weights(&r, now), r.Last()
+		row := []string{r.ID[:min(12, len(r.ID))], r.Hostname, "", "", "", machineState(&r, now), "-", evidence(&r)}
+		for i, k := range []machines.Kind{machines.Failed, machines.LeftOut, machines.Lost} {
+			row[2+i] = fmt.Sprintf("%.1f", w[k])
+		}
+		if !last.Time.IsZero() {
+			row[6] = c.Out.Since(last.Time)
+		}
+		rows = append(rows, row)
+	}
+	return c.Out.Table(rows)
+}
+
+func weights(r *machines.Record, now time.Time) map[machines.Kind]float64 {
+	w := map[machines.Kind]float64{}
+	for _, k := range []machines.Kind{machines.Failed, machines.LeftOut, machines.Lost} {
+		w[k] = r.Weight(k, now)
+	}
+	return w
+}
+
+// machineState is how the next job takes the machine.
+func machineState(r *machines.Record, now time.Time) string {
+	switch {
+	case r.Drained != nil:
+		return "drained"
+	case r.Doubt("", now) != "":
+		return "spare"
+	}
+	return "used"
+}
+
+// evidence is the newest incident, with its job.
+func evidence(r *machines.Record) string {
+	last := r.Last()
+	if last.Time.IsZero() {
+		return ""
+	}
+	text := fmt.Sprintf("job %s, node %s: %s", last.Job, last.Node, last.Text)
+	if n := len(r.Incidents) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %s before)", phrase.Count(n, "more incident"))
+	}
+	return text
+}
+
+// scontrol prints the line for each machine that is drained or in doubt, which an epilog of Slurm can
+// run. Elastic does not run it.
+func scontrol(c *command.Call, all []machines.Record) error {
+	for _, r := range all {
+		if machineState(&r, c.Out.Now()) == "used" {
+			continue
+		}
+		reason := strings.Map(func(c rune) rune {
+			if c < ' ' || c == '\'' || c == '"' {
+				return ' '
+			}
+			return c
+		}, evidence(&r))
+		host, _, _ := strings.Cut(r.Hostname, ".")
+		if !schema.ValidName(host) { // a record of another program
+			continue
+		}
+		err := c.Out.Line("scontrol update NodeName=%s State=DRAIN Reason='elastic: %s'", host, reason)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
