@@ -3,6 +3,7 @@ package change
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
@@ -106,7 +107,7 @@ func followStop(ctx context.Context, f target.Followed, limit time.Duration) err
 		case snap.Job.UID != seen.Job.UID || snap.Job.Attempt != seen.Job.Attempt:
 			return true, stopped(c, snap, fmt.Sprintf("job %s stopped, and began anew", name))
 		case target.Ended(snap):
-			return true, stopped(c, snap, fmt.Sprintf("job %s %s", name, snap.World.Phase))
+			return true, stopped(c, snap, ended(snap))
 		case len(snap.Nodes) > 0:
 			empty = time.Time{}
 		case empty.IsZero():
@@ -123,6 +124,15 @@ func followStop(ctx context.Context, f target.Followed, limit time.Duration) err
 	return target.Cut(c, err, missing.Last,
 		target.Asked{Stays: fmt.Sprintf("the request to stop job %s stays", name),
 			Cure: fmt.Sprintf("elastic status %s says what it waits for", name)})
+}
+
+// ended says how the job ended, and what its workers did not save.
+func ended(s *rendezvous.Snapshot) string {
+	text := fmt.Sprintf("job %s %s", s.Job.Name, s.World.Phase)
+	if _, unsaved, ok := strings.Cut(s.World.Outcome.Message, "; "); ok && s.World.Phase == rendezvous.Stopped {
+		text += ": " + unsaved
+	}
+	return text
 }
 
 // stopped prints the state of the job on stdout.

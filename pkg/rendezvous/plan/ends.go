@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership/verdict"
@@ -15,6 +16,9 @@ func (p *planner) stop() Step {
 	end := func() Step {
 		led, lost := rendezvous.Ledger{}, p.unreported()
 		if p.w != nil && p.w.Attempt == p.s.Job.Attempt {
+			if text := p.unsaved(); text != "" {
+				outcome.Message += "; " + text
+			}
 			led = ledger.CountLost(p.w.Ledger, p.w, lost, p.now)
 		}
 		return End{Phase: rendezvous.Stopped, Outcome: outcome, Ledger: led, Lost: lost}
@@ -34,6 +38,26 @@ func (p *planner) stop() Step {
 		return end()
 	}
 	return Nothing{p.m.PhaseSince.Add(p.w.Hold.Limit(p.s.Job) + p.t.Slack)}
+}
+
+// unsaved says what training is lost because the workers did not save when a planned Hold asked them to;
+// "": they saved. A save counts if it was committed after the workers were asked.
+func (p *planner) unsaved() string {
+	h, head := p.w.Hold, p.s.Head
+	switch {
+	case h == nil || !h.Planned || head.Rev > p.w.Rev:
+		return ""
+	case head.Number == 0:
+		return "did not save: there is no checkpoint"
+	}
+	lost := p.w.Time.Sub(head.Time)
+	if ran := p.m.ran(p.now); ran > 0 {
+		lost = min(lost, ran) // no more than this generation trained
+	}
+	if lost = lost.Round(time.Second); lost < time.Second {
+		return "" // it had just saved
+	}
+	return fmt.Sprintf("did not save: %s since checkpoint %d are lost", lost, head.Number)
 }
 
 // allZero reports whether every worker of every member ended by itself with 0.
