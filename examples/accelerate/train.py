@@ -41,7 +41,7 @@ world = elastic.world()
 net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(200, 4))
 state, model, optimizer, loader = elastic.accelerate.prepare(
     accelerator, model=net, optimizer=torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9),
-    loader=DataLoader(stripes(500), batch_size=24, num_workers=1), save_every=10)  # fmt: skip
+    loader=DataLoader(stripes(500), batch_size=24, num_workers=1), save_every=5)  # fmt: skip
 for epoch in state.sampler.epochs(args.epochs):
     for images, labels in loader:
         optimizer.zero_grad()

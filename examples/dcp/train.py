@@ -48,7 +48,7 @@ while step < args.steps:
     time.sleep(args.pause)
     elastic.progress(step=step, loss=loss, total_steps=args.steps)
     stop = elastic.should_stop()
-    if stop or step % 10 == 0:
+    if stop or step % 5 == 0:
         elastic.dcp.save(step, model=model, optimizer=optimizer)
     if stop:
         break

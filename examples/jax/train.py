@@ -1,7 +1,4 @@
-"""JAX, data parallel over processes: a small network learns a sine.
-
-    elastic run --np=1:3 --job-id=x python train.py      on each node
-"""
+"""JAX, data parallel over processes: a small network learns a sine."""
 
 import argparse
 import time
@@ -11,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-import elastic
 import elastic.jax
 
 BATCH = 24  # samples of all ranks together: 1, 2, 3 and 4 ranks make the same steps
@@ -52,10 +48,10 @@ while step < args.steps:
     time.sleep(args.pause)
     elastic.progress(step=step, loss=float(loss), total_steps=args.steps)
     stop = elastic.jax.should_stop()
-    if stop or step % 10 == 0:
+    if stop or step % 5 == 0:
         elastic.jax.save(step, params=params)
     if stop:
-        raise SystemExit
+        break
 x = np.random.default_rng(0).normal(size=(BATCH, 16))
 loss = jax.jit(loss_of)(params, x, np.sin(x.sum(1, keepdims=True)))
 if world.rank == 0:

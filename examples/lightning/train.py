@@ -43,7 +43,7 @@ y = x.sum(1, keepdim=True)
 trainer = L.Trainer(
     accelerator="cpu", devices=1, num_nodes=elastic.world().size, strategy="ddp", max_epochs=args.epochs, precision="64-true",
     logger=False, enable_progress_bar=False, enable_checkpointing=False, enable_model_summary=False)  # fmt: skip
-elastic.lightning.fit(trainer, model, DataLoader(TensorDataset(x, y), batch_size=24), save_every=10)
+elastic.lightning.fit(trainer, model, DataLoader(TensorDataset(x, y), batch_size=24), save_every=5)
 
 if trainer.global_rank == 0:
     with torch.no_grad():

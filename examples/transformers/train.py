@@ -32,7 +32,7 @@ class Pause(TrainerCallback):
 
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--epochs", type=int, default=6)
+parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--pause", type=float, default=0, help="seconds after each step, to have time for changes")
 args = parser.parse_args()
 
@@ -42,7 +42,7 @@ torch.set_default_dtype(torch.float64)
 model = GPT2LMHeadModel(GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0,
                                    resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))  # fmt: skip
 options = TrainingArguments(
-    output_dir="checkpoints", num_train_epochs=args.epochs, per_device_train_batch_size=24, save_steps=20, logging_steps=10,
+    output_dir="checkpoints", num_train_epochs=args.epochs, per_device_train_batch_size=24, save_steps=5, logging_steps=5,
     learning_rate=3e-3, use_cpu=True, report_to=[], disable_tqdm=True)  # fmt: skip
 trainer = Trainer(model=model, args=options, train_dataset=Counting(), callbacks=[Pause()])
 elastic.hf.attach(trainer)
