@@ -10,6 +10,7 @@ callbacks of a Trainer, saves with a mark, stops at the same step on all ranks a
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any, Dict, List, Optional
 
 import torch
@@ -32,6 +33,14 @@ class Callback(callbacks.Callback):
         self._save_every, self._keep = whole_number("save_every", save_every, 1), whole_number("keep", keep, 1)
         self._epochs: Optional[Epochs] = None
         self._weights: List[float] = []
+        stopper()  # listens to SIGTERM
+        self._handler = signal.getsignal(signal.SIGTERM)
+
+    def on_train_start(self, trainer: Any, module: Any) -> None:
+        """Put the handler of SIGTERM back. Lightning's would end the training without a save, and exchanges
+        data between the ranks in the middle of a step."""
+        if world().managed:
+            signal.signal(signal.SIGTERM, self._handler)
 
     def use(self, epochs: Epochs) -> None:
         """Train on the samples of these epochs."""
@@ -90,7 +99,6 @@ class Callback(callbacks.Callback):
 def fit(trainer: Any, module: Any, loader: Any, save_every: int = 100, seed: int = 0, shuffle: bool = True, **more: Any) -> None:
     """Call trainer.fit, elastically. loader is an ordinary DataLoader; its batch size is used where the
     launcher gives none, its order is that of seed and shuffle. more goes to trainer.fit."""
-    connector = trainer._accelerator_connector
     wrong = {
         "a loader without a length (IterableDataset)": not hasattr(loader.dataset, "__len__"),
         "a loader with drop_last": loader.drop_last,
@@ -104,7 +112,7 @@ def fit(trainer: Any, module: Any, loader: Any, save_every: int = 100, seed: int
             raise ElasticError(f"elastic.lightning.fit: {name} cannot be combined with each sample once")
     w = world(batch_size=(loader.batch_size or 1) * trainer.accumulate_grad_batches)
     trainer.accumulate_grad_batches = w.accumulation
-    connector.use_distributed_sampler = False
+    trainer._accelerator_connector.use_distributed_sampler = False  # it would split the samples of each rank again
     epochs = Epochs(len(loader.dataset), seed, shuffle)
     callback = Callback(save_every)
     callback.use(epochs)
