@@ -50,6 +50,7 @@ class EpochsTest(unittest.TestCase):
                 epochs = Epochs(16, 1, mark_stand_ins=True)
                 epochs.set_epoch(step // 3)
                 parts = list(epochs)[step % 3 * 2 :][:2]
+                self.assertEqual(len(epochs), len(list(epochs)))
                 for part, weight in zip(parts, epochs.weights(step)):
                     samples = len([x for x in part if x >= 0])
                     self.assertAlmostEqual(weight / 3 * length, samples)
