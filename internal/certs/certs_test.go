@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/certs"
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 func make2(t *testing.T, dir string) map[string]certs.Made {
@@ -131,6 +132,41 @@ func TestRenewal(t *testing.T) {
 	}
 	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", st, err)
+	}
+}
+
+// What another user could have planted, or read, is no authority. A certificate for every name is
+// none.
+func TestForeignAuthority(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("only root can make files of another user")
+	}
+	for name, change := range map[string]func(dir string) error{
+		"a directory that all can write":   func(dir string) error { return os.Chmod(dir, 0o777) },
+		"a directory that a group can":     func(dir string) error { return os.Chmod(dir, 0o770) },
+		"a directory of another user":      func(dir string) error { return os.Chown(dir, 65534, 65534) },
+		"a key that all can read":          func(dir string) error { return os.Chmod(filepath.Join(dir, "ca.key"), 0o644) },
+		"a key of another user":            func(dir string) error { return os.Chown(filepath.Join(dir, "ca.key"), 65534, 0) },
+		"a certificate of another user":    func(dir string) error { return os.Chown(filepath.Join(dir, "ca.crt"), 65534, 0) },
+		"a key of members all can read":    func(dir string) error { return os.Chmod(filepath.Join(dir, "peer-ca.key"), 0o604) },
+		"a certificate that all can write": func(dir string) error { return os.Chmod(filepath.Join(dir, "ca.crt"), 0o666) },
+	} {
+		dir := t.TempDir()
+		make2(t, dir)
+		if err := change(dir); err != nil {
+			t.Fatal(err)
+		}
+		_, err := certs.Make(certs.Request{Dir: dir, Hosts: []string{"a"}, Life: time.Hour, Now: time.Now()})
+		if !errors.Is(err, certs.ErrAuthority) || !errors.Is(err, regular.ErrForeign) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, host := range []string{"*", "*.lab", "0.0.0.0", "::", "", "a b", "a/b"} {
+		_, err := certs.Make(certs.Request{Dir: t.TempDir(), Hosts: []string{"a", host}, Life: time.Hour,
+			Now: time.Now()})
+		if !errors.Is(err, certs.ErrHost) {
+			t.Errorf("%q: %v", host, err)
+		}
 	}
 }
 

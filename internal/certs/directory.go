@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 // The authorities of a directory, by the names of their files.
@@ -35,10 +39,16 @@ type Made struct {
 }
 
 // Make makes the certificates of a directory, and the directory if there is none. Both authorities
-// are first in the result. Errors are those of the file system, and ErrAuthority.
+// are first in the result. Errors are those of the file system, ErrAuthority and ErrHost.
 func Make(r Request) ([]Made, error) {
+	if err := checkHosts(r.Hosts); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
 		return nil, err
+	}
+	if err := regular.CheckDir(r.Dir); err != nil { // a user could have planted an authority of his own
+		return nil, fmt.Errorf("%w: %w", ErrAuthority, err)
 	}
 	ca, err := r.authority(CA, "elastic")
 	if err != nil {
@@ -81,20 +91,28 @@ func Make(r Request) ([]Made, error) {
 	return made, nil
 }
 
+// ErrHost means that a name is none that one server can have.
+var ErrHost = errors.New("no name or address of one server")
+
+// checkHosts fails for names for which a certificate would stand for every server.
+func checkHosts(hosts []string) error {
+	for _, h := range hosts {
+		ip := net.ParseIP(h)
+		if h == "" || strings.ContainsAny(h, "*/ ") || ip != nil && ip.IsUnspecified() {
+			return fmt.Errorf("%w: %q", ErrHost, h)
+		}
+	}
+	return nil
+}
+
 // ErrAuthority means that the files of an authority exist, but cannot be used.
 var ErrAuthority = errors.New("the authority cannot be used")
 
 // authority reads the authority of the directory. It makes the authority if neither file exists.
 func (r Request) authority(file, name string) (*Authority, error) {
-	cert, err := os.ReadFile(r.path(file + ".crt"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	key, keyErr := os.ReadFile(r.path(file + ".key"))
-	if keyErr != nil && !errors.Is(keyErr, fs.ErrNotExist) {
-		return nil, keyErr
-	}
-	if err != nil && keyErr != nil { // neither is there
+	cert, err := regular.ReadOwn(r.path(file + ".crt"))
+	key, keyErr := regular.ReadSecret(r.path(file + ".key"))
+	if errors.Is(err, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist) {
 		a, err := NewAuthority(name, r.Now)
 		if err != nil {
 			return nil, err

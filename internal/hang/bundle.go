@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 const (
@@ -35,7 +37,7 @@ func (b *Bundle) Write(logs string, generation uint64) (dir string, err error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return dir, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.Mkdir(dir, 0o700); err != nil { // new, so nobody else writes there
 		return dir, err
 	}
 	slices.SortFunc(b.All, func(x, y Evidence) int { return cmp.Compare(x.Rank, y.Rank) })
@@ -47,7 +49,7 @@ func (b *Bundle) Write(logs string, generation uint64) (dir string, err error) {
 			break
 		}
 		base := filepath.Join(dir, "rank-"+strconv.Itoa(e.Rank))
-		if err := os.WriteFile(base+".txt", []byte(text), 0o600); err != nil {
+		if err := regular.Replace(base+".txt", []byte(text)); err != nil {
 			return dir, err
 		}
 		if len(e.Flight) == 0 {
@@ -57,11 +59,11 @@ func (b *Bundle) Write(logs string, generation uint64) (dir string, err error) {
 		if e.Flight[0] == '{' {
 			end = ".flight.json"
 		}
-		if err := os.WriteFile(base+end, e.Flight, 0o600); err != nil {
+		if err := regular.Replace(base+end, e.Flight); err != nil {
 			return dir, err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "summary.txt"), []byte(summary), 0o600); err != nil {
+	if err := regular.Replace(filepath.Join(dir, "summary.txt"), []byte(summary)); err != nil {
 		return dir, err
 	}
 	return dir, trim(logs)

@@ -145,16 +145,7 @@ func ask(ctx context.Context, pipe, answer string, most int64) []byte {
 
 // readFile reads a regular file of at most most bytes. It returns nil for any other file.
 func readFile(path string, most int64) []byte {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > most {
-		return nil
-	}
-	b, err := io.ReadAll(io.LimitReader(f, most))
+	b, err := regular.Read(path, most)
 	if err != nil {
 		return nil
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 // Hook is one command.
@@ -43,7 +45,7 @@ func (f *Failed) Error() string {
 // the hook is for. If the hook fails, the error is a *Failed. Another error says why the hook did
 // not run. When ctx ends, the hook is killed.
 func Run(ctx context.Context, h Hook, why string) error {
-	log, err := os.OpenFile(h.Log, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	log, err := regular.Write(h.Log, os.O_RDWR|os.O_APPEND)
 	if err != nil {
 		return fmt.Errorf("write the log of the pre-hook: %w", err)
 	}

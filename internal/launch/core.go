@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 // ServerCore reports whether an installed Paddle has parameter servers. is_compiled_with_distribute
@@ -49,7 +50,7 @@ func FindServerCore(python string, environ []string) (ServerCore, error) {
 	if !found {
 		return ServerCore{}, nil
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return ServerCore{}, fmt.Errorf("read paddle: %w", err)
 	}

@@ -2,10 +2,11 @@ package launch
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 // interpreters are the names of CPython.
@@ -51,7 +52,7 @@ func PythonScript(program string, args []string) (Script, bool) {
 // binary reports whether a program is an executable. A script could start Python with another
 // environment.
 func binary(program string) bool {
-	f, err := os.Open(program)
+	f, err := regular.Open(program)
 	if err != nil {
 		return false
 	}

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 // Query selects lines.
@@ -206,7 +208,7 @@ func begins(path string, q Query) bool {
 	if oldest == 0 {
 		return false
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return false
 	}

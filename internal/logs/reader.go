@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 // longestLine is where a line is cut if it does not end before.
@@ -39,7 +41,7 @@ func (r *reader) line(text string) error {
 
 // file reads one file to its end. It ignores a file that was removed meanwhile.
 func (r *reader) file(ctx context.Context, path string) error {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -142,7 +144,7 @@ type followedFile struct {
 func (g *followedFile) lines(take func(string) error) error {
 	for range 2 {
 		if g.f == nil {
-			f, err := os.Open(g.path)
+			f, err := regular.Open(g.path)
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}

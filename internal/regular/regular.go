@@ -47,22 +47,54 @@ func Read(path string, limit int64) ([]byte, error) {
 	return readAll(f, limit)
 }
 
-// ReadSecret returns the content of a file that only its user, or root, can write, and no other
-// user can read. A group may read it. Errors: ErrForeign, and those of Read.
-func ReadSecret(path string) ([]byte, error) {
+// ReadOwn returns the content of a file that only we, or root, can write. Errors: ErrForeign, and
+// those of Read.
+func ReadOwn(path string) ([]byte, error) { return readChecked(path, 0o022) }
+
+// ReadSecret is ReadOwn for a file that no other user can read. A group may read it. Errors:
+// ErrForeign, and those of Read.
+func ReadSecret(path string) ([]byte, error) { return readChecked(path, 0o026) }
+
+// CheckDir fails if somebody else, except root, can put files into a directory. Errors: ErrForeign,
+// and those of the file system.
+func CheckDir(path string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return checkMode(path, &st, 0o022)
+}
+
+func readChecked(path string, never uint32) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if err := checkSecret(f); err != nil {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if err := checkMode(path, &st, never); err != nil {
 		return nil, err
 	}
 	return readAll(f, secretMax)
 }
 
+// checkMode fails if another user owns something, or has one of the permissions of never.
+func checkMode(path string, st *unix.Stat_t, never uint32) error {
+	if int(st.Uid) != os.Geteuid() && st.Uid != 0 {
+		return foreign(path, "it belongs to user %d, you are %d", st.Uid, os.Geteuid())
+	}
+	if mode := st.Mode & 0o777; mode&never != 0 {
+		return foreign(path, "its mode is %04o: chmod %04o %s", mode, mode&^(never|0o007), path)
+	}
+	return nil
+}
+
 // Write opens a file for writing, and makes it with mode 0600 if there is none. flags are those of
-// os.OpenFile. It follows no link, and writes to no file with a second name, or of another user.
+// os.OpenFile. It follows no link, and writes to no file with a second name, or of a user who is
+// neither ours nor that of the directory.
 // Errors: ErrNotRegular, ErrForeign.
 func Write(path string, flags int) (*os.File, error) {
 	truncate := flags&os.O_TRUNC != 0 // only what has passed the checks is emptied
@@ -141,22 +173,10 @@ func checkOwn(f *os.File) error {
 		return &fs.PathError{Op: "open", Path: f.Name(), Err: fmt.Errorf("%w: it has %d names", ErrNotRegular,
 			st.Nlink)}
 	}
-	if int(st.Uid) != os.Geteuid() {
+	// Where a server of files gives all of them to one user, the directory has the same one.
+	var dir unix.Stat_t
+	if int(st.Uid) != os.Geteuid() && (unix.Stat(filepath.Dir(f.Name()), &dir) != nil || dir.Uid != st.Uid) {
 		return foreign(f.Name(), "it belongs to user %d, you are %d", st.Uid, os.Geteuid())
-	}
-	return nil
-}
-
-func checkSecret(f *os.File) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return &fs.PathError{Op: "stat", Path: f.Name(), Err: err}
-	}
-	if int(st.Uid) != os.Geteuid() && st.Uid != 0 {
-		return foreign(f.Name(), "it belongs to user %d, you are %d", st.Uid, os.Geteuid())
-	}
-	if st.Mode&0o027 != 0 {
-		return foreign(f.Name(), "its mode is %04o: chmod 600 %s", st.Mode&0o777, f.Name())
 	}
 	return nil
 }

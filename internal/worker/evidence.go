@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elasticd/elastic/internal/hang"
+	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
@@ -104,7 +105,7 @@ func sizeOf(path string) int64 {
 
 // readFrom reads the first bytes of a file after an offset.
 func readFrom(path string, offset int64) string {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return ""
 	}

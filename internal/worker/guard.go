@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
@@ -138,7 +138,7 @@ func drainPipe(fd int, path string) {
 			break
 		}
 		if log == nil {
-			if log, err = output.OpenLog(path, os.O_WRONLY|os.O_APPEND); err != nil {
+			if log, err = regular.Write(path, os.O_WRONLY|os.O_APPEND); err != nil {
 				return
 			}
 			defer log.Close()
@@ -159,9 +159,5 @@ func writeDrain(path string, d Drain) error {
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(filepath.Dir(path), ".drain")
-	if err := os.WriteFile(tmp, append(data, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
+	return regular.Replace(path, append(data, '\n'))
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
@@ -239,7 +240,7 @@ func (g *guardian) stop(grace time.Duration) {
 	if !g.stopping && !g.asked && grace > 0 {
 		// A worker that watches the drain file would wait for it. The write may fail, as on a full
 		// disk. The wait then ends with the grace.
-		_ = os.WriteFile(g.spec.Drain+overSuffix, nil, 0o600)
+		_ = regular.Replace(g.spec.Drain+overSuffix, nil)
 		g.terminate()
 	}
 	g.stopping = true

@@ -397,6 +397,8 @@ func TestLogsFollowNoLinks(t *testing.T) {
 		"symbolic link": func(at, victim string) error { return os.Symlink(victim, at) },
 		"dangling link": func(at, victim string) error { return os.Symlink(victim+".new", at) },
 		"pipe":          func(at, _ string) error { return unix.Mkfifo(at, 0o600) },
+		"device":        func(at, _ string) error { return os.Symlink("/dev/zero", at) },
+		"second name":   func(at, victim string) error { return os.Link(victim, at) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -407,12 +409,20 @@ func TestLogsFollowNoLinks(t *testing.T) {
 			said := &words{}
 			s := logged(t, 1, "echo out", output.Options{Notice: said.notice})
 			dir := s.Logs.Dir()
-			for _, file := range []string{"workerlog.0", ".endpoints.log"} {
-				if err := plant(filepath.Join(dir, file), victim); err != nil {
+			for _, file := range []string{"workerlog.0", ".endpoints.log", "envlog.0", ".run", ".run~"} {
+				at := filepath.Join(dir, file)
+				_ = os.Remove(at)
+				if err := plant(at, victim); err != nil {
 					t.Fatal(err)
 				}
 			}
 			runToEnd(t, s)
+			if err := s.Logs.Append("envlog.0", []byte("x")); err == nil {
+				t.Error("envlog.0 was written through what was in its place")
+			}
+			if err := s.Logs.Adopt("run"); err != nil || read(t, filepath.Join(dir, ".run")) != "run\n" {
+				t.Errorf("whose logs these are: %v", err)
+			}
 			if err := s.Logs.Write("endpoints.log", []byte("10.0.0.1:1\n")); err != nil {
 				t.Error(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/configfile"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 // FileName is the name of the settings file in the working directory.
@@ -136,7 +137,7 @@ func fileText() ([]byte, error) {
 	case info.Size() > configfile.MaxSize:
 		return nil, refused.Because("it has %d bytes; the limit is %d", info.Size(), configfile.MaxSize)
 	}
-	f, err := os.Open(configfile.Name)
+	f, err := regular.Open(configfile.Name)
 	if err != nil {
 		return nil, refused.Because("%v", err).Of(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -24,8 +25,8 @@ const jobFile = ".elastic-job"
 // nil if the file system has no locks, or if another user created the file.
 func lockFor(dir string, job schema.Job) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(filepath.Join(dir, jobFile), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
-		if errors.Is(err, fs.ErrPermission) {
+		f, err := regular.Write(filepath.Join(dir, jobFile), os.O_RDWR)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, regular.ErrForeign) {
 			return nil, nil
 		}
 		if err != nil {

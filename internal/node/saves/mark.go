@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/node/disk"
+	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -48,7 +48,7 @@ func (m *Mark) Write() error {
 		return nil
 	}
 	path := filepath.Join(m.Dir, markPrefix+m.Node)
-	if err := disk.Publish(path+".tmp", path, []byte(address+"\n")); err != nil {
+	if err := regular.Replace(path, []byte(address+"\n")); err != nil {
 		return fmt.Errorf("mark the checkpoint directory: %w", err)
 	}
 	m.written = address
@@ -70,7 +70,7 @@ func (m *Mark) Remove() {
 
 // Of reports whether the other node uses the checkpoint directory of this node.
 func (m *Mark) Of(other membership.Ref) bool {
-	b, err := os.ReadFile(filepath.Join(m.Dir, markPrefix+other.Node))
+	b, err := regular.Read(filepath.Join(m.Dir, markPrefix+other.Node), regular.Small)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.Notice("the checkpoint directory cannot be read: " + err.Error())
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 // lines splits a stream into lines.
@@ -69,7 +71,7 @@ func (d *duplicate) take(prefix string, line []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.f == nil {
-		f, err := openAppend(d.path)
+		f, err := regular.Write(d.path, os.O_WRONLY|os.O_APPEND)
 		if err != nil {
 			return
 		}

@@ -2,7 +2,6 @@ package output
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 // Chunk is the largest number of bytes moved at once.
@@ -130,7 +131,7 @@ func splice(from, to int, at *int64) (int, error) {
 func (l *logFile) ready() (int64, error) {
 	for range 2 {
 		if l.f == nil {
-			f, err := OpenLog(l.Path, os.O_RDWR)
+			f, err := regular.Write(l.Path, os.O_RDWR)
 			if err != nil {
 				return 0, err
 			}
@@ -146,27 +147,6 @@ func (l *logFile) ready() (int64, error) {
 		l.closeFile()
 	}
 	return 0, fs.ErrNotExist
-}
-
-// OpenLog opens or creates a log. It refuses symbolic links, pipes and devices: in a directory
-// where others can write they could lead elsewhere.
-func OpenLog(path string, mode int) (*os.File, error) {
-	f, err := os.OpenFile(path, mode|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-	if errors.Is(err, syscall.ELOOP) {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: errors.New("it is a symbolic link")}
-	}
-	if err != nil {
-		return nil, err
-	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("it is no regular file")}
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 func (l *logFile) endsLine(size int64) bool {

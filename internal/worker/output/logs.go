@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 // Options says where the output of workers is written.
@@ -164,12 +166,7 @@ const errSuffix = ".err"
 
 // Write writes a file of the directory atomically, because it may be read at any time.
 func (l *Logs) Write(name string, content []byte) error {
-	tmp := filepath.Join(l.dir, "."+name)
-	if err := writeNew(tmp, content); err != nil {
-		os.Remove(tmp)
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if err := os.Rename(tmp, filepath.Join(l.dir, name)); err != nil {
+	if err := regular.Replace(filepath.Join(l.dir, name), content); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
@@ -177,7 +174,7 @@ func (l *Logs) Write(name string, content []byte) error {
 
 // Append appends to a file of the directory.
 func (l *Logs) Append(name string, content []byte) error {
-	f, err := openAppend(filepath.Join(l.dir, name))
+	f, err := regular.Write(filepath.Join(l.dir, name), os.O_WRONLY|os.O_APPEND)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
@@ -189,24 +186,6 @@ func (l *Logs) Append(name string, content []byte) error {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
-}
-
-// openAppend opens a file to append to it. It does not follow a symbolic link.
-func openAppend(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
-}
-
-// writeNew creates a file. It fails if the file exists, so it follows no link.
-func writeNew(path string, content []byte) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Close())
 }
 
 // Close shows the queued output until ctx ends, and unlocks the directory. All groups must have

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 // runFile in a log directory has the name of the run whose logs are there.
@@ -17,7 +19,7 @@ const runFile = ".run"
 // number. The name of the run is written last, so a crash before that is harmless.
 func (l *Logs) moveOtherRun(run string) error {
 	path := filepath.Join(l.dir, runFile)
-	before, err := os.ReadFile(path)
+	before, err := regular.Read(path, regular.Small)
 	if run == "" || err == nil && string(before) == run+"\n" {
 		return nil
 	}
@@ -39,11 +41,7 @@ func (l *Logs) moveOtherRun(run string) error {
 
 // Adopt makes run the owner of the logs in the directory.
 func (l *Logs) Adopt(run string) error {
-	path := filepath.Join(l.dir, runFile)
-	if err := os.WriteFile(path+"~", []byte(run+"\n"), 0o600); err != nil {
-		return fmt.Errorf("note whose logs these are: %w", err)
-	}
-	if err := os.Rename(path+"~", path); err != nil {
+	if err := regular.Replace(filepath.Join(l.dir, runFile), []byte(run+"\n")); err != nil {
 		return fmt.Errorf("note whose logs these are: %w", err)
 	}
 	return nil
@@ -59,7 +57,7 @@ func isLog(name string) bool {
 
 // moveAside renames a log to the next number. It does not rename an empty one.
 func moveAside(path string) error {
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/elasticd/elastic/internal/device"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
@@ -212,7 +213,7 @@ func script(c *command.Call, o *node.Options, before []string, beside string) er
 	if slices.Contains(before, "-m") {
 		return nil
 	}
-	text, err := os.ReadFile(c.Args[0])
+	text, err := regular.Read(c.Args[0], scriptMax)
 	if errors.Is(err, os.ErrNotExist) {
 		return &launch.NotFoundError{Name: c.Args[0]}
 	}
@@ -224,6 +225,9 @@ func script(c *command.Call, o *node.Options, before []string, beside string) er
 	}
 	return nil
 }
+
+// scriptMax is far above any script. It bounds a file that is none.
+const scriptMax = 64 << 20
 
 // defaultSignals are the signals that a node handles by default.
 var defaultSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}
