@@ -281,7 +281,7 @@ var processPlants = []plant{
 	{"an edit of replicas in the same second as the wish is lost", "internal/kube/decide.go",
 		`s.NPAt.Truncate(time.Second)`, `s.NPAt`, "internal/kube", "TestDecide"},
 	{"the end of a world is not announced to its workers", workerPkg + "/guardian.go",
-		`		_ = os.WriteFile(g.spec.Drain+overSuffix, nil, 0o600)
+		`		_ = regular.Replace(g.spec.Drain+overSuffix, nil)
 `,
 		``, workerPkg, "TestTheEndIsAnnounced"},
 	{"grandchildren outlive the guardian", workerPkg + "/guard.go",

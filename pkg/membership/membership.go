@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -149,45 +150,84 @@ func (k AnswerKind) String() string {
 	return [...]string{"no answer", "same", "other", "stranger", "refused"}[k]
 }
 
+// Records are the records of a job that belong to this package.
+type Records struct {
+	Nodes    []Node
+	Left     []Left
+	Suspects []Suspicion
+	Unread   []Unread
+}
+
+// Unread is a record that cannot be read: damaged, of another program, or of a newer version.
+type Unread struct {
+	Key   string
+	Nodes []string // the nodes that its key names
+	Err   error    // a schema.ErrBadRecord or schema.ErrNewerFormat that names the key
+}
+
+// Outside reports whether the key names a node that is in none of the lists.
+func (u Unread) Outside(lists ...[]Ref) bool {
+	known := slices.Concat(lists...)
+	return slices.ContainsFunc(u.Nodes, func(node string) bool {
+		return !slices.ContainsFunc(known, func(r Ref) bool { return r.Node == node })
+	})
+}
+
+// Err returns the error of the first record that cannot be read, or nil.
+func (r *Records) Err() error {
+	if len(r.Unread) == 0 {
+		return nil
+	}
+	return r.Unread[0].Err
+}
+
 // Decode reads the entries below a job's prefix that belong to this package.
-func Decode(
-	job schema.Job, entries []store.Entry,
-) (nodes []Node, left []Left, suspects []Suspicion, err error) {
+func Decode(job schema.Job, entries []store.Entry) (r Records) {
 	registered, gone, doubted := job.Nodes(), job.AllLeft(), job.AllSuspects()
 	warming := map[string]Incarnation{}
 	for i := range entries {
 		e := &entries[i]
-		if p := schema.Rest(registered, e.Key); len(p) == 1 {
-			n, err := schema.Decode[Node](e)
-			if err != nil {
-				return nil, nil, nil, err
+		var p []string
+		var err error
+		if p = schema.Rest(registered, e.Key); len(p) == 1 {
+			err = r.decodeNode(p[0], e)
+		} else if p = schema.Rest(gone, e.Key); len(p) == 1 {
+			var l Left
+			if l, err = schema.Decode[Left](e); err == nil {
+				l.Node, l.Rev = p[0], e.Rev
+				r.Left = append(r.Left, l)
 			}
-			if n.Node != p[0] {
-				return nil, nil, nil,
-					fmt.Errorf("%s: %w: it is of node %s", e.Key, schema.ErrBadRecord, n.Node)
+		} else if p = schema.Rest(doubted, e.Key); len(p) == 2 {
+			var x Suspicion
+			if x, err = schema.Decode[Suspicion](e); err == nil {
+				x.Node, x.By, x.Rev, x.Lease = p[0], p[1], e.Rev, e.Lease
+				r.Suspects = append(r.Suspects, x)
 			}
-			n.Rev, n.Lease = e.Rev, e.Lease
-			nodes = append(nodes, n)
-		} else if p := schema.Rest(gone, e.Key); len(p) == 1 {
-			l, err := schema.Decode[Left](e)
-			if err != nil {
-				return nil, nil, nil, err
-			}
-			l.Node, l.Rev = p[0], e.Rev
-			left = append(left, l)
-		} else if p := schema.Rest(doubted, e.Key); len(p) == 2 {
-			x, err := schema.Decode[Suspicion](e)
-			if err != nil {
-				return nil, nil, nil, err
-			}
-			x.Node, x.By, x.Rev, x.Lease = p[0], p[1], e.Rev, e.Lease
-			suspects = append(suspects, x)
-		} else if p := schema.Rest(job.AllWarming(), e.Key); len(p) == 1 {
+		} else if p = schema.Rest(job.AllWarming(), e.Key); len(p) == 1 {
 			warming[p[0]] = Incarnation(e.Value)
 		}
+		if err != nil {
+			r.Unread = append(r.Unread, Unread{e.Key, p, err})
+		}
 	}
-	for i := range nodes {
-		nodes[i].Warming = warming[nodes[i].Node] == nodes[i].Incarnation
+	for i := range r.Nodes {
+		r.Nodes[i].Warming = warming[r.Nodes[i].Node] == r.Nodes[i].Incarnation
 	}
-	return nodes, left, suspects, nil
+	return r
+}
+
+func (r *Records) decodeNode(name string, e *store.Entry) error {
+	n, err := schema.Decode[Node](e)
+	switch {
+	case err != nil:
+		return err
+	case n.Node != name:
+		return fmt.Errorf("%s: %w: it is of node %s", e.Key, schema.ErrBadRecord, n.Node)
+	case n.Attempt < 1 || n.Slots < 1:
+		return fmt.Errorf("%s: %w: attempt %d, with %d workers", e.Key, schema.ErrBadRecord, n.Attempt,
+			n.Slots)
+	}
+	n.Rev, n.Lease = e.Rev, e.Lease
+	r.Nodes = append(r.Nodes, n)
+	return nil
 }

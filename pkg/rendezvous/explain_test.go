@@ -359,7 +359,7 @@ func TestStatusIsTheReference(t *testing.T) {
 	if err := json.Unmarshal([]byte(example), &want); err != nil {
 		t.Fatal(err)
 	}
-	for _, added := range []string{"doing", "next", "abandoned", "origin", "untaken"} {
+	for _, added := range []string{"doing", "next", "abandoned", "origin", "untaken", "unreadable"} {
 		if _, ok := got[added]; !ok {
 			t.Errorf("no field %s", added)
 		}

@@ -37,7 +37,8 @@ type Snapshot struct {
 	Warm     []WarmWorkers
 	Progress *Progress
 	Events   []history.Event
-	Claims   []Claim // also of nodes of a job that the store has lost: Job is nil then
+	Unread   []membership.Unread // of nodes that are no members; they are left out
+	Claims   []Claim             // also of nodes of a job that the store has lost: Job is nil then
 }
 
 // Held is the inventory of a node: the record in which it lists the checkpoints that are complete on
@@ -152,7 +153,7 @@ func ReadSecret(ctx context.Context, st store.Store, job schema.Job, uid schema.
 // Decode makes a Snapshot of a read of the job's prefix, without its events. It returns
 // schema.ErrNewerFormat if a newer Elastic wrote one of the records.
 func Decode(job schema.Job, r store.Read) (Snapshot, error) {
-	s, err := DecodePart(job, r)
+	s, err := decode(job, r)
 	if err != nil {
 		return s, err
 	}
@@ -162,12 +163,38 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 			return s, err
 		}
 	}
+	unread := s.Unread
+	s.Unread = nil
+	for _, u := range unread {
+		if err := s.leaveOut(u); err != nil {
+			return s, err
+		}
+	}
 	return s, s.decodeGeneration(job, r.Entries)
+}
+
+// leaveOut leaves out a record of a node that is no member: it keeps that node out, and must not
+// stop the members. A record of members is an error.
+func (s *Snapshot) leaveOut(u membership.Unread) error {
+	if s.World != nil && !u.Outside(s.World.Members, s.World.Leavers) {
+		return u.Err
+	}
+	s.Unread = append(s.Unread, u)
+	return nil
 }
 
 // DecodePart makes a partial Snapshot of a read of some records of the job. It does not fill in
 // members that lie in plan/: see ReadMembers.
 func DecodePart(job schema.Job, r store.Read) (Snapshot, error) {
+	s, err := decode(job, r)
+	if err == nil && len(s.Unread) > 0 {
+		err = s.Unread[0].Err
+	}
+	return s, err
+}
+
+// decode is DecodePart, but leaves it to the caller whether records may be unread.
+func decode(job schema.Job, r store.Read) (Snapshot, error) {
 	s := Snapshot{Rev: r.Rev, Cluster: r.Cluster,
 		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{},
 		Missed: map[membership.Incarnation]bool{}}
@@ -190,9 +217,8 @@ func DecodePart(job schema.Job, r store.Read) (Snapshot, error) {
 	if s.Claims, err = decodeClaims(job, r.Entries); err != nil {
 		return s, err
 	}
-	if s.Nodes, s.Left, s.Suspects, err = membership.Decode(job, r.Entries); err != nil {
-		return s, err
-	}
+	nodes := membership.Decode(job, r.Entries)
+	s.Nodes, s.Left, s.Suspects, s.Unread = nodes.Nodes, nodes.Left, nodes.Suspects, nodes.Unread
 	slices.SortFunc(s.Nodes, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
 	if e := at[job.World()]; e != nil {
 		if s.World, err = DecodeWorld(e); err != nil {
@@ -290,19 +316,19 @@ func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error
 	for i := range entries {
 		e := &entries[i]
 		if p := schema.Rest(readies, e.Key); len(p) == 1 {
-			r, err := schema.Decode[Ready](e)
-			if err != nil {
+			if r, err := schema.Decode[Ready](e); err == nil {
+				r.Rev = e.Rev
+				s.Ready[p[0]] = r
+			} else if err = s.leaveOut(membership.Unread{Key: e.Key, Nodes: p, Err: err}); err != nil {
 				return err
 			}
-			r.Rev = e.Rev
-			s.Ready[p[0]] = r
 		} else if p := schema.Rest(exits, e.Key); len(p) == 1 {
-			x, err := schema.Decode[Exit](e)
-			if err != nil {
+			if x, err := schema.Decode[Exit](e); err == nil {
+				x.Rev = e.Rev
+				s.Exits[p[0]] = x
+			} else if err = s.leaveOut(membership.Unread{Key: e.Key, Nodes: p, Err: err}); err != nil {
 				return err
 			}
-			x.Rev = e.Rev
-			s.Exits[p[0]] = x
 		} else if e.Key == failure {
 			f, err := schema.Decode[Failure](e)
 			if err != nil {

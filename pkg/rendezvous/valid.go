@@ -283,8 +283,6 @@ func (s *Snapshot) validate() error {
 	}
 	p.Check(s.World == nil || s.World.Generation <= s.Fence, "the world is of a generation above the fence")
 	for i, n := range s.Nodes {
-		p.Check(n.Attempt > 0 && n.Slots > 0, "node %s is of attempt %d, with %d workers", n.Node,
-			n.Attempt, n.Slots)
 		p.Check(i == 0 || s.Nodes[i-1].Node != n.Node, "node %s is registered twice", n.Node)
 	}
 	return p.Err()

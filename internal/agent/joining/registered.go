@@ -20,11 +20,18 @@ func (j *Joiner) asksAll(s *rendezvous.Snapshot) bool {
 
 // registered returns the registration of a node; nil: there is none.
 func (j *Joiner) registered(ctx context.Context, node string) (*membership.Node, error) {
-	nodes, err := j.readNodes(ctx, store.One(j.Job.Name.Node(node)))
-	if err != nil || len(nodes) == 0 {
+	r, err := j.Store.GetRanges(ctx, store.One(j.Job.Name.Node(node)))
+	if err != nil {
 		return nil, err
 	}
-	return &nodes[0], nil
+	records := membership.Decode(j.Job.Name, r.Entries)
+	if err := records.Err(); err != nil {
+		return nil, hindrance{err} // the record may be repaired
+	}
+	if len(records.Nodes) == 0 {
+		return nil, nil
+	}
+	return &records.Nodes[0], nil
 }
 
 // replaceOwn deletes the registration of an earlier agent of this node, and returns its
@@ -76,15 +83,12 @@ func (j *Joiner) witnesses(ctx context.Context) ([]membership.Node, error) {
 	return others, nil
 }
 
-// readNodes reads registrations.
+// readNodes reads registrations. It leaves out those that cannot be read.
 func (j *Joiner) readNodes(ctx context.Context, ranges ...store.Range) ([]membership.Node, error) {
 	r, err := j.Store.GetRanges(ctx, ranges...)
 	if err != nil {
 		return nil, err
 	}
-	nodes, _, _, err := membership.Decode(j.Job.Name, r.Entries)
-	if err != nil {
-		return nil, hindrance{err} // the record may be repaired
-	}
-	return nodes, nil
+	records := membership.Decode(j.Job.Name, r.Entries)
+	return records.Nodes, nil
 }

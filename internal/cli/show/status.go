@@ -188,7 +188,24 @@ func statusRows(st status.Status, p *screen.Printer) [][2]string {
 		{"progress", progress(st.Progress, p)}, {"doing", doing(st.Doing)},
 		{"checkpoint", checkpointRow(&st, p)}, {"batch, rate", planRow(st)},
 		{"failure", failureRow(st.Failure, p)},
-		{"restarts", restarts}, {"server", servers}}
+		{"restarts", restarts}, {"unreadable", unreadRow(st.Unread)}, {"server", servers}}
+}
+
+// unreadRow names the records that were left out, and what deletes one.
+func unreadRow(all []status.Unread) string {
+	var keys []string
+	for _, u := range all {
+		keys = append(keys, u.Why)
+	}
+	if len(keys) == 0 {
+		return ""
+	}
+	const most = 3
+	more := ""
+	if n := len(keys) - most; n > 0 {
+		keys, more = keys[:most], fmt.Sprintf("; and %d more", n)
+	}
+	return fmt.Sprintf("left out: %s%s; delete one: etcdctl del %s", strings.Join(keys, "; "), more, all[0].Key)
 }
 
 func timing(f *rendezvous.Timing) string {

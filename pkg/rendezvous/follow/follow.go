@@ -181,9 +181,9 @@ func (f *follower) decodeOwn(ctx context.Context, r store.Read) (rendezvous.Snap
 		}
 		partial.World = w
 	}
-	var err error
-	partial.Nodes, _, _, err = membership.Decode(f.Job, r.Entries)
-	return partial, err
+	records := membership.Decode(f.Job, r.Entries)
+	partial.Nodes = records.Nodes
+	return partial, records.Err()
 }
 
 // publish replaces an update that the reader has not taken yet. The follower is the only sender. An

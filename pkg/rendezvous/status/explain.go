@@ -18,6 +18,7 @@ import (
 func Explain(s *rendezvous.Snapshot, now time.Time) Status {
 	x := newExplainer(s, now)
 	st := Status{Schema: "elastic.status/1", Job: s.Job.Name, World: []rendezvous.Seat{}, Doing: []Activity{},
+		Unread:   []Unread{},
 		Restarts: Restarts{Max: s.Job.Rules.MaxRestarts}}
 	if s.World != nil {
 		st.Generation, st.WorldSize, st.World, st.Plan = s.World.Generation, s.World.Size(), s.World.Layout(),
@@ -45,6 +46,9 @@ func Explain(s *rendezvous.Snapshot, now time.Time) Status {
 	}
 	for _, d := range s.Doing {
 		st.Doing = append(st.Doing, Activity{d.Node, d.Kind, d.Done, d.Total, d.Text, Timestamp{d.Time}})
+	}
+	for _, u := range s.Unread {
+		st.Unread = append(st.Unread, Unread{u.Key, u.Err.Error()})
 	}
 	if next := st.next(s.Job.Limits); next != "" {
 		st.Next = &next

@@ -90,6 +90,26 @@ func TestEveryKeyWithGarbage(t *testing.T) {
 	}
 }
 
+// A record of a node that is no member stops nobody, whatever it holds: it is left out, and named.
+func TestStrangersCannotStopAJob(t *testing.T) {
+	job := schema.Job("x")
+	for _, key := range []string{job.Left("zz"), job.Node("zz"), job.Suspect("zz", "a"),
+		job.Suspect("a", "zz"), job.Ready(3, "zz"), job.Exit(3, "zz")} {
+		for _, value := range []string{"garbage", `{"format":9,"record":{}}`, `{"format":1,"record":{}}`} {
+			entries := append(healthy(), store.Entry{Key: key, Value: []byte(value), Rev: 2})
+			s, err := read(entries)
+			if err != nil || len(s.Nodes) != 1 || len(s.Unread) != 1 || s.Unread[0].Key != key {
+				t.Errorf("%s = %s: %+v, %v", key, value, s.Unread, err)
+				continue
+			}
+			st := status.Explain(&s, time.Now())
+			if len(st.Unread) != 1 || st.Unread[0].Key != key {
+				t.Errorf("%s = %s: %+v", key, value, st.Unread)
+			}
+		}
+	}
+}
+
 // A record without its identity, or under the key of another one, is not accepted.
 func TestRecordsThatPoseAsOthers(t *testing.T) {
 	job := schema.Job("x")
@@ -112,8 +132,6 @@ func TestRecordsThatPoseAsOthers(t *testing.T) {
 		{job.World(), `"charged":0`, `"nodes":[{"node":"a","failures":-1}]`},
 		{job.World(), `"charged":0`, `"nodes":[{"node":"../a"}]`},
 		{job.Wish(), `"np":1`, `"np":1,"until":-1`},
-		{job.Suspect("a", "b"), `"watcher":"k"`, `"watcher":null`},
-		{job.Left("b"), `"incarnation":"k"`, `"incarnation":null`},
 		{job.Ready(3, "a"), `"incarnation":"i"`, `"incarnation":null`},
 		{job.Exit(3, "a"), `"incarnation":"i"`, `"incarnation":null`},
 	} {

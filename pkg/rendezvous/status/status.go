@@ -38,6 +38,7 @@ type Status struct {
 	Failure    *Failure            `json:"failure"` // the newest failure of a worker; null: none failed
 	Exit       *rendezvous.Outcome `json:"exit"`
 	Next       *string             `json:"next"` // what the user can do now
+	Unread     []Unread            `json:"unreadable"`
 	Server     *Server             `json:"server"`
 }
 
@@ -133,4 +134,11 @@ func (m Timestamp) MarshalJSON() ([]byte, error) {
 		return []byte("null"), nil
 	}
 	return json.Marshal(m.UTC().Format(history.TimeFormat))
+}
+
+// Unread is a record of a node outside of the world that cannot be read. The job goes on without
+// that node.
+type Unread struct {
+	Key string `json:"key"`
+	Why string `json:"why"`
 }
