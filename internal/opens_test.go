@@ -82,6 +82,7 @@ var opens = map[string]struct {
 	"pkg/checkpoint/dirfs/fs.go":                      {1, rooted},
 	"pkg/store/etcd/probe.go":                         {1, named},
 	"python/helper.go":                                {2, ours},
+	"python/programs.go":                              {2, ours},
 }
 
 // openers are the functions that open files, by package.

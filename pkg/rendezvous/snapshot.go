@@ -163,24 +163,13 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 			return s, err
 		}
 	}
-	unread := s.Unread
-	s.Unread = nil
-	for _, u := range unread {
-		if err := s.leaveOut(u); err != nil {
-			return s, err
+	err = s.decodeGeneration(job, r.Entries)
+	for _, u := range s.Unread { // one of no member keeps its node out, and must not stop the members
+		if err == nil && s.World != nil && !u.Outside(s.World.Members, s.World.Leavers) {
+			err = u.Err
 		}
 	}
-	return s, s.decodeGeneration(job, r.Entries)
-}
-
-// leaveOut leaves out a record of a node that is no member: it keeps that node out, and must not
-// stop the members. A record of members is an error.
-func (s *Snapshot) leaveOut(u membership.Unread) error {
-	if s.World != nil && !u.Outside(s.World.Members, s.World.Leavers) {
-		return u.Err
-	}
-	s.Unread = append(s.Unread, u)
-	return nil
+	return s, err
 }
 
 // DecodePart makes a partial Snapshot of a read of some records of the job. It does not fill in
@@ -319,15 +308,15 @@ func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error
 			if r, err := schema.Decode[Ready](e); err == nil {
 				r.Rev = e.Rev
 				s.Ready[p[0]] = r
-			} else if err = s.leaveOut(membership.Unread{Key: e.Key, Nodes: p, Err: err}); err != nil {
-				return err
+			} else {
+				s.Unread = append(s.Unread, membership.Unread{Key: e.Key, Nodes: p, Err: err})
 			}
 		} else if p := schema.Rest(exits, e.Key); len(p) == 1 {
 			if x, err := schema.Decode[Exit](e); err == nil {
 				x.Rev = e.Rev
 				s.Exits[p[0]] = x
-			} else if err = s.leaveOut(membership.Unread{Key: e.Key, Nodes: p, Err: err}); err != nil {
-				return err
+			} else {
+				s.Unread = append(s.Unread, membership.Unread{Key: e.Key, Nodes: p, Err: err})
 			}
 		} else if e.Key == failure {
 			f, err := schema.Decode[Failure](e)
