@@ -119,6 +119,18 @@ func (s *stayers) finish() {
 	if err := os.WriteFile(s.path("target"), []byte(strconv.Itoa(int(step)+500)), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
+	want := s.undisturbed()
+	for _, x := range s.nodes {
+		s.ends(x, 0)
+		if got := ended.FindString(x.stdout()); got != want {
+			s.t.Errorf("a worker ends with %q, and undisturbed training with %q", got, want)
+		}
+	}
+}
+
+// undisturbed returns the last line of a run of one process.
+func (s *stayers) undisturbed() string {
+	s.t.Helper()
 	helper, err := filepath.Abs("../python")
 	if err != nil {
 		s.t.Fatal(err)
@@ -134,12 +146,7 @@ func (s *stayers) finish() {
 	if want == "" {
 		s.t.Fatalf("undisturbed training prints no end:\n%s", out)
 	}
-	for _, x := range s.nodes {
-		s.ends(x, 0)
-		if got := ended.FindString(x.stdout()); got != want {
-			s.t.Errorf("a worker ends with %q, and undisturbed training with %q", got, want)
-		}
-	}
+	return want
 }
 
 // fault kills a node, or freezes it with its workers and kills it when the others go on. It returns

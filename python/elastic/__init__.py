@@ -8,7 +8,8 @@
     for epoch in state.sampler.epochs(10):
         for indices in state.sampler:
             ...one optimizer step on data[indices]; the loss times world.loss_weight...
-            state.commit(loss=loss)
+            state.end_step(loss=loss)
+        ...the end of the epoch: schedules, validation...
     state.save()
 
 The same file runs under `elastic run`, under torchrun and under plain python. The
@@ -26,6 +27,7 @@ from .sampler import Sampler
 from .state import State
 from .stopping import Stopped, should_stop
 from .training import train
+from .weighing import weight, weights
 
 __all__ = [
     "ElasticError",
@@ -37,6 +39,8 @@ __all__ = [
     "progress",
     "should_stop",
     "train",
+    "weight",
+    "weights",
     "world",
 ]
 

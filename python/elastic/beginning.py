@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import List, Optional
 
 from . import saving, voting
@@ -12,52 +13,71 @@ from .group import Group
 from .state import State, same_terms
 
 
+Place = Optional[List[int]]
+"""Step and epoch of a rank's state; None: it has none."""
+
+
 def begin(w: World, state: State, group: Group, agent: Agent) -> bool:
     """Open the process group, and give all ranks one state. False: every rank begins from scratch, and
     the state of this process is not the one that its script began with."""
-    words = group.open(w, {"step": state.held_step(), "terms": state.terms()})
+    course = state._course
+    mine = {"place": course.held(), "print": course.fingerprint(), "terms": state._terms()}
+    words = group.open(w, mine)
     same_terms([word["terms"] for word in words])
-    steps = [word["step"] for word in words]
-    if voting.behind(steps, w.resume_step):
-        steps = _load(w, state, group)
-    giver = voting.source(steps)
-    takers = voting.takers(steps)
+    places, prints = [word["place"] for word in words], [word["print"] for word in words]
+    if voting.behind(places, w.resume_step):
+        places, prints = _load(w, state, group)
+    giver = voting.source(places)
+    takers = voting.takers(places, prints)
     if giver is not None and takers:
+        if w.rank in takers and places[w.rank] == places[giver]:
+            _say_that_it_differs(w, giver, course.step)
         data = _packed(state) if w.rank == giver else None
         data = voting.broadcast(data, giver, group.device(), agent.received)
         if w.rank in takers:
-            state.take(voting.unpack(data))
-    if giver is None and state.was_held():
+            course.take(state, voting.unpack(data))
+    if giver is None and course.was_held():
         return False
-    if giver is not None and state.step != steps[giver]:
-        raise LoadError(f"rank {giver} said that its state is of step {steps[giver]}, and it is of step {state.step}")
-    state.hold()
+    if giver is not None and list(course.place) != list(places[giver]):
+        raise LoadError(f"rank {giver} said that its state is of step {places[giver][0]}, and it is of step {course.step}")
+    course.hold()
     return True
 
 
-def _load(w: World, state: State, group: Group) -> List[Optional[int]]:
-    """Load the checkpoint, because no rank has a state that is as new. Return the steps of all ranks."""
+def _say_that_it_differs(w: World, giver: int, step: int) -> None:
+    print(
+        f"elastic: the state of rank {w.rank} after step {step} differs from that of rank {giver}, and is replaced by it: "
+        "processors that round differently, or a script that does not do the same on all ranks",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _load(w: World, state: State, group: Group) -> "tuple[List[Place], List[Optional[int]]]":
+    """Load the checkpoint, because no rank has a state that is as new. Return places and fingerprints of all ranks."""
+    course = state._course
     unreadable: Optional[LoadError] = None
-    held = state.held_step()
+    place = course.held()
     if w.resume_from is not None:
         try:
             content = saving.read(w.resume_from)
-            if held is None or content["step"] > held:
-                state.take(content)
-                held = state.step
+            if place is None or content["step"] > place[0]:
+                course.take(state, content)
+                place = course.place
         except LoadError as error:
             unreadable = error
-    words = group.exchange(w, {"step": held, "unreadable": unreadable is not None}, "loaded")
-    steps = [word["step"] for word in words]
-    if unreadable is not None and voting.source(steps) is None:
+    mine = {"place": place, "print": course.fingerprint_of(place), "unreadable": unreadable is not None}
+    words = group.exchange(w, mine, "loaded")
+    places = [word["place"] for word in words]
+    if unreadable is not None and voting.source(places) is None:
         raise unreadable
-    if w.resume_step and voting.behind(steps, w.resume_step) and not any(word["unreadable"] for word in words):
+    if w.resume_step and voting.behind(places, w.resume_step) and not any(word["unreadable"] for word in words):
         raise LoadError(f"the checkpoint of step {w.resume_step} is not here, and no rank has a state as new as that")
-    return steps
+    return places, [word["print"] for word in words]
 
 
 def _packed(state: State) -> bytes:
     try:
-        return voting.pack(state.content())
+        return voting.pack(state._course.content())
     except Exception as error:
         raise ElasticError(f"the state cannot be given to the ranks that have none: {error}") from error

@@ -56,9 +56,9 @@ class Exit:
         self._hook, self._since, self._times = None, None, 0
 
     def _called(self, *_: Any) -> None:
-        """Called before a module is called. Between optimizer.step() and commit() the step goes on, because
-        a rank that is left there has a state that belongs to no step."""
-        if (os.getpid(), threading.get_ident()) == self._thread and not self._state.torn():
+        """Called before a module is called. Between optimizer.step() and end_step() the step goes on, because
+        a rank that is left there makes the step again."""
+        if (os.getpid(), threading.get_ident()) == self._thread and not self._state._course.is_applied():
             self.leave()
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from .environment import World, world
+from .environment import world
 from .errors import ElasticError, LoadError, whole_number
-from .permutation import Permutation
+from .permutation import Permutation, mix
 
 
 class Sampler:
@@ -21,14 +21,17 @@ class Sampler:
         for epoch in sampler.epochs(10):
             for indices in sampler:
                 ...
-                state.commit()          # or sampler.advance(), without a State
+                state.end_step()        # or sampler.advance(), without a State
+            ...                         # the end of the epoch: schedules, validation
 
-    The position moves with commit() and not with the iteration, so a loader may fetch
-    any number of steps ahead. In the last step of an epoch a rank may have no sample: its
-    list is empty and world.loss_weight is 0.
+    In the last step of an epoch a rank may have no sample: its list is empty and world.loss_weight is 0.
+    A loader that fetches ahead takes batch_sampler().
+
+    rank and size: those of this process among the data-parallel ones, where others compute the same samples with
+    it (tensor, pipeline or context parallelism); or mesh, the dimension of a DeviceMesh that is data-parallel.
     """
 
-    def __init__(self, n: int, seed: int = 0, shuffle: bool = True) -> None:
+    def __init__(self, n: int, seed: int = 0, shuffle: bool = True, **data_parallel: Any) -> None:
         self.n = whole_number("n", n, 1)
         self.seed = whole_number("seed", seed, 0)
         self.shuffle = bool(shuffle)
@@ -36,6 +39,11 @@ class Sampler:
         self.consumed = 0
         self.total: Optional[int] = None
         """Samples of all epochs of the training, once epochs() knows it."""
+        self.iterated = False  # its lists were asked for
+        self.dealt = _dealt(data_parallel)
+        """Rank and size among the data-parallel processes; None: those of the world."""
+        self.course: Any = None  # of the State that it belongs to
+        self._in_epochs = False
         self._used_up: Optional[Tuple[int, int, int]] = None  # generation and position at which an iteration that ended began
         self._order: Optional[Tuple[int, Permutation]] = None
 
@@ -43,36 +51,58 @@ class Sampler:
 
     @property
     def position(self) -> int:
-        """Samples of all epochs and ranks that committed steps have taken."""
+        """Samples of all epochs and ranks that ended steps have taken."""
         return self.epoch * self.n + self.consumed
+
+    @property
+    def rank(self) -> int:
+        return self.dealt[0] if self.dealt else world().rank
+
+    @property
+    def size(self) -> int:
+        return self.dealt[1] if self.dealt else world().size
+
+    @property
+    def is_between_epochs(self) -> bool:
+        """Whether the code after an epoch runs. The epoch ends when epochs() is asked for the next one."""
+        return self._in_epochs and self.consumed == self.n
 
     def advance(self) -> int:
         """Count the step at hand as done, and return how many samples all ranks took in it."""
         taken = self._length(self.consumed)
         self.consumed += taken
-        if self.consumed == self.n:
+        if self.consumed == self.n and not self._in_epochs:
             self.epoch, self.consumed = self.epoch + 1, 0
         return taken
 
     def epochs(self, total: int) -> Iterator[int]:
-        """Count the epochs that are left of so many, beginning with the one at hand."""
+        """Count the epochs that are left of so many, beginning with the one at hand. An epoch ends with the body
+        of the loop: an interrupted end of an epoch is made again, and no step of it."""
         self.total = whole_number("total", total, 0) * self.n
-        while self.epoch < total:
-            yield self.epoch
+        self._in_epochs = True
+        try:
+            while self.epoch < total:
+                yield self.epoch
+                if self.consumed == self.n:
+                    self.epoch, self.consumed = self.epoch + 1, 0
+                    if self.course is not None:
+                        self.course.epoch_is_over()
+        finally:
+            self._in_epochs = False
 
     # The step at hand.
 
     @property
     def loss_weight(self) -> float:
         """The factor on the mean loss of this rank's samples; see World.loss_weight."""
-        w, length = world(), self._length(self.consumed)
-        return self._share(w, length) * w.size / length
+        length = self._length(self.consumed)
+        return self._share(length) * self.size / length if length else 1.0
 
     @property
     def has_samples(self) -> bool:
         """Whether this rank has a sample in the step at hand. The first micro-batch is the largest."""
         w = world()
-        return w.rank < min(w.global_batch_size // w.accumulation, self.n - self.consumed)
+        return self.rank < min(w.global_batch_size // w.accumulation, self.n - self.consumed)
 
     def split(self, *batch: Any) -> Iterator[Tuple[Any, ...]]:
         """Cut this rank's samples of the step into micro-batches that fit into memory.
@@ -83,36 +113,51 @@ class Sampler:
         Each part comes with the exact weight of its mean loss. All ranks have equally many
         parts; in a short step a part may be empty, with weight 0. Anything that can be
         sliced can be cut: a list of indices, a tensor, an array."""
-        w, length = world(), self._length(self.consumed)
+        length = self._length(self.consumed)
         begin = 0
-        for chunk in self._chunks(w, length):
+        for chunk in self._chunks(length):
             end = begin + len(chunk)
-            yield (*(part[begin:end] for part in batch), len(chunk) * w.size / length)
+            yield (*(part[begin:end] for part in batch), len(chunk) * self.size / length)
             begin = end
 
     # The iteration.
 
     def __iter__(self) -> Iterator[List[int]]:
-        start = (world().generation, self.epoch, self.consumed)
-        if start == self._used_up:
-            raise ElasticError(
-                "the sampler went through an epoch without a committed step: "
-                "call state.commit() or sampler.advance() at the end of each step"
-            )
-        return self._lists(start)
+        return self._bodies(self._start())
 
     def __len__(self) -> int:
         """Steps that are left of the epoch."""
         return -(-(self.n - self.consumed) // world().global_batch_size)
 
     def batch_sampler(self) -> "BatchSampler":
-        """The same lists for the DataLoader of torch or Paddle:
+        """The same lists for the DataLoader of torch or Paddle, which may fetch any number of steps ahead:
 
-            DataLoader(data, batch_sampler=sampler.batch_sampler(), num_workers=2)
+            loader = DataLoader(data, batch_sampler=sampler.batch_sampler(), num_workers=2)
+            for x, y in state.steps(loader):
         """
         return BatchSampler(self)
 
-    def _lists(self, start: Tuple[int, int, int]) -> Iterator[List[int]]:
+    def _start(self) -> Tuple[int, int, int]:
+        if self.course is not None:
+            self.course.begins_epoch()
+        self.iterated = True
+        start = (world().generation, self.epoch, self.consumed)
+        if start == self._used_up:
+            raise ElasticError(
+                "the sampler went through an epoch without an ended step: "
+                "call state.end_step() or sampler.advance() at the end of each step, and take the next epoch from epochs()"
+            )
+        return start
+
+    def _bodies(self, start: Tuple[int, int, int]) -> Iterator[List[int]]:
+        """The lists for a loop whose body is a step."""
+        if self.course is None:
+            yield from self.lists(start)
+        else:
+            yield from self.course.steps(self.lists(start))
+
+    def lists(self, start: Tuple[int, int, int]) -> Iterator[List[int]]:
+        """The lists from a position to the end of its epoch."""
         _, epoch, cursor = start
         while cursor < self.n:
             yield self.indices(epoch, cursor)
@@ -123,7 +168,7 @@ class Sampler:
         """This rank's samples in the step that begins at a cursor."""
         length = self._length(cursor)
         order = self.order(epoch) if self.shuffle else range(self.n)
-        return [order[cursor + i] for chunk in self._chunks(world(), length) for i in chunk]
+        return [order[cursor + i] for chunk in self._chunks(length) for i in chunk]
 
     def order(self, epoch: int) -> Permutation:
         """The order of an epoch."""
@@ -136,19 +181,30 @@ class Sampler:
     def _length(self, cursor: int) -> int:
         return min(world().global_batch_size, self.n - cursor)
 
-    @staticmethod
-    def _chunks(w: World, length: int) -> List[range]:
+    def _chunks(self, length: int) -> List[range]:
+        w = world()
+        rank, size = self.dealt or (w.rank, w.size)
         micro = w.global_batch_size // w.accumulation
-        return [range(first + w.rank, min(first + micro, length), w.size) for first in range(0, length, micro)]
+        return [range(first + rank, min(first + micro, length), size) for first in range(0, length, micro)]
 
-    def _share(self, w: World, length: int) -> int:
-        return sum(len(chunk) for chunk in self._chunks(w, length))
+    def _share(self, length: int) -> int:
+        return sum(len(chunk) for chunk in self._chunks(length))
+
+    def seed_of(self, index: int) -> int:
+        """A seed for the random numbers of one sample in this epoch: the same in every world, and in a step that is
+        made again."""
+        return mix(mix(self.seed) ^ mix(self.epoch << 1 | 1) ^ mix(index)) >> 1
 
     # Saving.
 
     def identity(self) -> Dict[str, Any]:
         """What determines the order of the samples."""
         return {"n": self.n, "seed": self.seed, "shuffle": self.shuffle}
+
+    def mark(self) -> Dict[str, Any]:
+        """What the launcher shows of the position. An epoch whose samples are all taken counts as the next one."""
+        epoch, consumed = divmod(self.position, self.n)
+        return {"epoch": epoch, "seed": self.seed, "consumed": consumed, "dataset_size": self.n}
 
     def state_dict(self) -> Dict[str, Any]:
         return {**self.identity(), "epoch": self.epoch, "consumed": self.consumed}
@@ -173,8 +229,11 @@ class BatchSampler:
         self._sampler = sampler
 
     def __iter__(self) -> Iterator[List[int]]:
+        return self._lists(self._sampler._start())
+
+    def _lists(self, start: Tuple[int, int, int]) -> Iterator[List[int]]:
         stand_in = 0
-        for indices in self._sampler:
+        for indices in self._sampler.lists(start):
             stand_in = indices[0] if indices else stand_in
             yield indices or [stand_in]
 
@@ -182,6 +241,24 @@ class BatchSampler:
         return len(self._sampler)
 
 
+def _dealt(options: Dict[str, Any]) -> Optional[Tuple[int, int]]:
+    """Rank and size among the data-parallel processes, where the script names them."""
+    mesh = options.pop("mesh", None)
+    rank, size = options.pop("rank", None), options.pop("size", None)
+    if options:
+        raise ElasticError(f"Sampler({next(iter(options))}=…): no such argument; rank= and size=, or mesh=")
+    if mesh is not None:
+        if mesh.ndim != 1:
+            raise ElasticError(f"Sampler(mesh=…): {mesh.ndim} dimensions; give the data-parallel one, as mesh['dp']")
+        rank, size = mesh.get_local_rank(), mesh.size()
+    if rank is None and size is None:
+        return None
+    size = whole_number("size", size, 1)
+    rank = whole_number("rank", rank, 0)
+    if rank >= size:
+        raise ElasticError(f"rank={rank} of size={size}: ranks are 0 to {size - 1}")
+    return rank, size
+
+
 def _words(values: Dict[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
-

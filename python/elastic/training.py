@@ -5,7 +5,7 @@
         ddp = torch.nn.parallel.DistributedDataParallel(net)
         for indices in state.sampler:
             ...
-            state.commit(loss=loss.item())
+            state.end_step(loss=loss.item())
 
     loop()
 
@@ -95,9 +95,11 @@ class Training:
         if self._agent is None:
             open_alone(w, self._backend)
             self._state.load()
-            return self._function(w)
+            result = self._function(w)
+            self._state._course.returns()
+            return result
         self._group = Group(self._agent, self._backend or "gloo")
-        self._state.follow(self._check)
+        self._state._course.follow(self._check)
         gc.collect()
         gc.freeze()  # these objects stay; scanning them would be the longest part of a change
         self._agent.can_stay(True)
@@ -110,7 +112,7 @@ class Training:
             with self._lock:
                 self._returned.set()
                 self._exit.has_left()
-            self._state.follow(None)
+            self._state._course.follow(None)
             self._agent.can_stay(False)
             self._agent.close()
 
@@ -128,6 +130,7 @@ class Training:
         try:
             self._begin(w)
             result = self._function(w)
+            self._state._course.returns()
             self._all_through(w)
             return True, result
         except (WorldChanged, Left):
@@ -172,11 +175,11 @@ class Training:
         not stay."""
         assert self._agent is not None
         self._looked = self._agent.generation
-        kind = self._state.newly_sharded()
+        kind = self._state._course.newly_sharded()
         if kind is not None:
             self._cannot_stay(
                 f"the state is sharded ({kind}): workers are started again when the world changes, and State "
-                "saves none of it; save with torch.distributed.checkpoint"
+                "saves none of it; save with torch.distributed.checkpoint and --save-from=all"
             )
 
     def _cannot_stay(self, why: str) -> None:
@@ -247,18 +250,13 @@ class Training:
         self._group.interrupt()
         gc.collect()  # a live DistributedDataParallel of the old group reacts to gradients
         wrappers.disarm(self._agent.generation)
-        if self._state.torn():
-            print(
-                "elastic: this rank was left between optimizer.step() and state.commit(), and takes the state of another "
-                "rank, or the checkpoint; call commit() right after the step",
-                file=sys.stderr,
-                flush=True,
-            )
+        self._state._course.go_back(self._state)
         self._look()
         if self._group.leave():  # waits for other collectives, which _interrupting goes on to end
             self._cannot_stay("a group of new_group is kept, so this worker is started again: make it in the training function")
         self._has_left()
-        self._agent.left(self._state.held_step())
+        held = self._state._course.held()
+        self._agent.left(None if held is None else held[0])
 
     def _next(self) -> World:
         """Wait for the next world."""
@@ -276,17 +274,18 @@ class Training:
     def _begin_anew(self) -> NoReturn:
         """End this process, so that it is started again: all ranks begin from scratch, and its model is trained."""
         print(
-            "elastic: every rank was left between optimizer.step() and state.commit(), and there is no checkpoint: "
-            "training begins anew; call commit() right after the step",
+            "elastic: no rank has a whole state, and there is no checkpoint: training begins anew",
             file=sys.stderr,
             flush=True,
         )
         self._end(stopping.AGAIN)
 
     def _stop(self) -> NoReturn:
-        """Save and end, as asked. No vote is needed: the state of rank 0 is that of its last commit."""
-        if self._state.held_step() is not None:
-            self._state.save_or_say()
+        """Save and end, as asked. No vote is needed: rank 0 saves the state of its last boundary."""
+        course = self._state._course
+        course.go_back(self._state)
+        if course.held() is not None:
+            course.save_or_say()
         self._end(STOPPED)
 
     def _end(self, status: int) -> NoReturn:

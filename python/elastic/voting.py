@@ -1,7 +1,7 @@
 """Which rank's state a world goes on from.
 
-Each rank reports the step of its state, or that it has none. The lowest rank with the
-largest step gives its state to those that have less. If none has a state, the committed
+Each rank reports the place of its state and a fingerprint, or that it has none. The lowest rank with the
+newest place gives its state to those that have an older or another one. If none has a state, the committed
 checkpoint is loaded; if there is none, training begins from scratch.
 
 In data-parallel training every rank has the whole state. When a collective fails some ranks may
@@ -12,29 +12,36 @@ reduction was complete. So no step is lost and none is counted twice.
 from __future__ import annotations
 
 import io
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 CHUNK = 32 << 20
 """Bytes of a state that one broadcast carries."""
 
 
-def source(steps: List[Optional[int]]) -> Optional[int]:
-    """The rank that gives its state, for the steps of all ranks; None: no rank has one."""
-    newest = max((step for step in steps if step is not None), default=None)
-    return None if newest is None else steps.index(newest)
+Place = Optional[Sequence[int]]
+"""Step and epoch of a rank's state; None: it has none."""
 
 
-def behind(steps: List[Optional[int]], checkpoint: Optional[int]) -> bool:
+def source(places: List[Place]) -> Optional[int]:
+    """The rank that gives its state, for the places of all ranks; None: no rank has one."""
+    newest = max((list(place) for place in places if place is not None), default=None)
+    return next((rank for rank, place in enumerate(places) if place is not None and list(place) == newest), None)
+
+
+def behind(places: List[Place], checkpoint: Optional[int]) -> bool:
     """Whether no rank has a state that is as new as the committed checkpoint. That happens if the rank that
     saved it is lost, and had finished a step in which the others were interrupted."""
-    newest = max((step for step in steps if step is not None), default=None)
+    newest = max((place[0] for place in places if place is not None), default=None)
     return newest is None or newest < (checkpoint or 0)
 
 
-def takers(steps: List[Optional[int]]) -> List[int]:
-    """The ranks that have less than the source."""
-    giver = source(steps)
-    return [] if giver is None else [rank for rank, step in enumerate(steps) if step != steps[giver]]
+def takers(places: List[Place], prints: List[Optional[int]]) -> List[int]:
+    """The ranks whose state is older than that of the source, or differs from it."""
+    giver = source(places)
+    if giver is None:
+        return []
+    newest = (list(places[giver] or ()), prints[giver])
+    return [rank for rank, place in enumerate(places) if place is None or (list(place), prints[rank]) != newest]
 
 
 def pack(content: Any) -> bytes:

@@ -17,8 +17,8 @@ class ShareTest(test_training.PlayedWorld):
         self.broadcasts = []
 
         def opens(group, world, word):
-            group.opened.append((world.generation, word["step"]))
-            return [dict(word, step=self.other), word] if world.size == 2 else [word]
+            group.opened.append((world.generation, word["place"]))
+            return [dict(word, place=None if self.other is None else [self.other, 0]), word] if world.size == 2 else [word]
 
         for patch in (
             unittest.mock.patch.object(PlayedGroup, "open", opens),

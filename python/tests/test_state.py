@@ -10,6 +10,7 @@ import unittest
 import unittest.mock
 
 from elastic import ElasticError, LoadError, Sampler, State, environment, saving
+from elastic import course as course_module
 from elastic import state as state_module
 
 from .worlds import being
@@ -48,14 +49,14 @@ class StateTest(unittest.TestCase):
         """A process that goes on in the next generation reports it, and one that takes the state of another does not."""
         reported = []
         reporter = types.SimpleNamespace(report=reported.append)
-        with unittest.mock.patch.object(state_module, "reporter", lambda: reporter), unittest.mock.patch.object(
-            state_module.time, "time", iter(range(1, 9)).__next__
+        with unittest.mock.patch.object(course_module, "reporter", lambda: reporter), unittest.mock.patch.object(
+            course_module.time, "time", iter(range(1, 9)).__next__
         ):
             s = self.state()
             for generation, takes in (("1", False), ("2", False), ("3", True)):
                 self.be({"ELASTIC_GENERATION": generation, "ELASTIC_NUM_NODES": "1"})
                 if takes:
-                    s.take(s.content())
+                    s._course.take(s, s._course.content())
                 s.commit()
                 s.commit()
         self.assertEqual([figures["first"] for figures in reported], [1, 1, 3, 3, 5, 5])
@@ -142,7 +143,7 @@ class StateTest(unittest.TestCase):
             self.state(extra=1).load()
 
     def test_ranks_that_would_take_other_samples_are_refused(self):
-        mine = self.state().terms()
+        mine = self.state()._terms()
         for name, value in (("n", 99), ("seed", 1), ("shuffle", False), ("global batch", 64), ("accumulation", 2)):
             with unittest.mock.patch.object(state_module, "gather", lambda terms: [terms, {**mine, name: value}]):
                 with self.assertRaisesRegex(ElasticError, f"rank 1 has {name}={value}, rank 0 has {name}="):

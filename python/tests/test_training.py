@@ -18,6 +18,7 @@ from elastic import environment, group, leaving, saving, stopping, training
 from elastic.agent import Left, connect
 from elastic.environment import World
 from elastic.errors import ElasticError, LoadError
+from elastic.sampler import Sampler
 from elastic.state import State
 
 
@@ -107,7 +108,7 @@ class PlayedGroup:
         PlayedGroup.newest = self
 
     def open(self, world, word):
-        self.opened.append((world.generation, word["step"]))
+        self.opened.append((world.generation, word["place"] and word["place"][0]))
         return self.exchange(world, word, "word")
 
     def exchange(self, world, word, name):
@@ -314,6 +315,68 @@ class TrainingTest(PlayedWorld):
             self.hand(2)
             outcome.get(timeout=60)
 
+    def test_a_rank_that_is_left_in_the_middle_of_a_step_makes_it_again(self):
+        """What the step has changed is undone: the optimizer has stepped, and its step was not ended."""
+        worlds = []
+
+        def function(world):
+            worlds.append((world.generation, self.state.step, list(self.state.history)))
+            if world.generation == 1:
+                self.state.history.append("a")
+                self.state.commit()
+                self.state.history.append("b")
+                self.state._course._stepped()
+                PlayedGroup.newest.collective()
+
+        outcome = self.start(function, State(save_every=None, history=[]))
+        until(lambda: worlds and self.state.history == ["a", "b"])
+        self.agent.send(leave=1)
+        self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": 1})
+        self.hand(2)
+        self.assertIsNone(outcome.get(timeout=60))
+        self.assertEqual(worlds, [(1, 0, []), (2, 1, ["a"])])
+
+    def test_the_rest_of_a_step_is_made_again_where_the_loop_does_not_come_back(self):
+        """A loop over the sampler ends a step where it comes back, and not where end_step() is called."""
+        worlds = []
+
+        def function(world):
+            for indices in self.state.sampler:
+                worlds.append((world.generation, self.state.step, self.state.after))
+                self.state.end_step()
+                if len(worlds) == 2:
+                    PlayedGroup.newest.collective()
+                self.state.after += 1
+
+        outcome = self.start(function, State(save_every=None, sampler=Sampler(96), after=0))
+        until(lambda: len(worlds) == 2 and self.state.step == 2)
+        self.agent.send(leave=1)
+        self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": 1})
+        self.hand(2, ELASTIC_GLOBAL_BATCH_SIZE="32")
+        self.assertIsNone(outcome.get(timeout=60))
+        self.assertEqual(worlds, [(1, 0, 0), (1, 1, 1), (2, 1, 1), (2, 2, 2)])
+        self.assertEqual((self.state.step, self.state.after), (3, 3))
+
+    def test_the_end_of_an_epoch_is_made_again_and_no_step_of_it(self):
+        ends = []
+
+        def function(world):
+            for epoch in self.state.sampler.epochs(2):
+                for indices in self.state.sampler:
+                    self.state.end_step()
+                self.state.schedule += 1
+                ends.append((world.generation, epoch, self.state.step, self.state.schedule))
+                if len(ends) == 1:
+                    PlayedGroup.newest.collective()
+
+        outcome = self.start(function, State(save_every=None, sampler=Sampler(64), schedule=0))
+        until(lambda: ends)
+        self.agent.send(leave=1)
+        self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": 2})
+        self.hand(2, ELASTIC_GLOBAL_BATCH_SIZE="32")
+        self.assertIsNone(outcome.get(timeout=60))
+        self.assertEqual(ends, [(1, 0, 2, 1), (2, 0, 2, 1), (2, 1, 4, 2)])
+
     def test_no_rank_has_a_whole_state_and_there_is_no_checkpoint(self):
         """The state of this process is already trained: the process is started again, and spends no restart."""
         worlds = []
@@ -321,7 +384,7 @@ class TrainingTest(PlayedWorld):
         def function(world):
             worlds.append(world.generation)
             self.state.commit()
-            self.state._tear()
+            self.state._course._held = False  # the state of another rank came in part
             PlayedGroup.newest.collective()
 
         said = io.StringIO()
@@ -335,7 +398,7 @@ class TrainingTest(PlayedWorld):
         self.assertIsInstance(end, SystemExit)
         self.assertEqual(end.code, 101)
         self.assertEqual(worlds, [1])
-        self.assertIn("call commit() right after the step", said.getvalue())
+        self.assertIn("training begins anew", said.getvalue())
 
     def test_the_function_is_left_between_two_steps(self):
         begun = threading.Event()
@@ -497,34 +560,6 @@ class TrainingTest(PlayedWorld):
             self.change_world()
             self.assertEqual(outcome.get(timeout=60), "result")
 
-    def test_a_state_between_the_optimizer_and_commit_is_of_no_step(self):
-        class Optimizer:
-            def register_step_post_hook(self, hook):
-                self.hook = hook
-
-            def state_dict(self):
-                return {}
-
-            def load_state_dict(self, content):
-                pass
-
-        optimizer = Optimizer()
-
-        def function(world):
-            if world.generation > 1:
-                return "result"
-            self.state.commit()
-            optimizer.hook(optimizer, (), {})
-            PlayedGroup.newest.collective()
-
-        outcome = self.start(function, State(optimizer=optimizer, save_every=None))
-        self.agent.hears("can_stay")
-        until(lambda: self.state.step > 0)
-        self.agent.send(leave=1)
-        self.assertIsNone(self.agent.hears("left")["step"])
-        self.hand(2)
-        outcome.get(timeout=60)
-
     def test_a_step_that_catches_every_exception_is_left_at_the_next_call_of_a_module(self):
         modules = self.play_modules()
         calls = []
@@ -547,14 +582,14 @@ class TrainingTest(PlayedWorld):
         self.assertEqual(calls, [1, 2])
 
     def test_modules_may_be_called_between_the_optimizer_and_commit(self):
-        """A rank that is left there would have a state that belongs to no step."""
+        """A rank that is left there would make its step again."""
         modules = self.play_modules()
         begun = threading.Event()
 
         def function(world):
             begun.set()
             if world.generation == 1:
-                self.state._tear()
+                self.state._course._stepped()
                 until(lambda: modules.hooks)
                 modules.call()
                 self.state.commit()

@@ -15,7 +15,17 @@ class VotingTest(unittest.TestCase):
             ([5, None, 4], 0, [1, 2]),
             ([0, None], 0, [1]),
         ):
-            self.assertEqual((voting.source(steps), voting.takers(steps)), (giver, takers), steps)
+            places = [None if step is None else [step, 0] for step in steps]
+            prints = [None if step is None else step * 7 for step in steps]
+            self.assertEqual((voting.source(places), voting.takers(places, prints)), (giver, takers), steps)
+
+    def test_ranks_whose_state_differs_take_that_of_the_lowest(self):
+        places = [[3, 1], [3, 1], [3, 0], [3, 1]]
+        self.assertEqual(voting.source(places), 0)
+        self.assertEqual(voting.takers(places, [7, 8, 7, 7]), [1, 2])
+
+    def test_the_end_of_an_epoch_counts(self):
+        self.assertEqual(voting.source([[4, 0], [4, 1]]), 1)
 
     def test_states_older_than_the_checkpoint_give_way_to_it(self):
         for steps, checkpoint, behind in (
@@ -24,7 +34,8 @@ class VotingTest(unittest.TestCase):
             ([4, None], 4, False),
             ([3, 4], 5, True),
         ):
-            self.assertEqual(voting.behind(steps, checkpoint), behind, (steps, checkpoint))
+            places = [None if step is None else [step, 0] for step in steps]
+            self.assertEqual(voting.behind(places, checkpoint), behind, (steps, checkpoint))
 
     def test_chunks_are_the_whole_once(self):
         for total in (0, 1, voting.CHUNK - 1, voting.CHUNK, voting.CHUNK + 1, 5 * voting.CHUNK):

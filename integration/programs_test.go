@@ -1,0 +1,90 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// programs are those of testdata/programs.py.
+var programs = []string{"epochs", "adam", "tokens", "accumulation", "amp", "loader", "gan", "augmentation",
+	"zero_last", "rank0", "muon", "evaluates"}
+
+// Programs as users write them end with the parameters, rates and validations of an undisturbed run, on every
+// rank, although nodes are killed, leave, come and are scaled at random moments: in place, and with workers that
+// are started again. COUNT is the number of changes of each program, PROGRAMS names some of them, and SEED
+// the first story.
+func TestProgramsOfUsersEqualTheUndisturbedRun(t *testing.T) {
+	names := programs
+	if some := os.Getenv("PROGRAMS"); some != "" {
+		names = strings.Split(some, ",")
+	} else if os.Getenv("COUNT") == "" {
+		names = []string{"epochs", "evaluates"}
+	}
+	seed, _ := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
+	for i, name := range names {
+		for j, way := range []string{"place", "restart"} {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				s := newStayers(t)
+				s.script = filepath.Join(filepath.Dir(s.script), "programs.py")
+				s.arguments = []string{name, way}
+				s.disturbed(rand.New(rand.NewPCG(seed, uint64(2*i+j))))
+			})
+		}
+	}
+}
+
+// disturbed runs a program through random changes, and compares its end with that of an undisturbed run.
+func (s *stayers) disturbed(r *rand.Rand) {
+	changes := max(2, soak(s.t))
+	s.set("EPOCHS=" + strconv.Itoa(4+2*changes))
+	for _, n := range []string{"a", "b", "c"} {
+		s.up(n)
+	}
+	names := []string{"a", "b", "c"}
+	s.trains(0, names...)
+	for round := range changes {
+		time.Sleep(time.Duration(r.IntN(1500)) * time.Millisecond) // a random moment of the loop
+		at := r.IntN(3)
+		if r.IntN(3) == 0 {
+			_ = s.nodes[names[at]].kill(syscall.SIGTERM) // it leaves
+		} else {
+			_ = s.nodes[names[at]].kill(syscall.SIGKILL)
+		}
+		<-s.nodes[names[at]].done
+		delete(s.nodes, names[at])
+		names[at] = fmt.Sprintf("n%d", round)
+		s.up(names[at])
+		g := 0
+		within(s.t, 4*limit, "the new node trains", func() error {
+			if g = s.training(names[at]).generation; g == 0 && !s.isOver() {
+				return errors.New("it does not")
+			}
+			return nil
+		})
+	}
+	want := s.undisturbed()
+	for n, x := range s.nodes {
+		s.ends(x, 0)
+		if got := ended.FindString(x.stdout()); got != want && got != "" {
+			s.t.Errorf("%s ends with %q, and undisturbed training with %q", n, got, want)
+		}
+	}
+}
+
+// isOver reports whether a worker has written its end.
+func (s *stayers) isOver() bool {
+	for _, x := range s.nodes {
+		if ended.MatchString(x.stdout()) {
+			return true
+		}
+	}
+	return false
+}
