@@ -49,7 +49,7 @@ for epoch in state.sampler.epochs(args.epochs):
         accelerator.backward(loss)
         optimizer.step()
         time.sleep(args.pause)
-        state.commit(loss=loss)
+        state.end_step(loss=loss)
 state.save()
 
 if accelerator.is_main_process:

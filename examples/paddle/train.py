@@ -69,7 +69,7 @@ def main():
             loss.backward()
             optimizer.step()
             optimizer.clear_grad()
-            state.commit(loss=loss.item())  # elastic
+            state.end_step(loss=loss.item())  # elastic
     state.save()  # elastic
 
     if world.rank == 0:

@@ -70,7 +70,7 @@ def main():
                 total += loss.item() if part else 0.0
             optimizer.step()
             time.sleep(args.pause)
-            state.commit(loss=total)  # elastic
+            state.end_step(loss=total)  # elastic
     state.save()  # elastic
 
     if world.rank == 0:

@@ -44,7 +44,7 @@ def loop(world):
                 loss = ddp(data[:1]).sum() * 0
             loss.backward()
             optimizer.step()
-            state.commit(loss=loss.item())
+            state.end_step(loss=loss.item())
             before, stepped = stepped, time.time_ns()
             if not reported:
                 print(f"generation {world.generation} rank {world.rank} of {world.size} pid {os.getpid()}: step {state.step}"

@@ -29,7 +29,7 @@ def step(model, data):
     if mistake == "group":
         torch.distributed.all_reduce(torch.ones(1), group=kept)
     optimizer.step()
-    state.commit()
+    state.end_step()
 
 
 def wrapped():

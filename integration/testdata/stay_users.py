@@ -107,7 +107,7 @@ def loop(world):
                 dist.all_reduce(loss)
             if subgroup is not None:
                 dist.all_reduce(torch.ones(1), group=subgroup, async_op=True)
-            state.commit(loss=loss.item())
+            state.end_step(loss=loss.item())
             if not reported:
                 print(f"generation {world.generation} rank {world.rank} of {world.size} pid {os.getpid()}: step {state.step}"
                       f" at {time.time_ns()} after 0", flush=True)

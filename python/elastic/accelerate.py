@@ -4,7 +4,7 @@
     for epoch in state.sampler.epochs(3):
         for batch in loader:
             ...
-            state.commit(loss=loss)
+            state.end_step(loss=loss)
 
 A batch has the samples of this rank in one optimizer step, and each sample of an epoch is in one step;
 multiply the loss by world.loss_weight. The loader is not that of accelerator.prepare(), which would

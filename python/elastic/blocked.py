@@ -6,7 +6,6 @@ process has to be started again at once, and not only after the limit for a long
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from typing import Optional
@@ -41,5 +40,5 @@ class Watch:
 def in_torch(thread: int) -> bool:
     """Whether the innermost Python function of a thread is one of torch, or waits for its groups to end."""
     frame = sys._current_frames().get(thread)
-    file = frame.f_code.co_filename if frame is not None else ""
-    return f"{os.sep}torch{os.sep}" in file or file == subgroups.__file__
+    name = str(frame.f_globals.get("__name__", "")) if frame is not None else ""
+    return name.partition(".")[0] == "torch" or name == subgroups.__name__

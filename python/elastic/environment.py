@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, field, fields
 from typing import Any, Callable, Mapping, Optional, Tuple
 
+from . import rates
 from .errors import ElasticError
 
 DEFAULT_BATCH_SIZE = 32
@@ -75,17 +76,15 @@ class World:
         return self.target_lr * self._scale() / self.lr_scale
 
     def set_lr(self, optimizer: Any, factor: float = 1.0) -> float:
-        """Give the optimizer the rate of the step at hand, times the factor of a schedule.
+        """Give the optimizer the rate of the step at hand, times the factor of a schedule. Groups of parameters keep
+        the ratios of their rates. If the optimizer has a schedule of torch, that is scaled, and goes on.
 
         Loading a checkpoint restores the rate of the world that saved it, so call this
         before each step, or at least after state.load()."""
-        lr = self.lr * factor
-        if hasattr(optimizer, "param_groups"):
-            for group in optimizer.param_groups:
-                group["lr"] = lr
-        else:
-            optimizer.set_lr(lr)
-        return lr
+        if not hasattr(optimizer, "param_groups"):
+            optimizer.set_lr(self.lr * factor)
+            return self.lr * factor
+        return rates.set_rate(optimizer, self.lr, factor)
 
     def _scale(self) -> float:
         if self.warmup_samples == 0 or self._samples is None:

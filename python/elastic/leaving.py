@@ -12,6 +12,7 @@ import threading
 import time
 from typing import Any, NoReturn, Optional
 
+from .agent import StoreError
 from .state import State
 
 CAUGHT = 1.0
@@ -62,20 +63,35 @@ class Exit:
             self.leave()
 
 
-WORDS = (
-    "connection", "peer", "gloo", "nccl", "socket", "broken pipe", "timed out", "timeout",
-    "process group", "aborted", "reset", "unreachable", "elastic store",
-)  # fmt: skip
+MARKS = ("gloo", "nccl", "process group", "elastic store")
+"""In the text of an error of a collective, wherever it was raised."""
+WORDS = ("connection", "peer", "socket", "broken pipe", "timed out", "timeout", "aborted", "reset", "unreachable")
+"""In the text of such an error, if it comes from torch."""
 
 
 def is_of_communication(error: Optional[BaseException]) -> bool:
-    """Whether an error looks like the loss of another rank."""
+    """Whether an error looks like the loss of another rank: by its type, its text, and the module that raised it. A
+    request of the script that timed out is not one."""
     while error is not None:
-        name = type(error).__name__
         text = str(error).lower()
-        if name.startswith("Dist") or isinstance(error, (ConnectionError, TimeoutError)):
+        if type(error).__name__.startswith("Dist") or isinstance(error, StoreError):
             return True
-        if isinstance(error, (RuntimeError, OSError)) and any(word in text for word in WORDS):
-            return True
+        if isinstance(error, (RuntimeError, OSError)):
+            if any(mark in text for mark in MARKS):
+                return True
+            network = isinstance(error, (ConnectionError, TimeoutError)) or any(word in text for word in WORDS)
+            if network and _is_of_torch(error):
+                return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def _is_of_torch(error: BaseException) -> bool:
+    """Whether torch or this helper raised an error, outside of loaders."""
+    frame = error.__traceback__
+    if frame is None:
+        return True
+    while frame.tb_next is not None:
+        frame = frame.tb_next
+    name = str(frame.tb_frame.f_globals.get("__name__", ""))
+    return name.partition(".")[0] in ("torch", "elastic") and not name.startswith("torch.utils")

@@ -7,15 +7,19 @@ ones to $ELASTIC_PROGRESS_FILE. Only figures that the thread cannot write are lo
 from __future__ import annotations
 
 import atexit
+import collections
 import json
+import math
 import os
 import threading
-from typing import Any, Dict, Optional
+from typing import Any, Deque, Dict, Optional
 
 from .environment import world
 
 INTERVAL = 0.1
 """Smallest number of seconds between two lines."""
+LOSSES = 1000
+"""Losses between two lines that are looked at."""
 
 
 class Reporter:
@@ -25,6 +29,7 @@ class Reporter:
         self._path = path
         self._interval = interval
         self._slot: Optional[Dict[str, Any]] = None
+        self._losses: Deque[Any] = collections.deque(maxlen=LOSSES)  # since the last line
         self._news = threading.Event()
         self._stop = threading.Event()
         self._thread: Optional[threading.Thread] = None
@@ -33,6 +38,8 @@ class Reporter:
     def report(self, figures: Dict[str, Any]) -> None:
         if self._path is None:
             return
+        if "loss" in figures:
+            self._losses.append(figures["loss"])
         self._slot = figures
         if not self._news.is_set():
             self._news.set()
@@ -62,12 +69,23 @@ class Reporter:
             self._stop.wait(self._interval)
         self._write()
 
+    def _loss(self) -> Optional[float]:
+        """The newest loss, or one since the last line that is not finite: the newest one may be finite again."""
+        newest = None
+        while self._losses:
+            loss = _plain(self._losses.popleft())
+            if newest is None or math.isfinite(newest):
+                newest = loss if loss is not None else newest
+        return newest
+
     def _write(self) -> None:
         figures, self._slot = self._slot, None
         if figures is None:
             return
         try:
-            line = json.dumps({name: _plain(value) for name, value in figures.items()})
+            plain = {name: _plain(value) for name, value in figures.items() if name != "loss"}
+            plain["loss"] = self._loss()
+            line = json.dumps({name: value for name, value in plain.items() if value is not None})
             with open(self._path or os.devnull, "a", encoding="utf-8") as file:
                 file.write(line + "\n")
         except Exception:  # a figure that is no number, or a full disk: the next line is tried
@@ -75,8 +93,13 @@ class Reporter:
 
 
 def _plain(value: Any) -> Any:
-    """Convert the number of a framework. A tensor is read here and not in the step."""
-    return value if isinstance(value, (int, float, type(None))) else float(value)
+    """Convert the number of a framework. A tensor is read here and not in the step. None: it is no number."""
+    if isinstance(value, (int, float, str, type(None))):
+        return value
+    try:
+        return float(value)
+    except Exception:  # a tensor of many elements
+        return None
 
 
 _reporter: Optional[Reporter] = None

@@ -44,6 +44,8 @@ class Sampler:
         """Rank and size among the data-parallel processes; None: those of the world."""
         self.course: Any = None  # of the State that it belongs to
         self._in_epochs = False
+        if world()._weight is None:
+            world()._weight = lambda: self.loss_weight
         self._used_up: Optional[Tuple[int, int, int]] = None  # generation and position at which an iteration that ended began
         self._order: Optional[Tuple[int, Permutation]] = None
 

@@ -88,7 +88,7 @@ class EnvironmentTest(unittest.TestCase):
         w = environment.read({}, lr=0.5)
         torch_like = types.SimpleNamespace(param_groups=[{"lr": 9}, {"lr": 9}])
         w.set_lr(torch_like, factor=0.1)
-        self.assertEqual(torch_like.param_groups, [{"lr": 0.05}, {"lr": 0.05}])
+        self.assertEqual(torch_like.param_groups, [{"lr": 0.05, "elastic_base": 9}, {"lr": 0.05, "elastic_base": 9}])
         seen = []
         w.set_lr(types.SimpleNamespace(set_lr=seen.append))
         self.assertEqual(seen, [0.5])
