@@ -35,11 +35,11 @@ class World:
     node: str = ""
 
     batch_size: int = DEFAULT_BATCH_SIZE
-    """Samples of this rank in one micro-batch."""
+    """Samples of all ranks in one optimizer step."""
     accumulation: int = 1
     """Micro-batches of one optimizer step."""
-    global_batch_size: int = DEFAULT_BATCH_SIZE
-    """Samples of all ranks in one optimizer step."""
+    micro_batch_size: int = DEFAULT_BATCH_SIZE
+    """Samples of this rank in one micro-batch."""
     lr_scale: float = 1.0
     """The rate of this world over that of the base world, when a warm-up is over."""
 
@@ -62,6 +62,11 @@ class World:
 
     _samples: Optional[Callable[[], int]] = field(default=None, repr=False, compare=False)
     _weight: Optional[Callable[[], float]] = field(default=None, repr=False, compare=False)
+
+    @property
+    def global_batch_size(self) -> int:
+        """batch_size, as the launcher's variable calls it."""
+        return self.batch_size
 
     @property
     def loss_weight(self) -> float:
@@ -104,8 +109,8 @@ def read(
     batch_size: Optional[int] = None,
     lr: Optional[float] = None,
 ) -> World:
-    """Make the World that the variables describe. batch_size (samples a worker takes in a
-    step) and lr are the script's own. They are used if the launcher sets none."""
+    """Make the World that the variables describe. batch_size (samples that all workers
+    take in a step) and lr are the script's own. They are used if the launcher sets none."""
     env = _Variables(variables)
     own_batch = DEFAULT_BATCH_SIZE if batch_size is None else _at_least_one("batch_size", batch_size)
     own_lr = DEFAULT_LR if lr is None else _positive("lr", lr)
@@ -120,7 +125,6 @@ def read(
         previous_size=env.whole(0, "ELASTIC_PREVIOUS_WORLD_SIZE"),
         job=env.text("ELASTIC_JOB_ID") or "",
         node=env.text("ELASTIC_NODE") or "",
-        batch_size=env.whole(own_batch, "ELASTIC_BATCH_SIZE"),
         accumulation=env.whole(1, "ELASTIC_GRAD_ACCUM_STEPS"),
         lr_scale=env.number(1.0, "ELASTIC_LR_SCALE"),
         resume_from=env.text("ELASTIC_RESUME_FROM"),
@@ -133,9 +137,13 @@ def read(
         warmup_lr_scale=env.number(1.0, "ELASTIC_WARMUP_LR_SCALE"),
         full_loss_weight=env.number(1.0, "ELASTIC_LOSS_WEIGHT"),
     )
-    world.global_batch_size = env.whole(world.batch_size * world.size, "ELASTIC_GLOBAL_BATCH_SIZE")
-    world.target_lr = env.number(own_lr * world.lr_scale, "ELASTIC_LR")
+    without = own_batch if batch_size is not None else own_batch * world.size
+    world.batch_size = env.whole(without, "ELASTIC_GLOBAL_BATCH_SIZE")
+    follows = batch_size is None or env.text("ELASTIC_GLOBAL_BATCH_SIZE") is not None
+    world.target_lr = env.number(own_lr * (world.lr_scale if follows else 1.0), "ELASTIC_LR")
     _check(world)
+    share = len(range(world.rank, world.batch_size // world.accumulation, world.size))
+    world.micro_batch_size = env.whole(share, "ELASTIC_BATCH_SIZE")
     return world
 
 
@@ -199,9 +207,9 @@ _own: Tuple[Optional[int], Optional[float]] = (None, None)
 def world(batch_size: Optional[int] = None, lr: Optional[float] = None) -> World:
     """The world of this process: the same object at every call.
 
-    batch_size, the samples that one worker takes in a step, and lr are used where
-    `elastic run` has no --batch-size and no --lr, and outside of it; the rate then grows
-    with the world as the global batch does."""
+    batch_size, the samples that all workers take in a step, and lr are used where
+    `elastic run` has no --batch-size and no --lr, and outside of it. A batch of the script is the same in every
+    world, and so is its rate then."""
     global _current, _own
     if batch_size is not None or lr is not None:
         _own = (batch_size, lr)
@@ -210,7 +218,7 @@ def world(batch_size: Optional[int] = None, lr: Optional[float] = None) -> World
         if _current is None:
             _current = fresh
         else:  # code that holds the object sees the values of the script
-            for name in ("batch_size", "global_batch_size", "target_lr"):
+            for name in ("batch_size", "micro_batch_size", "target_lr", "lr_scale"):
                 setattr(_current, name, getattr(fresh, name))
     return _current
 

@@ -14,7 +14,7 @@ class EnvironmentTest(unittest.TestCase):
 
     def test_the_scripts_own_values(self):
         w = environment.read({"RANK": "1", "WORLD_SIZE": "4"}, batch_size=16, lr=0.5)
-        self.assertEqual((w.batch_size, w.global_batch_size, w.lr), (16, 64, 0.5))
+        self.assertEqual((w.batch_size, w.micro_batch_size, w.lr), (16, 4, 0.5))
 
     def test_elastic_run(self):
         w = environment.read(
@@ -42,12 +42,17 @@ class EnvironmentTest(unittest.TestCase):
         )
         self.assertEqual((w.rank, w.local_rank, w.node_rank, w.size), (3, 1, 1, 4))
         self.assertEqual((w.job, w.node, w.generation, w.previous_size), ("x", "b", 3, 2))
-        self.assertEqual((w.batch_size, w.global_batch_size, w.lr), (128, 512, 0.2))
+        self.assertEqual((w.micro_batch_size, w.batch_size, w.lr), (128, 512, 0.2))
         self.assertEqual((w.resume_from, w.managed), ("/c/step-120", True))
 
+    def test_a_batch_of_the_script_is_the_same_in_every_world(self):
+        for size in ("1", "4"):
+            w = environment.read({"WORLD_SIZE": size, "ELASTIC_LR_SCALE": "2"}, batch_size=8, lr=0.1)
+            self.assertEqual((w.batch_size, w.micro_batch_size, w.lr), (8, 8 // int(size), 0.1))
+
     def test_without_batch_and_rate_both_follow_the_world(self):
-        w = environment.read({"WORLD_SIZE": "4", "ELASTIC_LR_SCALE": "2"}, batch_size=8, lr=0.1)
-        self.assertEqual((w.global_batch_size, w.lr), (32, 0.2))
+        w = environment.read({"WORLD_SIZE": "4", "ELASTIC_LR_SCALE": "2"}, lr=0.1)
+        self.assertEqual((w.batch_size, w.lr), (128, 0.2))
 
     def test_torchrun_and_paddle(self):
         w = environment.read({"RANK": "2", "WORLD_SIZE": "3", "TORCHELASTIC_RESTART_COUNT": "4"})

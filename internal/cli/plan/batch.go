@@ -83,6 +83,10 @@ func base(c *command.Call, limits rendezvous.Limits, slots int) (b scaling.Base,
 			return b, policy.Refuse("%s", scaling.Policies)
 		}
 	}
+	if b.Policy == scaling.FixedBatch && b.Batch == 0 {
+		return b, problem.New(problem.NoPlan, "--scaling=fixed-batch fixes no batch: --batch-size is not given").
+			Cure("--batch-size=256 --scaling=fixed-batch")
+	}
 	follows := b.Policy == scaling.Linear || b.Policy == scaling.Sqrt
 	if b.MaxScale == 0 && follows && (b.Batch > 0 || b.LR > 0) {
 		b.MaxScale = maxScale
