@@ -30,6 +30,8 @@ class Keeping:
         """Whether it is time to save after a step."""
         if self.wanted:
             return True
+        if self._saved is not None and self._saved[0] == step:  # the end of its epoch is made again
+            return False
         if self.every_steps:
             return step % self.every_steps == 0
         return bool(self.every_seconds) and time.monotonic() - self._at >= self.every_seconds

@@ -27,7 +27,7 @@ def set_rate(optimizer: Any, rate: float, factor: float) -> float:
     """Give each group its part of a rate. The first group has the rate itself."""
     groups = optimizer.param_groups
     for group in groups:
-        group.setdefault(BASE, group.get("initial_lr", group["lr"]))
+        group.setdefault(BASE, group.get("max_lr", group.get("initial_lr", group["lr"])))  # OneCycleLR counts its peak
     first = groups[0][BASE]
     if "initial_lr" in groups[0]:
         _scale(optimizer, rate / first if first else 1.0)

@@ -195,7 +195,7 @@ class Sampler:
     def seed_of(self, index: int) -> int:
         """A seed for the random numbers of one sample in this epoch: the same in every world, and in a step that is
         made again."""
-        return mix(mix(self.seed) ^ mix(self.epoch << 1 | 1) ^ mix(index)) >> 1
+        return mix(mix(mix(self.seed) ^ self.epoch) ^ index) >> 1
 
     # Saving.
 
