@@ -93,9 +93,10 @@ frameworks: build ## real PyTorch, Paddle, accelerate, Lightning, Transformers a
 	FRAMEWORKS=$(FRAMEWORKS) COUNT=$(or $(COUNT),1) $(GO) test -tags frameworks -count=1 -timeout 6h -v ./integration -run "TestFrameworks|TestIntegrations|TestVersions"
 	TORCHRUN=$(FRAMEWORKS)/torch/bin/torchrun PATH=$(FRAMEWORKS)/torch/bin:$$PATH $(GO) test -count=1 ./integration ./docs -run 'TestTorchrunLines|TestFlagsOfRealTorchrun'
 
-fidelity: ## samplers of others through 10,000 sequences of worlds, and what commit() costs: PYTHON with torch, accelerate, torchdata; HOROVOD=DIR
+fidelity: ## samplers of others through 10,000 sequences of worlds, what end_step() costs, and programs of users: COUNT changes of each; PYTHON with torch, accelerate, torchdata; HOROVOD=DIR
 	PYTHONPATH=python $(PYTHON) python/compare.py $(if $(HOROVOD),--horovod $(HOROVOD))
 	$(PYTHON) python/bench.py
+	TORCH=$$(command -v $(PYTHON)) COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 12h -v ./integration -run TestProgramsOfUsers
 
 wheel: ## the wheel for pip of this machine, in bin/: elastic, elasticd, elastic-demo and import elastic
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/stripped/ ./cmd/...

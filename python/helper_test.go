@@ -4,17 +4,41 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/elasticd/elastic/python"
 )
 
-// The unit tests of the helper, by the interpreter of this machine.
+// The unit tests of the helper that workers get, by the interpreter of this machine.
 func TestHelper(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "python3", "-B", "-W", "error", "-m", "unittest", "discover",
-		"-t", ".", "-s", "tests")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	dir := t.TempDir()
+	if err := python.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"tests", "warm"} {
+		at, err := filepath.Abs(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(at, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	modules, err := filepath.Glob("tests/test_*.py")
+	if err != nil || len(modules) == 0 {
+		t.Fatal(modules, err)
+	}
+	for _, module := range modules {
+		name := strings.TrimSuffix(filepath.Base(module), ".py")
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), "python3", "-B", "-W", "error", "-m", "unittest",
+				"tests."+name)
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+		})
 	}
 }
 

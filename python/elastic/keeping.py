@@ -15,6 +15,10 @@ Place = Tuple[int, int]
 """Where training is: steps that are done, and the epoch that is at hand."""
 
 
+SHARE = 0.02
+"""Part of the time that saves may take which are made by time. The other ranks wait for them."""
+
+
 class Keeping:
     """The checkpoints of one State."""
 
@@ -24,6 +28,7 @@ class Keeping:
         self._keep = whole_number("keep", keep, 1)
         self._saved: Optional[Place] = None
         self._at = time.monotonic()
+        self._took = 0.0  # seconds of the last save, for which all ranks wait
         self.wanted = False  # save() was called in the middle of a step
 
     def due(self, step: int) -> bool:
@@ -34,7 +39,8 @@ class Keeping:
             return False
         if self.every_steps:
             return step % self.every_steps == 0
-        return bool(self.every_seconds) and time.monotonic() - self._at >= self.every_seconds
+        wait = max(self.every_seconds, self._took / SHARE)
+        return bool(self.every_seconds) and time.monotonic() - self._at >= wait
 
     def is_at(self, place: Place) -> None:
         """Note that the state is that of a checkpoint."""
@@ -49,7 +55,9 @@ class Keeping:
         self._at, self.wanted = time.monotonic(), False
         if world().rank != 0 or self.directory is None or self._saved == place:
             return None
+        began = time.monotonic()
         path = saving.write(self.directory, content(), mark)
+        self._took = time.monotonic() - began
         saving.retain(self.directory, place[0], self._keep)
         self._saved = place
         return path

@@ -8,7 +8,7 @@ import unittest
 import unittest.mock
 
 from elastic import ElasticError, Sampler, State, agreement, blocked, environment, leaving, rates, saving, weighing
-from elastic import collective, contents, fingerprint
+from elastic import contents, fingerprint, keeping
 from elastic.randomness import Randomness
 from elastic.reporting import Reporter
 
@@ -122,6 +122,15 @@ class CourseTest(unittest.TestCase):
             with unittest.mock.patch.object(weighing, "gather", lambda mine: [mine, 6.0]):
                 self.assertEqual(weighing.weights([1, 3]), [0.2, 0.6])
                 self.assertEqual(weighing.weight(0), 0.0)
+
+
+    def test_large_saves_take_a_share_of_the_time(self):
+        now = iter([0.0, 30.0, 30.0, 30.0, 36.0, 61.0, 329.0, 331.0])
+        with unittest.mock.patch.object(keeping.time, "monotonic", lambda: next(now)):
+            k = keeping.Keeping("30s", self.dir, 2)
+            self.assertTrue(k.due(1))
+            k.write((1, 0), dict, {"step": 1})
+            self.assertEqual([k.due(2), k.due(3), k.due(4)], [False, False, True])
 
 
 class NetTest(unittest.TestCase):

@@ -1,0 +1,39 @@
+package plants_test
+
+const helper = "python/elastic"
+
+// helperPlants are bugs that make the Python helper train wrongly without a message.
+var helperPlants = []plant{
+	{"NCCL stays in place", helper + "/group.py", `rpartition(":")[2] == "gloo"`,
+		`rpartition(":")[2] in ("gloo", "nccl")`, "python", "TestHelper/test_training"},
+	{"a rank that is interrupted keeps half a step", helper + "/course.py",
+		`if self._at_boundary or not self._held`, `if True or not self._held`, "python", "TestHelper/test_training"},
+	{"a step ends where end_step() is called", helper + "/course.py",
+		`if not self._driven and not self._waits_for_epoch():`, `if True:`, "python", "TestHelper/test_training"},
+	{"an epoch ends with its last step", helper + "/sampler.py",
+		`if self.consumed == self.n and not self._in_epochs:`, `if self.consumed == self.n:`,
+		"python", "TestHelper/test_course"},
+	{"a batch that was not ended is passed over", helper + "/course.py",
+		`        if not self._ended:
+`, `        if False:
+`, "python", "TestHelper/test_course"},
+	{"a batch is counted twice", helper + "/course.py", `if self._ended and self._driven:`, `if False:`,
+		"python", "TestHelper/test_course"},
+	{"a rank with another state of the same step keeps it", helper + "/voting.py",
+		`(list(place), prints[rank]) != newest`, `list(place) != newest[0]`,
+		"python", "TestHelper/test_voting"},
+	{"a difference of rates counts as rounding", helper + "/fingerprint.py",
+		`<= ROUNDING * max(size, other[1])`, `<= ROUNDING * max(size, other[1], 1e9)`,
+		"python", "TestHelper/test_course"},
+	{"a copy of the state shares its lists", helper + "/contents.py", `result[name] = duplicate(part, older.get(name))`,
+		`result[name] = part`, "python", "TestHelper/test_course"},
+	{"sharded state is saved", helper + "/course.py", `    def save(self) -> Optional[str]:
+        wrappers.refuse_sharded(self._values())
+`, `    def save(self) -> Optional[str]:
+`, "python", "TestHelper/test_course"},
+	{"a loss that is not finite is overtaken by the next", helper + "/reporting.py",
+		`if newest is None or math.isfinite(newest):`, `if True:`, "python", "TestHelper/test_course"},
+	{"all groups of parameters get one rate", helper + "/rates.py",
+		`rate * factor * (group[BASE] / first if first else 1.0)`, `rate * factor`,
+		"python", "TestHelper/test_course"},
+}
