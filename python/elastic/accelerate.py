@@ -42,7 +42,7 @@ def prepare(
     for name, is_so in wrong.items():
         if is_so:
             raise ElasticError(f"elastic.accelerate.prepare: {name} cannot be combined with each sample once")
-    world(batch_size=loader.batch_size)
+    world(batch_size=loader.batch_size * world().size)
     sampler = Sampler(len(loader.dataset), seed)
     state = State(model=model, optimizer=optimizer, sampler=sampler, save_every=save_every, **values)
     state.load()
@@ -58,10 +58,11 @@ class Loader:
         options = {name: getattr(loader, name) for name in names}
         self._loader = DataLoader(loader.dataset, batch_sampler=sampler.batch_sampler(), **options)
         self._device = device
+        self._sampler = sampler
 
     def __len__(self) -> int:
         return len(self._loader)
 
     def __iter__(self) -> Iterator[Any]:
-        for batch in self._loader:
+        for batch in self._sampler.course.steps(self._loader):
             yield send_to_device(batch, self._device)

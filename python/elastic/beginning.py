@@ -12,7 +12,6 @@ from .errors import ElasticError, LoadError
 from .group import Group
 from .state import State, same_terms
 
-
 Place = Optional[List[int]]
 """Step and epoch of a rank's state; None: it has none."""
 

@@ -46,13 +46,14 @@ def duplicate(value: Any, into: Any = None) -> Any:
     """A copy that shares nothing with the value. Tensors are copied into those of `into`, an older copy,
     where they have the same form: memory is taken once, and not in each step."""
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
+    tensor: Any = getattr(torch, "Tensor", ())
+    if isinstance(value, tensor):
         if _same_form(value, into):
             return into.copy_(value.detach())
         return value.detach().clone()
     if isinstance(value, dict):
         older = into if isinstance(into, dict) else {}
-        result = type(value)() if hasattr(value, "_metadata") else {}
+        result: Any = type(value)() if hasattr(value, "_metadata") else {}
         for name, part in value.items():
             result[name] = duplicate(part, older.get(name))
         if hasattr(value, "_metadata"):  # a module reads the versions of its parts in it
@@ -103,6 +104,7 @@ def drop_gradients(values: Dict[str, Any]) -> None:
 def copied(values: Dict[str, Any], into: Any) -> Dict[str, Any]:
     """A copy of the state of each value."""
     try:
-        return duplicate(content(values), into)
+        copy_of_all: Dict[str, Any] = duplicate(content(values), into)
+        return copy_of_all
     except Exception as error:
         raise ElasticError(f"the state cannot be copied, which going back to the last step needs: {error}") from error

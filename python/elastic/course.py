@@ -165,7 +165,7 @@ class Course:
         """Leave the boundary."""
         self._randomness.set(self.step)
         if self._copies:
-            self._copy = contents.duplicate(self.content(), self._copy)
+            self._copy = {**contents.copied(self._values(), self._copy), "step": self.step, "samples": self.samples}
         self._at_boundary = False
 
     def _report(self) -> None:

@@ -62,7 +62,7 @@ def _is_tensor(value: Any) -> bool:
 def _sum(value: Any) -> int:
     """The bits of a value, as a number."""
     if isinstance(value, float):
-        return struct.unpack("=q", struct.pack("=d", value))[0] & _MASK
+        return int(struct.unpack("=q", struct.pack("=d", value))[0]) & _MASK
     if isinstance(value, str):
         return zlib.crc32(value.encode())
     if isinstance(value, int):

@@ -63,8 +63,8 @@ def attach(trainer: Any) -> Any:
     """Make a Trainer elastic, before trainer.train(). Returns it."""
     args = trainer.args
     _refuse(trainer)
-    w = world(batch_size=args.per_device_train_batch_size * args.gradient_accumulation_steps)
-    args.per_device_train_batch_size = trainer._train_batch_size = w.batch_size
+    w = world(batch_size=args.per_device_train_batch_size * args.gradient_accumulation_steps * world().size)
+    args.per_device_train_batch_size = trainer._train_batch_size = w.micro_batch_size
     args.gradient_accumulation_steps = w.accumulation
     args.average_tokens_across_devices = True
     args.output_dir = w.checkpoint_dir or args.output_dir

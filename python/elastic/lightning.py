@@ -110,7 +110,7 @@ def fit(trainer: Any, module: Any, loader: Any, save_every: int = 100, seed: int
     for name, is_so in wrong.items():
         if is_so:
             raise ElasticError(f"elastic.lightning.fit: {name} cannot be combined with each sample once")
-    w = world(batch_size=(loader.batch_size or 1) * trainer.accumulate_grad_batches)
+    w = world(batch_size=(loader.batch_size or 1) * trainer.accumulate_grad_batches * world().size)
     trainer.accumulate_grad_batches = w.accumulation
     trainer._accelerator_connector.use_distributed_sampler = False  # it would split the samples of each rank again
     epochs = Epochs(len(loader.dataset), seed, shuffle)

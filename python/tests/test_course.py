@@ -7,8 +7,21 @@ import types
 import unittest
 import unittest.mock
 
-from elastic import ElasticError, Sampler, State, agreement, blocked, environment, leaving, rates, saving, weighing
-from elastic import contents, fingerprint, keeping
+from elastic import (
+    ElasticError,
+    Sampler,
+    State,
+    agreement,
+    blocked,
+    contents,
+    environment,
+    fingerprint,
+    keeping,
+    leaving,
+    rates,
+    saving,
+    weighing,
+)
 from elastic.randomness import Randomness
 from elastic.reporting import Reporter
 
