@@ -176,6 +176,9 @@ func (s *stage) etcd(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		ts.Setenv("AT", at)
 		ts.Setenv("PORT", port)
+		if n, err := strconv.Atoi(port); err == nil { // the --master-port whose server is at PORT
+			ts.Setenv("BESIDE", strconv.Itoa(n+100))
+		}
 	default:
 		s.server = etcdtest.Start(s.t)
 	}

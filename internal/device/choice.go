@@ -151,3 +151,13 @@ func (c Choice) Used(workers int) Choice {
 	c.Devices, c.index = c.Devices[:n], c.index[:n]
 	return c
 }
+
+// Named returns devices of the first vendor by their numbers, without looking for them.
+func Named(ids string) (Choice, error) { return Set{Vendor: vendors()[0]}.Choose(ids) }
+
+// First returns the first n devices.
+func (c Choice) First(n int) Choice {
+	c.narrow = c.narrow || n < len(c.Devices)
+	c.Devices, c.index = c.Devices[:n], c.index[:n]
+	return c
+}

@@ -113,6 +113,9 @@ func Given(in Inputs) [][]string {
 	for _, kv := range in.Inherited {
 		set[nameOf(kv)] = true
 	}
+	if in.Role.vars == nil {
+		in.Role = Trainer("default")
+	}
 	envs := make([][]string, in.Workers)
 	for local := range envs {
 		e := env{inherited: set}
@@ -120,7 +123,7 @@ func Given(in Inputs) [][]string {
 		if in.trains(local) {
 			in.batch(&e, in.rank(local))
 		}
-		in.Role.environ(&in, &e, local)
+		in.Role.vars(&in, &e, local)
 		if in.Workers > 1 {
 			e.unlessSet("OMP_NUM_THREADS", "1")
 		}
@@ -191,7 +194,7 @@ func (in *Inputs) pythonPath() string {
 // onlyForWorkers reports whether an inherited variable is one that only launchers set for workers. A stale
 // value would send a worker into another world.
 func onlyForWorkers(name string) bool {
-	for _, prefix := range []string{"MASTER_", "TORCHELASTIC_", "PADDLE_TRAINER"} {
+	for _, prefix := range []string{"MASTER_", "PADDLE_TRAINER"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
@@ -213,7 +216,8 @@ var workerNames = []string{
 	"PADDLE_LOG_DIR", "PADDLE_MASTER", "PADDLE_NNODES", "PADDLE_RANK_IN_NODE",
 	"DISTRIBUTED_TRAINER_ENDPOINTS", "GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK",
 	"LOCAL_WORLD_SIZE", "NNODES", "NODE_RANK", "PYTHONUNBUFFERED", "RANK", "ROLE_NAME", "ROLE_RANK",
-	"ROLE_WORLD_SIZE", "WORLD_SIZE",
+	"ROLE_WORLD_SIZE", "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RESTART_COUNT",
+	"TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "WORLD_SIZE",
 }
 
 // elastic sets the variables of this project, for plain programs and the Python helper.

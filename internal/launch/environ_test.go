@@ -101,7 +101,7 @@ func TestInherited(t *testing.T) {
 	chosen := []string{"OMP_NUM_THREADS", "PADDLE_DISTRI_BACKEND", "PADDLE_WITH_GLOO",
 		"PADDLE_GLOO_RENDEZVOUS", "PADDLE_GLOO_FS_PATH"}
 	keep := []string{"PATH=/bin", "CUDA_VISIBLE_DEVICES=3,1", "ELASTIC_SERVER=a:2379",
-		"PADDLE_DISTRI_BACKEND=gloo", "X=a=b", "RANKS=9", "MASTERS=9"}
+		"PADDLE_DISTRI_BACKEND=gloo", "X=a=b", "TORCHELASTIC_HEALTH_CHECK_PORT=1", "RANKS=9", "MASTERS=9"}
 	in.Inherited = slices.Clone(keep)
 	for _, kv := range given {
 		name, _, _ := strings.Cut(kv, "=")
@@ -109,7 +109,7 @@ func TestInherited(t *testing.T) {
 			in.Inherited = append(in.Inherited, name+"=stale")
 		}
 	}
-	in.Inherited = append(in.Inherited, "MASTER_FOO=stale", "TORCHELASTIC_FOO=stale", "PADDLE_TRAINERS=stale",
+	in.Inherited = append(in.Inherited, "MASTER_FOO=stale", "TORCHELASTIC_RUN_ID=stale", "PADDLE_TRAINERS=stale",
 		"MARK=stale", "ELASTIC_PASSWORD=stale", "ELASTIC_TOKEN=stale")
 	in.MarkName, in.MarkValue = "MARK", "mine"
 	for _, e := range launch.Environ(in) {

@@ -53,11 +53,13 @@ func Expand(args, environ []string) ([]string, error) {
 	return out, nil
 }
 
-// LocalRank replaces torchrun's ${local_rank} in the arguments of a worker.
+var localRank = regexp.MustCompile(`\$(?:\{local_rank\}|local_rank\b)`)
+
+// LocalRank replaces torchrun's ${local_rank} and $local_rank in the arguments of a worker.
 func LocalRank(args []string, local int) []string {
 	out := slices.Clone(args)
 	for i, a := range args {
-		out[i] = strings.ReplaceAll(a, "${local_rank}", strconv.Itoa(local))
+		out[i] = localRank.ReplaceAllString(a, strconv.Itoa(local))
 	}
 	return out
 }

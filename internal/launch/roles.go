@@ -8,7 +8,7 @@ import (
 // Role has the variables of other launchers that the workers of a job are given. Each role is a
 // value with these variables as data.
 type Role struct {
-	Name string // ROLE_NAME; "": default
+	Name string // ROLE_NAME
 	vars func(in *Inputs, e *env, local int)
 }
 
@@ -35,17 +35,4 @@ func ParameterServers() Role {
 	return Role{Name: "default", vars: func(in *Inputs, e *env, local int) { in.task(e, local) }}
 }
 
-func (r Role) String() string {
-	if r.Name == "" {
-		return "default"
-	}
-	return r.Name
-}
-
-// environ sets the variables of a role. The zero Role is a trainer's.
-func (r Role) environ(in *Inputs, e *env, local int) {
-	if r.vars == nil {
-		r = Trainer(r.Name)
-	}
-	r.vars(in, e, local)
-}
+func (r Role) String() string { return r.Name }

@@ -83,8 +83,8 @@ func Run(ctx context.Context, o Options) event.Result {
 	workers.connect(at)
 	c := runtime.Config{WaitTimeout: o.WaitTimeout, Times: plan.DefaultTimeouts, Hint: hint(o),
 		Config: joining.Config{
-			Job: o.Job, Given: o.Given, Again: o.Again, OtherProgram: o.OtherProgram, Node: o.Node,
-			NodeGiven: o.NodeGiven, Place: o.Place, Machine: bootID(), Warm: o.Warm,
+			Job: o.Job, Given: o.Given, Again: o.Again, Borrowed: o.Borrowed, OtherProgram: o.OtherProgram,
+			Node: o.Node, NodeGiven: o.NodeGiven, Place: o.Place, Machine: bootID(), Warm: o.Warm,
 			Hardware: hardware(lookUp(o.Environ)),
 			LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit,
 			Settle: settle,

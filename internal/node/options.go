@@ -27,6 +27,8 @@ type Options struct {
 	Given map[string]bool
 
 	Again        bool   // --again: a job that is done is removed and created again
+	Borrowed     bool   // the job's id is another launcher's: a job that is done begins anew
+	DoneOK       bool   // --done-ok: a job that is done already is a success of this node
 	OtherProgram bool   // this node's program may differ from that of the other nodes
 	Node         string // --node, else POD_NAME, else the host name without domain
 	NodeGiven    bool   // Node was given with --node: no other name is tried

@@ -1,19 +1,76 @@
 package joining
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// doneAlready says that nothing runs because the job is done, and how to run it again.
-func doneAlready(j *rendezvous.Job, mine rendezvous.Origin) []string {
-	lines := []string{fmt.Sprintf("job %s is done already", j.Name)}
-	if !mine.SameCommand(j.Origin) {
-		lines = append(lines, fmt.Sprintf("job %s ran another program: %s", j.Name,
-			strings.Join(j.Origin.Command, " ")))
+// noteEnded records, at the first read, a World of an attempt that has ended. If an attempt ends
+// later, this node ends too.
+func (j *Joiner) noteEnded(s *rendezvous.Snapshot) {
+	if j.state.hasRead {
+		return
 	}
-	return append(lines, fmt.Sprintf("nothing was started; to run it from scratch: the same line with "+
-		"--again, or first: elastic rm %s", j.Name))
+	j.state.hasRead = true
+	if s.Job != nil && s.World != nil && s.World.Phase.Ended() && s.World.Attempt == s.Job.Attempt {
+		j.state.endedWorld = s.World.Rev
+	}
+}
+
+// enterEnded handles a job whose attempt has ended. If that was before this node started, a new
+// attempt begins, unless the job is done and was not asked for again. Otherwise this node ends as
+// well.
+func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
+	w := s.World
+	was := w.Rev == j.state.endedWorld // it had ended before this node started
+	switch {
+	case was && (w.Phase == rendezvous.Done && (j.Again || j.Borrowed) || j.another(s)):
+		return nil, j.beginAnew(ctx, s)
+	case w.Phase == rendezvous.Done && !j.state.joined:
+		e := over(refusal.StatusDone, &refusal.JobDone{Job: string(s.Job.Name),
+			Ran: strings.Join(s.Job.Origin.Command, " ")})
+		return &e, nil
+	case w.Phase == rendezvous.Done:
+		e := over(0, nil)
+		return &e, nil
+	case was:
+		job := j.Job
+		job.Time = time.Now()
+		return nil, j.requests.Reopen(ctx, s, job)
+	}
+	e := over(w.Outcome.Code, nil)
+	return &e, nil
+}
+
+// another reports whether the job was another program's: two runs under one id of another launcher
+// have nothing to do with each other, so this one must not go on from what the other saved.
+func (j *Joiner) another(s *rendezvous.Snapshot) bool {
+	return j.Borrowed && !j.state.joined && s.Job.Origin.Differs(j.Job.Origin.Digest())
+}
+
+// beginAnew removes a job that has ended, or that no node is in. The next attempt to join makes it again, and moves what this
+// node has of it aside.
+func (j *Joiner) beginAnew(ctx context.Context, s *rendezvous.Snapshot) error {
+	if err := j.requests.Remove(ctx, s); err != nil {
+		return err
+	}
+	j.Say(action.Line{Text: fmt.Sprintf("job %s %s and ran `%s`; it begins anew, and what it left here "+
+		"is kept aside: elastic ckpt ls %[1]s", s.Job.Name, endedAs(s),
+		strings.Join(s.Job.Origin.Command, " "))})
+	return nil
+}
+
+// endedAs says how a job ended.
+func endedAs(s *rendezvous.Snapshot) string {
+	if w := s.World; w != nil && w.Phase.Ended() && w.Attempt == s.Job.Attempt {
+		return "is " + string(w.Phase)
+	}
+	return "has no node"
 }

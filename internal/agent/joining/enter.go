@@ -123,7 +123,6 @@ func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	done := func(e event.Entered) (*event.Entered, error) { return &e, nil }
 	j.noteEnded(&s)
 	if err := j.checkStore(ctx, &s); err != nil {
 		return nil, err
@@ -147,15 +146,14 @@ func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 			return nil, err
 		}
 	}
-	if !j.state.joined {
-		if diff := refusal.Settings(s.Job, &j.Job, j.Given); len(diff) > 0 {
-			return done(over(2, &refusal.Differs{Settings: diff}))
-		}
-		if err := j.checkProgram(ctx, &s); errors.As(err, new(*refusal.OtherProgram)) {
-			return done(over(2, err))
-		} else if err != nil {
-			return nil, err
-		}
+	if len(s.Nodes) == 0 && s.World != nil && j.another(&s) {
+		return nil, j.beginAnew(ctx, &s)
+	}
+	if err := j.fits(ctx, &s); errors.As(err, new(*refusal.Differs)) || errors.As(err, new(*refusal.OtherProgram)) {
+		e := over(2, err)
+		return &e, nil
+	} else if err != nil {
+		return nil, err
 	}
 	if err := j.placeTaken(s.Nodes); err != nil {
 		return nil, hindrance{err}
@@ -175,40 +173,15 @@ func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 	return j.join(ctx, &s, replaces)
 }
 
-// noteEnded records, at the first read, a World of an attempt that has ended. If an attempt ends
-// later, this node ends too.
-func (j *Joiner) noteEnded(s *rendezvous.Snapshot) {
-	if j.state.hasRead {
-		return
+// fits fails if this node, which was not in the job before, has other settings or another program.
+func (j *Joiner) fits(ctx context.Context, s *rendezvous.Snapshot) error {
+	if j.state.joined {
+		return nil
 	}
-	j.state.hasRead = true
-	if s.Job != nil && s.World != nil && s.World.Phase.Ended() && s.World.Attempt == s.Job.Attempt {
-		j.state.endedWorld = s.World.Rev
+	if diff := refusal.Settings(s.Job, &j.Job, j.Given); len(diff) > 0 {
+		return &refusal.Differs{Settings: diff}
 	}
-}
-
-// enterEnded handles a job whose attempt has ended. If that was before this node started, a new
-// attempt begins, unless the job is done and was not asked for again. Otherwise this node ends as
-// well.
-func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
-	w := s.World
-	was := w.Rev == j.state.endedWorld // it had ended before this node started
-	switch {
-	case w.Phase == rendezvous.Done && j.Again && was:
-		return nil, j.requests.Remove(ctx, s) // the next attempt to join makes it again
-	case w.Phase == rendezvous.Done:
-		e := over(0, nil)
-		if !j.state.joined {
-			e.Lines = doneAlready(s.Job, j.Job.Origin)
-		}
-		return &e, nil
-	case was:
-		job := j.Job
-		job.Time = time.Now()
-		return nil, j.requests.Reopen(ctx, s, job)
-	}
-	e := over(w.Outcome.Code, nil)
-	return &e, nil
+	return j.checkProgram(ctx, s)
 }
 
 // join registers this node, as a new incarnation on its own lease.

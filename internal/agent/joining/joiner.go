@@ -25,6 +25,7 @@ type Config struct {
 	Given map[string]bool // which settings of the job the user gave: "np", "nproc-per-node", …
 
 	Again        bool   // remove a job that is done, and make it anew
+	Borrowed     bool   // the job has its id from another launcher: one that is done begins anew
 	OtherProgram bool   // allow another program than the other nodes run
 	Node         string // wanted name
 	NodeGiven    bool   // set by --node: take no other name

@@ -7,6 +7,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
@@ -94,12 +95,15 @@ func (m *Machine) applyEntered(e event.Entered) {
 	m.notices.Queue(e.Lines...)
 	if e.Over != nil {
 		m.over = e.Over
+		if m.over.Status == 0 && m.over.Err == nil && !m.self.took && m.self.job != nil {
+			m.over.Status, m.over.Err = refusal.StatusDone, m.stoodBy()
+		}
 		return
 	}
 	if m.self.job != nil && m.self.job.UID != e.Job.UID {
 		m.adoptJob(e.Job)
 	}
-	m.self = identity{joined: true, node: e.Node, job: &e.Job, head: e.Head, fence: e.Fence,
+	m.self = identity{joined: true, took: m.self.took, node: e.Node, job: &e.Job, head: e.Head, fence: e.Fence,
 		world: e.World, gaveUp: e.GaveUp, logs: e.Logs, warms: e.Warms, settled: m.now.Add(e.TTL + time.Second)}
 	m.keeper.nodes, m.keeper.before = e.Nodes, e.Before
 	m.out.Do(action.Renew{Lease: e.Node.Lease, TTL: e.TTL})

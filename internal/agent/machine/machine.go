@@ -80,6 +80,7 @@ type identity struct {
 	settled time.Time // by then every member that reaches the store has claimed a job that is set back
 	unkeyed time.Time // since when its registration is missing, or must be written again; zero: it is there
 	listed  bool      // a world listed this incarnation
+	took    bool      // a world listed an incarnation of this agent
 	warms   bool      // the others go on without it until its workers wait
 }
 

@@ -2,10 +2,12 @@ package machine
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -169,6 +171,12 @@ func (m *Machine) serveOthers() {
 	m.publishTiming()
 }
 
+// stoodBy is the error of a spare whose job is done: a node that did not train never ends with 0.
+func (m *Machine) stoodBy() error {
+	j := m.self.job
+	return &refusal.JobDone{Job: string(j.Name), Ran: strings.Join(j.Origin.Command, " "), Spare: true}
+}
+
 // leaveEnded leaves the attempt, which has ended, once no worker is left.
 func (m *Machine) leaveEnded() {
 	if m.over != nil {
@@ -179,6 +187,9 @@ func (m *Machine) leaveEnded() {
 	if m.leave == nil && m.workers.Idle() {
 		m.leave = &departure{Leaving: event.Leaving{Reason: membership.Finished,
 			Status: m.seen.world.Outcome.Code}}
+		if m.seen.world.Phase == rendezvous.Done && !m.self.took {
+			m.leave.Status, m.leave.Err = refusal.StatusDone, m.stoodBy()
+		}
 	}
 	if m.leave != nil {
 		m.leaving()

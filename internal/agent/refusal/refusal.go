@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// StatusDone is the exit status of a node that did not train, because its job was done.
+const StatusDone = 95
+
 var (
 	// ErrLocked: another agent of this host has the node's name.
 	ErrLocked = errors.New("held by another agent of this host")
@@ -19,6 +22,20 @@ var (
 	// ErrStoreRemoved: the directory of a node's checkpoints was removed under its agent.
 	ErrStoreRemoved = errors.New("the checkpoints of this node were removed while its agent ran")
 )
+
+// JobDone: the job was done before this node trained in it.
+type JobDone struct {
+	Job   string
+	Ran   string // the command of the job
+	Spare bool   // this node stood by until the job was done
+}
+
+func (e *JobDone) Error() string {
+	if e.Spare {
+		return fmt.Sprintf("job %s is done, and this node did not train: it stood by as a spare", e.Job)
+	}
+	return fmt.Sprintf("job %s is done already: nothing was started", e.Job)
+}
 
 // NameTaken: another live node has the given name.
 type NameTaken struct{ Node, Where string }

@@ -80,7 +80,8 @@ func (a App) command(c Command, line typed, table []Command) *urfave.Command {
 	u := &urfave.Command{
 		Name: c.Name, HideHelp: true, OnUsageError: usageError,
 		Action: func(ctx *urfave.Context) error {
-			k := &Call{App: a, Command: c, Context: ctx, Args: ctx.Args().Slice(), Unused: line.Unused}
+			k := &Call{App: a, Command: c, Context: ctx, Args: ctx.Args().Slice(), Unused: line.Unused,
+				spelled: line.spelled}
 			if err := k.prepare(table); err != nil {
 				return err
 			}
@@ -118,8 +119,12 @@ type Call struct {
 	Unused  []string
 	Out     screen.Printer
 
-	file map[string]Setting // settings of elastic.yaml, by the name of the flag
+	spelled map[string]string  // flags as they were typed
+	file    map[string]Setting // settings of elastic.yaml, by the name of the flag
 }
+
+// Leave gives the call another environment, and takes the settings of elastic.yaml away.
+func (c *Call) Leave(getenv func(string) string) { c.Getenv, c.file = getenv, nil }
 
 func (c *Call) prepare(table []Command) error {
 	o := c.Context.String("output")

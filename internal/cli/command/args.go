@@ -16,7 +16,8 @@ type typed struct {
 	json    bool
 	flags   []string
 	args    []string
-	Unused  []string // flags of other launchers that elastic accepts and ignores
+	Unused  []string          // flags of other launchers that elastic accepts and ignores
+	spelled map[string]string // each flag as it was typed: --job_id
 }
 
 func (t typed) Argv() []string {
@@ -64,6 +65,7 @@ type reader struct {
 // program.
 func Normalise(words []string, table []Command) (typed, error) {
 	r := reader{table: table, ignored: spell(Unused()), words: words, given: map[string]bool{}}
+	r.line.spelled = map[string]string{}
 	var known []Flag
 	for _, c := range table {
 		known = append(known, c.Flags...)
@@ -87,7 +89,7 @@ func Normalise(words []string, table []Command) (typed, error) {
 		case isFlag(word):
 			err = r.flag(word)
 		case r.cmd != nil && r.cmd.Most < 0:
-			r.words = append([]string{word}, r.words...)
+			r.words = slices.Concat([]string{word}, afterProgram(r.words))
 			r.rest()
 		case r.cmd != nil:
 			r.line.args = append(r.line.args, word)
@@ -109,6 +111,15 @@ func Normalise(words []string, table []Command) (typed, error) {
 		return r.line, nil
 	}
 	return r.line, r.fits()
+}
+
+// afterProgram drops "--" directly after the program, as argparse does for torchrun and Paddle's
+// launcher. If "--" is before the program, too, it belongs to the program's arguments.
+func afterProgram(words []string) []string {
+	if len(words) > 0 && words[0] == "--" {
+		return words[1:]
+	}
+	return words
 }
 
 func (r *reader) rest() {
@@ -135,11 +146,16 @@ func isFlag(word string) bool {
 
 func (r *reader) flag(word string) error {
 	name, val, assigned := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	typed := name
 	name = strings.ReplaceAll(name, "_", "-")
 	if name == "version" && r.cmd == nil {
 		return r.command(name)
 	}
 	f, theirs := r.lookup(name)
+	if f == nil {
+		o := r.shorten(word, name, option{value: val, assigned: assigned})
+		f, theirs, val, assigned = o.flag, o.theirs, o.value, o.assigned
+	}
 	if f == nil {
 		return unknownFlag(word, name, r.cmd, r.all)
 	}
@@ -165,6 +181,7 @@ func (r *reader) flag(word string) error {
 		}
 	}
 	r.given[f.Name] = true
+	r.line.spelled[f.Name] = "--" + typed
 	if f.Name == "output" {
 		r.line.json = val == "json"
 	}

@@ -32,6 +32,9 @@ func unknownFlag(word, name string, cmd *Command, all spelling) *problem.Error {
 	if cmd != nil {
 		all = spell(cmd.Flags)
 	}
+	if fits := ambiguous(word, name, cmd); len(fits) > 1 {
+		return e.Because("it begins %s", phrase.List(fits)).Cure("one of them")
+	}
 	if near := all.nearest(name); near != "" {
 		return e.Cure("did you mean --%s?", near)
 	}
@@ -39,4 +42,16 @@ func unknownFlag(word, name string, cmd *Command, all spelling) *problem.Error {
 		return e.Cure("elastic --help")
 	}
 	return e.Cure("elastic %s --help", cmd.Name)
+}
+
+// ambiguous returns the flags of run that a word begins.
+func ambiguous(word, name string, cmd *Command) (fits []string) {
+	if cmd == nil || cmd.Most >= 0 || len(name) < 2 || !strings.HasPrefix(word, "--") {
+		return nil
+	}
+	r := reader{cmd: cmd, ignored: spell(Unused())}
+	for _, f := range r.beginning(name) {
+		fits = append(fits, "--"+f.Name)
+	}
+	return fits
 }

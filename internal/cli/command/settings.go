@@ -30,6 +30,7 @@ type Setting struct {
 	Name   string // the name of the flag
 	Text   string
 	Origin string // "--np", "ELASTIC_NP", "elastic.yaml:3: np"
+	Typed  string // a flag as it was typed: "--nnodes"
 	Given  bool
 	From   Source
 }
@@ -48,11 +49,11 @@ func (c *Call) Setting(name string) Setting {
 			if f.Kind == list {
 				text = strings.Join(c.Context.StringSlice(name), ",")
 			}
-			return Setting{name, text, "--" + name, true, FromFlag}
+			return Setting{name, text, "--" + name, c.spelled[name], true, FromFlag}
 		}
 		for _, e := range f.Env {
 			if v := c.Getenv(e); v != "" {
-				return Setting{name, v, e, true, FromEnvironment}
+				return Setting{name, v, e, "", true, FromEnvironment}
 			}
 		}
 		if s, ok := c.file[name]; ok && f.inFile(c.Command.File) {

@@ -27,6 +27,7 @@ const (
 	JobLost      Code = "E-JOB-LOST" // the server lost the job, and nodes claim it
 	JobBroken    Code = "E-JOB-UNREADABLE"
 	JobEnded     Code = "E-JOB-ENDED"
+	JobDone      Code = "E-JOB-DONE" // this node did not train, because the job is done
 	JobLive      Code = "E-JOB-LIVE"
 	JobDiffers   Code = "E-JOB-DIFFERS"
 	NodeName     Code = "E-NODE-NAME"
@@ -67,6 +68,8 @@ func (c Code) Status() int {
 		return 4
 	case CkptLost:
 		return 93
+	case JobDone:
+		return 95
 	case Timeout:
 		return 124
 	case LocalOwner, LocalStart, PreHook, Address, Ports, StateDir, LogDir, WorkDir, CkptDir:

@@ -44,6 +44,9 @@ func Known(err error) *Error {
 			e).Of(err).Because("saves of two jobs in one directory cannot be told apart").
 			Cure("another --checkpoint-dir; to go on from what job %s saved: elastic ckpt get %[1]s DIR", e.Job)
 	}
+	if e, ok := errors.AsType[*refusal.JobDone](err); ok {
+		return fromJobDone(e)
+	}
 	if e, ok := errors.AsType[*refusal.NotWithin](err); ok {
 		return New(Timeout, "this node did not get into the job within %s", e.Limit).Of(err).
 			Because("%v", e.Err).
@@ -104,6 +107,17 @@ func fromDiffers(d *refusal.Differs) *Error {
 		e.Because("the first node of a job sets its settings; %v", d)
 	}
 	return e.Detail("flag", first.Flag).Detail("job", first.Job).Detail("yours", first.Yours)
+}
+
+func fromJobDone(e *refusal.JobDone) *Error {
+	f := New(JobDone, "%v", e).Of(e).Because("it ran: %s", e.Ran).
+		Cure("--again begins a new job %s and keeps what is there aside; another --job-id is another job; "+
+			"--done-ok takes this for success", e.Job).Detail("job", e.Job)
+	if e.Spare {
+		f.Because("its world had enough nodes").
+			Cure("one node less, or --np with more; --done-ok takes this for success")
+	}
+	return f
 }
 
 func fromHook(e *hook.Failed) *Error {

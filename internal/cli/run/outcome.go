@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
@@ -40,6 +41,10 @@ func (p part) outcome(ctx context.Context, r event.Result) error {
 		return p.never(ctx)
 	case r.Err == nil:
 		return problem.Exit{Status: r.Status}
+	}
+	if done := new(refusal.JobDone); errors.As(r.Err, &done) && o.DoneOK {
+		c.Out.Say("elastic: %v", done)
+		return nil
 	}
 	e := *problem.Known(r.Err)
 	if e.Code == problem.JobDiffers && e.Details["flag"] == "nproc-per-node" && c.Setting("gpus").Given {

@@ -39,12 +39,7 @@ func runAction(ctx context.Context, c *command.Call) error {
 
 // takePart runs this node. If the job failed or was stopped, it writes the reason to last.
 func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error {
-	if len(c.Unused) > 0 {
-		c.Out.Say("elastic: not needed, and not used: %s", phrase.List(c.Unused))
-	}
-	if names := c.FromFile(); len(names) > 0 {
-		c.Out.Say("elastic: settings from %s: %s", command.FileName, phrase.List(names))
-	}
+	sources(c)
 	o, err := options.Parse(c)
 	if err != nil {
 		return err
@@ -73,9 +68,11 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 		return err
 	}
 	defer s.Close()
-	if err := nextOfSlurm(ctx, c, s, &o); err != nil {
+	single, err := alone(c, s, &o)
+	if err != nil {
 		return err
 	}
+	defer single.Close()
 	o.Store, o.Endpoints, o.Local = s.Store, s.At.Endpoints, s.Local
 	o.Shared = s.Shared
 	if o.Host == "" {
@@ -95,6 +92,22 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 		last.WriteString(endMessage(ctx, s, o.Job.Name))
 	}
 	return part{c, s, &o}.outcome(ctx, r)
+}
+
+// sources says where settings come from that are not on the command line, and which are not used.
+func sources(c *command.Call) {
+	if options.Nested(c.Getenv) {
+		c.Out.Say("elastic: this is a worker of job %s: the run is a job of its own, without the variables of "+
+			"that job and without %s", c.Getenv("ELASTIC_JOB_ID"), command.FileName)
+		c.Leave(options.Outside(c.Getenv))
+	}
+	c.Unused = append(c.Unused, options.Unneeded(c)...)
+	if len(c.Unused) > 0 {
+		c.Out.Say("elastic: not needed, and not used: %s", phrase.List(c.Unused))
+	}
+	if names := c.FromFile(); len(names) > 0 {
+		c.Out.Say("elastic: settings from %s: %s", command.FileName, phrase.List(names))
+	}
 }
 
 // hookEnviron returns the variables with which an elastic command in the pre-hook finds the server and

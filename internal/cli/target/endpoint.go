@@ -57,11 +57,15 @@ func MasterAddr(c *command.Call) command.Setting {
 	return s
 }
 
+// StepNodes is the variable with the number of machines of a Slurm step. SLURM_NNODES is that of
+// the allocation, on whose other machines nothing runs outside of a step.
+const StepNodes = "SLURM_STEP_NUM_NODES"
+
 // Slurm returns the first machine of a Slurm step with several machines. It is "" outside of one,
 // or if other flags name the nodes.
 func Slurm(c *command.Call) string {
-	if n, err := strconv.Atoi(c.Getenv("SLURM_NNODES")); err != nil || n < 2 || given(c).Given ||
-		c.Getenv("SLURM_NODEID") == "" {
+	if n, err := strconv.Atoi(c.Getenv(StepNodes)); err != nil || n < 2 || given(c).Given ||
+		c.Getenv("SLURM_STEP_ID") == "" || c.Getenv("SLURM_NODEID") == "" || c.Truth("standalone") {
 		return ""
 	}
 	for _, name := range []string{"rdzv-endpoint", "np", "ips", "master-addr"} {
@@ -69,11 +73,7 @@ func Slurm(c *command.Call) string {
 			return ""
 		}
 	}
-	list := c.Getenv("SLURM_STEP_NODELIST")
-	if list == "" {
-		list = c.Getenv("SLURM_JOB_NODELIST")
-	}
-	return firstHost(list)
+	return firstHost(c.Getenv("SLURM_STEP_NODELIST"))
 }
 
 // firstHost returns the first machine of a list of Slurm, like n[01-04,7],m3.
@@ -108,8 +108,7 @@ func shared(c *command.Call) (string, command.Setting, error) {
 		}
 	case master.Given:
 		at = master
-		at.Text = net.JoinHostPort(strings.Trim(master.Text, "[]"),
-			cmp.Or(c.Setting("master-port").Text, "29500"))
+		at.Text = net.JoinHostPort(strings.Trim(master.Text, "[]"), besidePort(c.Setting("master-port")))
 	case Slurm(c) != "":
 		at = command.Setting{Name: "server", Text: Slurm(c), Origin: "SLURM_STEP_NODELIST", Given: true}
 	default:
@@ -127,6 +126,20 @@ func shared(c *command.Call) (string, command.Setting, error) {
 		return "", command.Setting{}, nil // torchrun's port 0 means any port of this machine
 	}
 	return net.JoinHostPort(host, port), at, nil
+}
+
+// besidePort returns the port of the server of a job with --master-port. The port that the user
+// names is the script's: init_method="tcp://MASTER:PORT" listens on it. So the server takes another
+// one, which every node computes: 29400 for 29500.
+func besidePort(master command.Setting) string {
+	n, err := strconv.Atoi(cmp.Or(master.Text, "29500"))
+	switch {
+	case err != nil || n == 0:
+		return master.Text
+	case n > 1124:
+		return strconv.Itoa(n - 100)
+	}
+	return strconv.Itoa(n + 100)
 }
 
 // Remote reports whether the server may be on another machine.

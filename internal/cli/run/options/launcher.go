@@ -115,7 +115,9 @@ func launcher(c *command.Call, o *node.Options) error {
 		}
 	}
 	if c.Truth("virtual-local-rank") {
-		l.VirtualLocalRank, l.Binding = true, device.Env
+		if err := virtualRanks(c, o); err != nil {
+			return err
+		}
 	}
 	if a := c.Setting("numa-binding"); a.Given {
 		var ok bool
@@ -126,7 +128,11 @@ func launcher(c *command.Call, o *node.Options) error {
 			return badDevice(a, err).Cure("leave it out where no device is used")
 		}
 	}
-	l.Role, l.Prefix = c.Setting("role").Text, c.Setting("log-line-prefix-template").Text
+	l.Role = "default"
+	if r := c.Setting("role"); r.Given {
+		l.Role = r.Text
+	}
+	l.Prefix = c.Setting("log-line-prefix-template").Text
 	l.CopyOut, l.CopyErr = commaList(c.Setting("duplicate-stdout-filters")),
 		commaList(c.Setting("duplicate-stderr-filters"))
 	l.Announce = paddle(c) || c.Truth("verbose")
@@ -135,6 +141,31 @@ func launcher(c *command.Call, o *node.Options) error {
 		return w.Refuse("auto or off")
 	}
 	return terminal(c, o)
+}
+
+// virtualRanks gives each worker one device, as LOCAL_RANK 0. As torchrun does, it takes the devices
+// of CUDA_VISIBLE_DEVICES where none is found, else those with the numbers of the local ranks.
+func virtualRanks(c *command.Call, o *node.Options) (err error) {
+	l := &o.Launcher
+	l.VirtualLocalRank, l.Binding = true, device.Env
+	if len(l.Devices.Devices) == 0 {
+		ids := c.Getenv("CUDA_VISIBLE_DEVICES")
+		if ids == "" {
+			ids = "0"
+			for i := 1; i < o.Job.Slots; i++ {
+				ids += "," + strconv.Itoa(i)
+			}
+		}
+		if l.Devices, err = device.Named(ids); err != nil {
+			return badDevice(command.Setting{Origin: "CUDA_VISIBLE_DEVICES", Text: ids}, err)
+		}
+	}
+	if n := len(l.Devices.Devices); n < o.Job.Slots {
+		return problem.New(problem.BadDevices, "--virtual-local-rank: %d devices for %d workers", n, o.Job.Slots).
+			Because("each worker gets one device as its only one").Cure("--nproc-per-node=%d", n)
+	}
+	l.Devices = l.Devices.First(o.Job.Slots)
+	return nil
 }
 
 // commaList splits a comma list. Two commas stand for one comma in a value.

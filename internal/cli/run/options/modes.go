@@ -22,6 +22,16 @@ func workDir(_ *command.Call, o *node.Options) (err error) {
 // modes fails if two flags of one line contradict each other. A flag overrides a variable and a
 // line of elastic.yaml.
 func modes(c *command.Call, _ *node.Options) error {
+	if err := variables(c); err != nil {
+		return err
+	}
+	for _, n := range []string{"node-rank", "master-port"} { // also where they are not needed
+		if v, err := c.Setting(n).Number(0, 0); err != nil {
+			return err
+		} else if n == "master-port" && v > 65535 {
+			return c.Setting(n).Refuse("a port is at most 65535")
+		}
+	}
 	for _, pair := range [][3]string{
 		{"ips", "master-addr", "each names the first node"},
 		{"ips", "node-rank", "the order of --ips gives the ranks"},

@@ -3,9 +3,6 @@
 package options
 
 import (
-	"cmp"
-	"crypto/rand"
-	"encoding/hex"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +17,6 @@ import (
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
-	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // jobSettings are the flags that the first agent of a job sets for all its nodes.
@@ -54,8 +50,8 @@ func sizes(c *command.Call, o *node.Options) (err error) {
 			return err
 		}
 	}
-	if n := c.Getenv("SLURM_NNODES"); target.Slurm(c) != "" {
-		if j.Limits, err = (command.Setting{Name: "np", Text: n, Origin: "SLURM_NNODES"}).
+	if n := c.Getenv(target.StepNodes); target.Slurm(c) != "" {
+		if j.Limits, err = (command.Setting{Name: "np", Text: n, Origin: target.StepNodes}).
 			Limits(); err != nil {
 			return err
 		}
@@ -111,80 +107,6 @@ func rules(c *command.Call, o *node.Options) (err error) {
 		return err
 	}
 	return saving(c, &o.Job)
-}
-
-// names sets the names of the job and of this node.
-func names(c *command.Call, o *node.Options) error {
-	if len(c.Args) == 0 {
-		return problem.New(problem.Usage, "no program to run").Cure("elastic run [flags] PROGRAM [ARGS…]")
-	}
-	o.Again, o.OtherProgram = c.Truth("again"), c.Truth("other-program")
-	o.Job.Origin = rendezvous.NewOrigin(c.UserName(), hostName(), c.Args)
-	id := c.Setting("job-id")
-	switch {
-	case id.Given:
-		if err := command.ValidName("job", id.Text); err != nil {
-			return err
-		}
-		o.Job.Name = schema.Job(id.Text)
-	case setDefaultName(c, o):
-	case o.Job.Limits.Max > 1:
-		return problem.New(problem.JobID, "no job id").Because("with %s other nodes have to find the job",
-			c.Setting("np")).Cure("--job-id=NAME, the same on every node")
-	default:
-		o.Job.Name, o.Job.Made = schema.Job(madeUp(c.Args)), true
-	}
-	if o.NodeGiven { // byAddress has set the name
-		return nil
-	}
-	if n := c.Setting("node"); n.Given {
-		o.Node, o.NodeGiven = n.Text, true
-		return command.ValidName("node", n.Text)
-	}
-	o.Node = toName(cmp.Or(c.Getenv("POD_NAME"), hostName()), "node")
-	return nil
-}
-
-// hostName returns the name of this machine without its domain.
-func hostName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		return "localhost"
-	}
-	host, _, _ = strings.Cut(host, ".")
-	return host
-}
-
-// madeUp returns a name for a job without one, made from its program: train-7f3a.
-func madeUp(argv []string) string {
-	name := filepath.Base(argv[0])
-	if strings.HasPrefix(name, "python") {
-		for _, a := range argv[1:] {
-			if strings.HasSuffix(a, ".py") {
-				name = filepath.Base(a)
-				break
-			}
-		}
-	}
-	var b [2]byte
-	rand.Read(b[:])
-	return toName(strings.TrimSuffix(name, filepath.Ext(name)), "job") + "-" + hex.EncodeToString(b[:])
-}
-
-// toName returns s as a valid name: it replaces other characters, and returns otherwise if none is
-// left.
-func toName(s, otherwise string) string {
-	s = strings.Map(func(r rune) rune {
-		if schema.ValidName("x" + string(r)) {
-			return r
-		}
-		return '-'
-	}, s)
-	s = strings.TrimLeft(s[:min(len(s), 56)], "-._")
-	if !schema.ValidName(s) {
-		return otherwise
-	}
-	return s
 }
 
 func times(c *command.Call, o *node.Options) error {

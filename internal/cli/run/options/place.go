@@ -10,7 +10,6 @@ import (
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // defaultJob is the name of a job with given nodes and no name. Paddle uses the same one.
@@ -122,15 +121,4 @@ func byRank(c *command.Call, o *node.Options, rank command.Setting) error {
 	}
 	o.Place = n + 1
 	return nil
-}
-
-// setDefaultName sets the name of a job without one if its nodes start their server themselves, because it
-// is the only job on that server. As with torchrun and Paddle's launcher, a new run starts the job
-// again if it is done.
-func setDefaultName(c *command.Call, o *node.Options) bool {
-	if len(o.Job.Hosts) == 0 && (o.Job.Limits.Max == 1 || !target.OwnServer(c)) {
-		return false
-	}
-	o.Job.Name, o.Again = schema.Job(defaultJob), true
-	return true
 }
