@@ -37,16 +37,35 @@ func (e *NotExecutableError) Error() string {
 }
 func (e *NotExecutableError) Unwrap() error { return e.Err }
 
+// Demo is the program that is bundled with elastic. The line "elastic run train" runs it.
+const (
+	Demo     = "elastic-demo"
+	demoName = "train"
+)
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.IsDir()
+}
+
 // FindProgram returns the absolute path of the program name. With a slash it is that file.
 // Otherwise it is the first executable file in path (the value of PATH), else the one in the
-// directory beside. Errors: *NotFoundError, *NotExecutableError.
+// directory beside. The name train is that of a file in the working directory, if there is one, else
+// of the demo. Errors: *NotFoundError, *NotExecutableError.
 func FindProgram(name, path, beside string) (string, error) {
 	var candidates []string
 	if strings.Contains(name, "/") {
 		candidates = []string{name}
 	} else if name != "" {
-		for _, dir := range append(filepath.SplitList(path), beside) {
+		dirs := append(filepath.SplitList(path), beside)
+		if name == demoName && isFile(name) {
+			dirs[len(dirs)-1] = ""
+		}
+		for _, dir := range dirs {
 			candidates = append(candidates, filepath.Join(dir, name)) // an empty dir is the working directory
+		}
+		if name == demoName && !isFile(name) {
+			candidates = append(candidates, filepath.Join(beside, Demo))
 		}
 	}
 	var refused *NotExecutableError

@@ -83,3 +83,37 @@ func TestEmptyPathElementIsTheWorkingDirectory(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
+
+// The line "elastic run train" runs the demo, unless the working directory has a file of that name,
+// which is run or refused.
+func TestTrainIsTheDemo(t *testing.T) {
+	root := t.TempDir()
+	t.Chdir(root)
+	demo := filepath.Join(root, "bin", launch.Demo)
+	find := func() (string, error) { return launch.FindProgram("train", "/nonexistent", filepath.Dir(demo)) }
+	write := func(file string, mode os.FileMode) {
+		t.Helper()
+		os.Remove(file)
+		if err := os.WriteFile(file, []byte("#!/bin/sh\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"bin", "train"} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(demo, 0o755)
+	if got, err := find(); got != demo {
+		t.Errorf("a directory: %q, %v", got, err)
+	}
+	write("train", 0o755)
+	if got, err := find(); got != filepath.Join(root, "train") {
+		t.Errorf("a file: %q, %v", got, err)
+	}
+	write("train", 0o644)
+	got, err := find()
+	if _, refused := errors.AsType[*launch.NotExecutableError](err); !refused {
+		t.Errorf("a file that cannot be run: %q, %v", got, err)
+	}
+}

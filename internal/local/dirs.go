@@ -76,12 +76,14 @@ func stateRoot(stateDir string, env func(string) string) (string, error) {
 	if x := env("XDG_STATE_HOME"); stateDir == "" && filepath.IsAbs(x) {
 		stateDir = filepath.Join(x, "elastic")
 	}
-	if home := env("HOME"); stateDir == "" && home != "" {
+	if home := env("HOME"); stateDir == "" && writableHome(home) {
 		stateDir = filepath.Join(home, ".local", "state", "elastic")
 	}
-	if stateDir == "" {
-		return "", &Problem{Kind: ErrState, Text: "no state directory", Why: "HOME is not set",
-			Fix: "--state-dir=DIR"}
+	if stateDir == "" { // as in a container whose user has no home
+		stateDir = Homeless()
+		if err := private(stateDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
 	}
 	abs, err := filepath.Abs(stateDir)
 	if err != nil {
@@ -89,6 +91,27 @@ func stateRoot(stateDir string, env func(string) string) (string, error) {
 			Fix: "--state-dir=DIR with an absolute path"}
 	}
 	return abs, nil
+}
+
+// Homeless returns the state directory of a user without a home directory that can be written.
+func Homeless() string { return filepath.Join("/tmp", "elastic-"+strconv.Itoa(os.Geteuid())+"-state") }
+
+// writableHome reports whether the default state directory is below home: it is there, or it can be
+// made.
+func writableHome(home string) bool {
+	if home == "" {
+		return false
+	}
+	dir := filepath.Join(home, ".local", "state", "elastic")
+	for {
+		if err := unix.Access(dir, unix.W_OK|unix.X_OK); !errors.Is(err, unix.ENOENT) {
+			return err == nil
+		}
+		if dir == "/" || dir == "." {
+			return false
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // runtimeDir returns $XDG_RUNTIME_DIR/elastic if this user owns it or can create it. After su or

@@ -63,8 +63,9 @@ func TestLocate(t *testing.T) {
 			}
 		})
 	}
-	if _, err := local.Locate("", func(string) string { return "" }); !errors.Is(err, local.ErrState) {
-		t.Errorf("without a home: %v", err)
+	r, err := local.Locate("", func(string) string { return "" })
+	if err != nil || r.Data != filepath.Join(local.Homeless(), host, "elasticd") {
+		t.Errorf("without a home: %+v, %v", r, err)
 	}
 }
 

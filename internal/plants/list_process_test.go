@@ -401,6 +401,8 @@ var processPlants = []plant{
 	{"two runs at once under a borrowed id share their job", "internal/cli/run/options/identity.go",
 		`return o.Borrowed && o.Job.Limits.Max == 1`, `return false && o.Job.Limits.Max == 1`,
 		"internal/cli", "TestScripts/^switch$"},
+	{"the demo hides a file named train that cannot be run", "internal/launch/program.go",
+		`name == demoName && !isFile(name)`, `name == demoName`, "internal/launch", "TestTrainIsTheDemo"},
 	{"the id of the outer job is read in a worker", "internal/cli/run/options/outside.go",
 		`if launch.ForWorkers(name) {`, `if false && launch.ForWorkers(name) {`,
 		"internal/cli/run/options", "TestOutside"},

@@ -289,7 +289,8 @@ var requestPlants = []plant{
 	{"section 10: a full disk ends the agent of a job that was made again", joining + "/enter.go",
 		`		if err := j.adopt(&s); err != nil {
 			return j.cannotWrite(ctx, err)`, `		if err := j.adopt(&s); err != nil {
-			return done(over(125, err))`, runtime, "TestWipedWhileADiskIsFull"},
+			e := over(125, err)
+			return &e, nil`, runtime, "TestWipedWhileADiskIsFull"},
 	{"section 10: a disk that fills up while a node goes on in its job ends the agent", joining + "/enter.go",
 		`	gaveUp, err := j.remember(s)
 	if err != nil {

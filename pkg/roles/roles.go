@@ -118,8 +118,8 @@ func (s *Spec) Validate() error {
 	p.Check(len(s.Servers) > 0, "mode %s without a server", s.Mode)
 	p.Check(s.Mode == PSHeter || len(s.Heter) == 0, "mode %s with heter workers", s.Mode)
 	p.Check(s.Mode != PSHeter || len(s.Heter) > 0, "mode %s without a heter worker", s.Mode)
-	p.Check(s.HeterDevices == nil || len(s.HeterDevices) == len(s.Heter)+1, "%d devices for %d stages",
-		len(s.HeterDevices), len(s.Heter)+1)
+	p.Check(s.HeterDevices == nil || len(s.HeterDevices) == len(s.Heter)+1, "%d devices for %d stages of heter workers",
+		len(s.HeterDevices)-1, len(s.Heter))
 	return p.Err()
 }
 

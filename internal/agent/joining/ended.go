@@ -55,8 +55,8 @@ func (j *Joiner) another(s *rendezvous.Snapshot) bool {
 	return j.Borrowed && !j.state.joined && s.Job.Origin.Differs(j.Job.Origin.Digest())
 }
 
-// beginAnew removes a job that has ended, or that no node is in. The next attempt to join makes it again, and moves what this
-// node has of it aside.
+// beginAnew removes a job that has ended, or that no node is in. The next attempt to join makes it
+// again, and moves what this node has of it aside.
 func (j *Joiner) beginAnew(ctx context.Context, s *rendezvous.Snapshot) error {
 	if err := j.requests.Remove(ctx, s); err != nil {
 		return err

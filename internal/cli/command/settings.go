@@ -2,6 +2,7 @@ package command
 
 import (
 	"math"
+	"os"
 	"os/user"
 	"strconv"
 	"strings"
@@ -197,5 +198,8 @@ func (c *Call) UserName() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
 	}
-	return c.Getenv("USER")
+	if name := c.Getenv("USER"); name != "" {
+		return name
+	}
+	return "uid " + strconv.Itoa(os.Geteuid()) // as in a container that does not know the user
 }

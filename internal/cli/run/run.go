@@ -91,6 +91,11 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 	if r.Err == nil && r.Status != 0 {
 		last.WriteString(endMessage(ctx, s, o.Job.Name))
 	}
+	if path := c.Getenv(errorFileName); path != "" && r.Err == nil && r.Status != 0 {
+		if err := leaveErrorFile(ctx, path, s, o.Job.Name); err != nil {
+			c.Out.Say("elastic: %s: %v", errorFileName, err)
+		}
+	}
 	return part{c, s, &o}.outcome(ctx, r)
 }
 

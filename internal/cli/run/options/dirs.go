@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -29,8 +30,17 @@ func dirs(c *command.Call, o *node.Options) error {
 			Of(err).Cure("--state-dir=DIR, on a disk of this machine")
 	}
 	o.StateDir, o.LogDir = state, "log"
+	if strings.HasPrefix(state, local.Homeless()) {
+		c.Out.Say("elastic: no home directory that can be written: what this machine keeps is in %s; it "+
+			"lasts as long as that directory (--state-dir=DIR)", local.Homeless())
+	}
 	if l := c.Setting("log-dir"); l.Given {
 		o.LogDir = l.Text
+	}
+	if err := checkWritable(o.LogDir); errors.Is(err, syscall.EACCES) && !c.Setting("log-dir").Given {
+		c.Out.Say("elastic: the working directory cannot be written: logs are in %s (--log-dir=DIR)",
+			filepath.Join(state, "log"))
+		o.LogDir = filepath.Join(state, "log")
 	}
 	o.SplitLogs = c.Truth("split-logs")
 	if o.LogKeep, err = c.Setting("log-keep").Number(0, 1); err != nil {

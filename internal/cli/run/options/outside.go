@@ -21,6 +21,8 @@ func Outside(getenv func(string) string) func(string) string {
 			}
 		}
 		switch name {
+		case "TORCHELASTIC_ERROR_FILE": // the outer worker's, whose failure is that of this run
+			return getenv(name)
 		case "ELASTIC_NP", "ELASTIC_NPROC_PER_NODE", "ELASTIC_LOG_DIR":
 			return ""
 		}

@@ -105,30 +105,8 @@ func spec(c *command.Call, mode string) (*roles.Spec, error) {
 			return nil, err
 		}
 	}
-	list, number := c.Setting("heter-workers"), c.Setting("heter-worker-num")
-	switch {
-	case list.Given && number.Given:
-		return nil, both(list, number)
-	case list.Given:
-		s.Heter = roles.ParseStages(list.Text)
-	case number.Given:
-		for _, n := range strings.Split(number.Text, ";") {
-			part := number
-			part.Text = strings.TrimSpace(n)
-			count, err := part.Number(0, 1)
-			if err != nil {
-				return nil, err
-			}
-			s.Heter = append(s.Heter, make([]string, count))
-		}
-	}
-	if d := c.Setting("heter-devices"); d.Given {
-		s.HeterDevices = strings.Split(d.Text, ";")
-		for _, kind := range s.HeterDevices {
-			if !slices.Contains([]string{"cpu", "gpu", "xpu"}, kind) {
-				return nil, d.Refuse("cpu, gpu or xpu for each stage").Cure("--heter_devices='cpu;gpu'")
-			}
-		}
+	if err := stages(c, s); err != nil {
+		return nil, err
 	}
 	if s.Mode == "" {
 		if s.Mode = roles.PS; len(s.Heter) > 0 {
@@ -138,27 +116,67 @@ func spec(c *command.Call, mode string) (*roles.Spec, error) {
 	return s, nil
 }
 
+// stages sets the heter workers of each stage, and the devices of the stages. The first stage is
+// that of the trainers: --heter_devices does not name it, and it trains on processors.
+func stages(c *command.Call, s *roles.Spec) error {
+	list, number := c.Setting("heter-workers"), c.Setting("heter-worker-num")
+	if list.Given {
+		s.Heter = roles.ParseStages(list.Text)
+	}
+	var counted [][]string
+	for _, n := range strings.Split(number.Text, ";") {
+		part := number
+		part.Text = strings.TrimSpace(n)
+		count, err := part.Number(0, 1)
+		if err != nil {
+			return err
+		}
+		counted = append(counted, make([]string, count))
+	}
+	switch {
+	case !number.Given:
+	case !list.Given:
+		s.Heter = counted
+	case !slices.EqualFunc(s.Heter, counted, func(a, b []string) bool { return len(a) == len(b) }):
+		return both(list, number)
+	}
+	d := c.Setting("heter-devices")
+	if !d.Given {
+		return nil
+	}
+	s.HeterDevices = append([]string{"cpu"}, strings.Split(d.Text, ";")...)
+	for _, kind := range s.HeterDevices {
+		if !slices.Contains([]string{"cpu", "gpu", "xpu"}, kind) {
+			return d.Refuse("cpu, gpu or xpu for each stage of heter workers").Cure("--heter_devices='cpu;gpu'")
+		}
+	}
+	return nil
+}
+
 // entries returns the processes of one role, from a list or a number; nil if neither was given.
 func entries(c *command.Call, listName, numberName string) ([]string, error) {
 	list, number := c.Setting(listName), c.Setting(numberName)
+	n, err := number.Number(0, 1)
 	switch {
-	case list.Given && number.Given:
-		return nil, both(list, number)
+	case err != nil:
+		return nil, err
 	case list.Given:
 		all := roles.ParseList(list.Text)
 		if slices.Contains(all, "") {
 			return nil, list.Refuse("an empty address")
 		}
+		if number.Given && n != len(all) {
+			return nil, both(list, number)
+		}
 		return all, nil
 	case number.Given:
-		n, err := number.Number(0, 1)
-		return make([]string, n), err
+		return make([]string, n), nil
 	}
 	return nil, nil
 }
 
 func both(list, number command.Setting) error {
-	return problem.New(problem.Usage, "%s and %s", list, number).Because("each says how many there are").
+	return problem.New(problem.Usage, "%s and %s", list, number).Because("each says how many there are, and they differ").
 		Cure("leave --%s out", number.Name)
 }
 
