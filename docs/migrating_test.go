@@ -65,3 +65,18 @@ func TestFlagsOfRealTorchrun(t *testing.T) {
 		t.Errorf("torchrun has %q, MIGRATING.md %q", got, want)
 	}
 }
+
+// Each difference that stays has one row.
+func TestDifferences(t *testing.T) {
+	doc := read(t, "docs/MIGRATING.md")
+	for _, what := range []string{"Ctrl-C", "SIGTERM", "a failed worker", "stderr of workers", "console",
+		"stdin", "`$$` in an argument", "port of `--master-port`", "`MASTER_PORT`",
+		"`--rdzv-id` while its job runs", "`--standalone --nnodes=2`", "`TORCHELASTIC_ENABLE_FILE_TIMER`",
+		"`--virtual-local-rank`, fewer devices than workers", "`ROLE_RANK`, nodes with different `--role`",
+		"a Paddle variable and a flag that differ", "`PADDLE_SORT_IP`, `PADDLE_ELASTIC_LEVEL` and their like"} {
+		row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(what) + ` \| [^|]+ \| [^|]+ \|$`)
+		if n := len(row.FindAllString(doc, -1)); n != 1 {
+			t.Errorf("%s has %d rows", what, n)
+		}
+	}
+}

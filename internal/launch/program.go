@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -58,8 +59,8 @@ func FindProgram(name, path, beside string) (string, error) {
 		candidates = []string{name}
 	} else if name != "" {
 		dirs := append(filepath.SplitList(path), beside)
-		if name == demoName && isFile(name) {
-			dirs[len(dirs)-1] = ""
+		if name == demoName && isFile(name) { // a demo of that name, in PATH or beside, does not hide it
+			dirs = append(slices.DeleteFunc(dirs, func(dir string) bool { return dir == beside }), "")
 		}
 		for _, dir := range dirs {
 			candidates = append(candidates, filepath.Join(dir, name)) // an empty dir is the working directory

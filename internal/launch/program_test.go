@@ -90,7 +90,7 @@ func TestTrainIsTheDemo(t *testing.T) {
 	root := t.TempDir()
 	t.Chdir(root)
 	demo := filepath.Join(root, "bin", launch.Demo)
-	find := func() (string, error) { return launch.FindProgram("train", "/nonexistent", filepath.Dir(demo)) }
+	find := func() (string, error) { return launch.FindProgram("train", filepath.Dir(demo), filepath.Dir(demo)) }
 	write := func(file string, mode os.FileMode) {
 		t.Helper()
 		os.Remove(file)
@@ -107,6 +107,10 @@ func TestTrainIsTheDemo(t *testing.T) {
 	if got, err := find(); got != demo {
 		t.Errorf("a directory: %q, %v", got, err)
 	}
+	if err := os.Remove("train"); err != nil {
+		t.Fatal(err)
+	}
+	write("bin/train", 0o755) // of an older version
 	write("train", 0o755)
 	if got, err := find(); got != filepath.Join(root, "train") {
 		t.Errorf("a file: %q, %v", got, err)

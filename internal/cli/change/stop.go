@@ -22,6 +22,7 @@ func Stop() command.Command {
 			command.JobFlag(),
 			{Name: "grace", Arg: "TIME", Usage: "how long workers may save (the job's --grace)"},
 			{Name: "timeout", Arg: "TIME", Usage: "how long to wait for the result (none)"},
+			{Name: "yes", Short: "y", Kind: command.Boolean, Usage: "do not ask, where no job is named"},
 			{Name: "detach", Kind: command.Boolean, Usage: "do not wait for the result"},
 		}}
 }
@@ -41,6 +42,11 @@ func stopAction(ctx context.Context, c *command.Call) error {
 	}
 	defer s.Close()
 	name := snap.Job.Name
+	if named, _ := target.JobName(c); named == "" {
+		if err := c.Confirm(fmt.Sprintf("stop job %s?", name)); err != nil {
+			return err
+		}
+	}
 	requests := txn.Requests{Store: s, Job: name}
 	for asked := false; !asked; {
 		if target.Ended(&snap) {

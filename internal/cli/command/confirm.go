@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/screen"
 )
 
-// Confirm asks the user on a terminal before something is deleted, unless --yes was given. Without
+// Confirm asks the user on a terminal before something is ended or deleted, unless --yes was given. Without
 // a terminal it does not ask.
 func (c *Call) Confirm(question string) error {
 	if c.Context.Bool("yes") || !screen.IsTerminal(c.Stdin) {
@@ -25,5 +25,5 @@ func (c *Call) Confirm(question string) error {
 	case "y", "yes":
 		return nil
 	}
-	return problem.New(problem.Failed, "nothing was deleted").Because("the answer was not yes")
+	return problem.New(problem.Failed, "nothing was done").Because("the answer was not yes")
 }

@@ -10,7 +10,9 @@ import (
 func unknownCommand(word string, table []Command) *problem.Error {
 	var names []string
 	for _, c := range table {
-		names = append(names, c.Name)
+		if c.Name != "stop" && c.Name != "rm" { // what destroys is never suggested
+			names = append(names, c.Name)
+		}
 	}
 	e := problem.New(problem.Usage, "unknown command %q", word).Cure("elastic --help")
 	if word == "metrics" {

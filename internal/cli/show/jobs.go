@@ -3,6 +3,7 @@ package show
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
@@ -15,7 +16,9 @@ import (
 func Jobs() command.Command {
 	return command.Command{Name: "jobs", Usage: "the jobs of a server, and their owners",
 		Action: jobsAction,
-		Flags:  []command.Flag{{Name: "mine", Kind: command.Boolean, Usage: "only those that this user began"}}}
+		Flags: []command.Flag{{Name: "mine", Kind: command.Boolean, Usage: "only those that this user began"},
+			{Name: "state", Arg: "STATES", Usage: "only those in one of these states, as running,failed"},
+			{Name: "owner", Arg: "NAME", Usage: "only those that this user of a machine began"}}}
 }
 
 func jobsAction(ctx context.Context, c *command.Call) error {
@@ -33,10 +36,16 @@ func jobsAction(ctx context.Context, c *command.Call) error {
 	all := []status.Status{}
 	rows := [][]string{{"JOB", "STATE", "NODES", "GEN", "CKPT", "AGE", "OWNER", "COMMAND"}}
 	for i := range snaps {
-		if c.Context.Bool("mine") && snaps[i].Job.Origin.Owner != c.UserName() {
+		owner := snaps[i].Job.Origin.Owner
+		if c.Context.Bool("mine") && owner != c.UserName() || c.Context.IsSet("owner") &&
+			owner != c.Context.String("owner") {
 			continue
 		}
 		st := s.Explain(&snaps[i], c.Out.Now())
+		if states := c.Context.String("state"); states != "" &&
+			!slices.Contains(strings.Split(states, ","), string(shownState(st))) {
+			continue
+		}
 		all = append(all, st)
 		rows = append(rows, jobRow(c, st))
 	}
@@ -46,13 +55,18 @@ func jobsAction(ctx context.Context, c *command.Call) error {
 	return c.Out.Table(rows)
 }
 
+// shownState is the state of a job in the table.
+func shownState(st status.Status) status.State {
+	if st.Abandoned {
+		return "abandoned"
+	}
+	return st.State
+}
+
 func jobRow(c *command.Call, st status.Status) []string {
-	state, nodes, checkpoint := string(st.State), fmt.Sprintf("%d/%d", st.Wish.Present, st.Wish.NP), "-"
+	state, nodes, checkpoint := string(shownState(st)), fmt.Sprintf("%d/%d", st.Wish.Present, st.Wish.NP), "-"
 	if st.Exit != nil { // the job has ended, so no node is missing
 		nodes = "-"
-	}
-	if st.Abandoned {
-		state = "abandoned"
 	}
 	if st.Checkpoint != nil {
 		checkpoint = fmt.Sprint(st.Checkpoint.Number)

@@ -9,7 +9,13 @@ import (
 
 // Flags are the flags of elastic run.
 func Flags() []command.Flag {
-	return slices.Concat(plan.Flags(), launchFlags(), roleFlags(), []command.Flag{
+	return slices.Concat(jobFlags(), nodeFlags(), timeFlags(), plan.Flags(), outputFlags(), launchFlags(),
+		roleFlags())
+}
+
+// jobFlags are the flags that say which job, and how large it is.
+func jobFlags() []command.Flag {
+	return []command.Flag{
 		{Name: "np", Arg: "N", Usage: "nodes of the job, or MIN:MAX (1)",
 			Same: []string{"nnodes", "num-nodes", "num-machines"},
 			Env:  []string{"ELASTIC_NP", "PADDLE_ELASTIC_NP", "PET_NNODES", "PADDLE_NNODES"}},
@@ -23,6 +29,12 @@ func Flags() []command.Flag {
 			Once: true},
 		{Name: "done-ok", Kind: command.Boolean, Env: []string{"ELASTIC_DONE_OK"},
 			Usage: "end with 0 where the job is done and this node did not train, for schedulers"},
+	}
+}
+
+// nodeFlags are the flags of this node, of its checkpoints and of failures.
+func nodeFlags() []command.Flag {
+	return []command.Flag{
 		{Name: "dry-run", Kind: command.Boolean,
 			Usage: "show the world and the workers' environment; start nothing", Once: true},
 		{Name: "other-program", Kind: command.Boolean,
@@ -56,7 +68,12 @@ func Flags() []command.Flag {
 			Same: []string{"max-restart"},
 			Env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS",
 				"PADDLE_MAX_RESTART"}},
-	}, timeFlags(), []command.Flag{
+	}
+}
+
+// outputFlags are the flags about ports and output.
+func outputFlags() []command.Flag {
+	return []command.Flag{
 		{Name: "port", Arg: "P", Usage: "port of this agent, which other nodes dial (any)"},
 		{Name: "worker-ports", Arg: "LO-HI", Usage: "ports for the workers (any)"},
 		{Name: "console", Arg: "0|all|none|RANKS", Usage: "whose output is shown here, by local rank (0)",
@@ -64,7 +81,7 @@ func Flags() []command.Flag {
 		{Name: "tee", Short: "t", Arg: "STD", Usage: "as torchrun's: 0, 1, 2, 3 or RANK:STD,…",
 			Env: []string{"PET_TEE"}},
 		{Name: "redirects", Short: "r", Arg: "STD", Usage: "as torchrun's", Env: []string{"PET_REDIRECTS"}},
-	})
+	}
 }
 
 // timeFlags are the flags with time limits.
