@@ -62,7 +62,8 @@ func Known(err error) *Error {
 	}
 	if store.Refused(err) {
 		return New(ServerAuth, "the server does not allow it").Because("%v", err).Of(err).
-			Cure("a user with the grants of one job (docs/SECURITY.md, roles of one job), not of all of %s", schema.Root)
+			Cure("a user with the grants of one job (docs/SECURITY.md, roles of one job), not of all of %s",
+				schema.Root)
 	}
 	return New(Failed, "%v", err).Of(err)
 }

@@ -176,7 +176,8 @@ func entries(c *command.Call, listName, numberName string) ([]string, error) {
 }
 
 func both(list, number command.Setting) error {
-	return problem.New(problem.Usage, "%s and %s", list, number).Because("each says how many there are, and they differ").
+	return problem.New(problem.Usage, "%s and %s", list, number).
+		Because("each says how many there are, and they differ").
 		Cure("leave --%s out", number.Name)
 }
 
