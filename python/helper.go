@@ -43,6 +43,9 @@ func Write(dir string) error {
 	if err == nil {
 		err = writeWarm(dir)
 	}
+	if err == nil {
+		err = writeWatch(dir)
+	}
 	return err
 }
 

@@ -22,6 +22,7 @@ type Standstill struct {
 
 // Behind is the rank that the others wait for.
 type Behind struct {
+	Known  bool // a rank stands out
 	Rank   int
 	Reason string // one sentence, at most maxMessage bytes
 	Stack  string // of its main thread, innermost call first, at most maxDetail bytes
@@ -31,7 +32,6 @@ type Behind struct {
 // is stopped; one that waits in the kernel; a lower step than most; fewer collectives, or another
 // one; a rank outside of a collective while others are in one; a rank in another call than most.
 // ranks is not empty.
-// is elsewhere than most. ranks is not empty.
 func FindBehind(ranks []Standstill) Behind {
 	ranks = slices.Clone(ranks)
 	slices.SortFunc(ranks, func(a, b Standstill) int { return cmp.Compare(a.Rank, b.Rank) })
@@ -41,20 +41,25 @@ func FindBehind(ranks []Standstill) Behind {
 			return behind(ranks[i], reason)
 		}
 	}
-	reason := "no rank stands out"
+	reason := NoneStandsOut
 	if len(ranks) == 1 {
 		reason = "it makes no progress"
 		if at := topOfStack(mainThread(ranks[0].Stack)); at != "" {
 			reason = "it stands in " + at
 		}
 	}
-	return behind(ranks[0], reason)
+	b := behind(ranks[0], reason)
+	b.Known = false
+	return b
 }
+
+// NoneStandsOut is the reason where no rank differs from the others.
+const NoneStandsOut = "no rank stands out"
 
 // behind returns the result for one rank. Calls and collectives are named by workers, also on other
 // machines, so they are cut to the limits.
 func behind(r Standstill, reason string) Behind {
-	return Behind{r.Rank, cut(strings.Join(strings.Fields(reason), " "), maxMessage),
+	return Behind{true, r.Rank, cut(strings.Join(strings.Fields(reason), " "), maxMessage),
 		cut(strings.Join(mainThread(r.Stack), "\n"), maxDetail)}
 }
 

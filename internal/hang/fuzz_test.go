@@ -28,6 +28,7 @@ type still struct{ evidence []Evidence }
 func (still) Pulses() []Pulse                       { return nil }
 func (still) Ending() bool                          { return false }
 func (still) Done() <-chan struct{}                 { return nil }
+func (s still) Look(context.Context) []Evidence     { return s.evidence }
 func (s still) Inspect(context.Context) []Evidence  { return s.evidence }
 func (still) Stacks(context.Context) (all []string) { return nil }
 

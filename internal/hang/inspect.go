@@ -27,12 +27,17 @@ type Evidence struct {
 	Syscall   string `json:"syscall"`
 	Kernel    string `json:"kernel"`   // its kernel stack, if it may be read
 	Threads   string `json:"threads"`  // one line each: number, name, state, kernel function
-	Stack     string `json:"stack"`    // Python stack from py-spy, the helper or faulthandler
+	Stack     string `json:"stack"`    // Python stack from py-spy, python/watch or faulthandler
 	Flight    []byte `json:"flight"`   // a dump of torch's flight recorder: JSON or pickle
 	Progress  string `json:"progress"` // the last line of its progress file
+	// Busy is the share of a core that it used while it was inspected.
+	Busy float64 `json:"busy"`
 	// Collective is the last one in Flight; nil: none.
 	Collective *diagnosis.Collective `json:"collective,omitempty"`
 }
+
+// Stopped reports whether the process is stopped, by a signal or a debugger.
+func (e *Evidence) Stopped() bool { return e.State == "T" || e.State == "t" }
 
 // Fit shortens evidence to most bytes.
 func (e *Evidence) Fit(most int) {
@@ -51,11 +56,13 @@ const (
 	flightBytes = 2 << 20
 	mostThreads = 128
 	answerLimit = 2500 * time.Millisecond
+	busyWindow  = 300 * time.Millisecond
+	answerPause = 50 * time.Millisecond // between two looks for an answer
 )
 
 // Names of files in a worker's run directory, for requests to it and its answers.
 const (
-	helperName = "evidence" // of the Python helper: .ask is a pipe; .stacks and .flight are the answers
+	watchName  = "evidence" // of python/watch: .ask is a pipe; .stacks and .flight are the answers
 	flightName = "flight."  // of torch: flight.RANK.pipe is a pipe; flight.RANK is the answer
 )
 
@@ -64,7 +71,7 @@ const (
 func variables(dir string) [][]string {
 	return [][]string{
 		{"PYTHONFAULTHANDLER=1"},
-		{"ELASTIC_EVIDENCE=" + filepath.Join(dir, helperName)},
+		{"ELASTIC_EVIDENCE=" + filepath.Join(dir, watchName)},
 		{"TORCH_FR_BUFFER_SIZE=1000", "TORCH_NCCL_TRACE_BUFFER_SIZE=1000"},
 		{"TORCH_NCCL_DEBUG_INFO_PIPE_FILE=" + filepath.Join(dir, flightName)},
 		{"TORCH_FR_DUMP_TEMP_FILE=" + filepath.Join(dir, flightName), "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=" +
@@ -76,20 +83,21 @@ func variables(dir string) [][]string {
 func Inspect(ctx context.Context, pid int, dir string) Evidence {
 	e := readProc(pid)
 	e.Progress = lastLine(filepath.Join(dir, "progress.jsonl"))
-	if e.State == "T" || e.State == "t" {
+	if e.Stopped() {
 		return e // a stopped process does not answer
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	var bySpy, byHelper string
-	var flightOfHelper, flightOfTorch []byte
+	var bySpy, byItself string
+	var flightOfWorker, flightOfTorch []byte
 	var all sync.WaitGroup
 	all.Go(func() { bySpy = pySpy(ctx, pid) })
+	all.Go(func() { e.Busy = busy(ctx, pid) })
 	all.Go(func() {
-		base := filepath.Join(dir, helperName)
-		byHelper = string(ask(ctx, base+".ask", base+".stacks", StackBytes))
-		if byHelper != "" { // the helper writes the flight dump, if it has one, before the stacks
-			flightOfHelper = readFile(base+".flight", flightBytes)
+		base := filepath.Join(dir, watchName)
+		byItself = string(ask(ctx, base+".ask", base+".stacks", StackBytes))
+		if byItself != "" { // a flight dump is written before the stacks
+			flightOfWorker = readFile(base+".flight", flightBytes)
 		}
 	})
 	all.Go(func() {
@@ -101,10 +109,10 @@ func Inspect(ctx context.Context, pid int, dir string) Evidence {
 	})
 	all.Wait()
 	if e.Stack = bySpy; e.Stack == "" {
-		e.Stack = byHelper
+		e.Stack = byItself
 	}
 	if e.Flight = flightOfTorch; len(e.Flight) == 0 {
-		e.Flight = flightOfHelper
+		e.Flight = flightOfWorker
 	}
 	if c, ok := diagnosis.ParseFlight(e.Flight); ok {
 		e.Collective = &c
@@ -125,7 +133,6 @@ func ask(ctx context.Context, pipe, answer string, most int64) []byte {
 	if cerr := f.Close(); err != nil || cerr != nil {
 		return old
 	}
-	const pause = 50 * time.Millisecond
 	last := int64(-1)
 	for {
 		info, err := os.Stat(answer)
@@ -138,7 +145,7 @@ func ask(ctx context.Context, pipe, answer string, most int64) []byte {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(pause):
+		case <-time.After(answerPause):
 		}
 	}
 }
@@ -150,6 +157,71 @@ func readFile(path string, most int64) []byte {
 		return nil
 	}
 	return b
+}
+
+// StuckSignal makes python/watch write the stacks of a process whose interpreter stands still. Only
+// a process that catches it may get it, because it ends any other process.
+const StuckSignal = syscall.Signal(62)
+
+// Stuck sends that signal, and returns the stacks that the process then writes.
+func Stuck(ctx context.Context, dir string, send func(syscall.Signal) bool) string {
+	path := filepath.Join(dir, watchName+".stuck")
+	before := sizeOf(path)
+	if !send(StuckSignal) {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	for last := before; ; {
+		now := sizeOf(path)
+		if now > before && now == last {
+			stacks := readFile(path, now)
+			return string(stacks[min(before, int64(len(stacks))):])
+		}
+		last = now
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-time.After(answerPause):
+		}
+	}
+}
+
+func sizeOf(path string) int64 {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// busy returns the share of a core that a process uses for a moment.
+func busy(ctx context.Context, pid int) float64 {
+	before, began := ticks(pid), time.Now()
+	select {
+	case <-ctx.Done():
+		return 0
+	case <-time.After(busyWindow):
+	}
+	return float64(ticks(pid)-before) / clockTicks / time.Since(began).Seconds()
+}
+
+// clockTicks is USER_HZ: how many ticks /proc counts in a second, on every Linux.
+const clockTicks = 100
+
+// ticks returns the processor time of a process, in clock ticks (proc_pid_stat(5), fields 14 and 15).
+func ticks(pid int) int64 {
+	stat := procFile("/proc/"+strconv.Itoa(pid), "stat")
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0
+	}
+	user, err1 := strconv.ParseInt(fields[11], 10, 64)
+	system, err2 := strconv.ParseInt(fields[12], 10, 64)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return user + system
 }
 
 // readProc reads the state of a process from /proc.

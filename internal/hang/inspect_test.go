@@ -15,17 +15,18 @@ import (
 	"github.com/elasticd/elastic/internal/diagnosis"
 )
 
-// python starts a script that says "up" when it stands still, with a run directory of its own.
-func python(t *testing.T, script string) (pid int, dir string) {
+// python starts a script that says "up" when it stands still, with a run directory of its own and
+// the variables of a worker.
+func python(t *testing.T, script string, switches ...string) (pid int, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	helper, err := filepath.Abs("../../python")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/usr/bin/python3", "-c", script)
+	cmd := exec.Command("/usr/bin/python3", append(switches, "-c", script)...)
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+helper, "PYTHONDONTWRITEBYTECODE=1", "DIR="+dir)
-	cmd.Env = Tell(cmd.Env, dir)
+	cmd.Env = Tell(cmd.Env, dir, filepath.Join(helper, "watch"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -58,11 +59,11 @@ func inspected(t *testing.T, pid int, dir string, enough func(Evidence) bool) Ev
 	return e
 }
 
-// The helper answers with the stacks of all threads, and the process goes on.
-func TestHelperAnswers(t *testing.T) {
+// A Python worker answers with the stacks of all threads, and goes on.
+func TestAWorkerAnswers(t *testing.T) {
 	t.Parallel()
 	pid, dir := python(t, `
-import elastic, os, threading
+import os, threading
 pid = os.fork()
 def stand_still(): threading.Event().wait()
 if pid == 0: stand_still()
@@ -77,6 +78,26 @@ stand_still()`)
 	again := inspected(t, pid, dir, func(e Evidence) bool { return e.Stack != "" })
 	if !strings.Contains(again.Stack, "in stand_still") {
 		t.Errorf("a second time: %+v", again)
+	}
+}
+
+// A worker whose interpreter stands still in a library writes its stacks at a signal.
+func TestAnInterpreterThatStandsStill(t *testing.T) {
+	t.Parallel()
+	pid, dir := python(t, `
+import re, threading
+def stand_still(): re.match("(a+)+$", "a" * 64 + "b")
+print("up", flush=True)
+stand_still()`)
+	held := inspected(t, pid, dir, func(e Evidence) bool { return e.Stack == "" })
+	if held.Stack != "" || held.Busy == 0 {
+		t.Errorf("%+v", held)
+	}
+	send := func(s syscall.Signal) bool { return syscall.Kill(pid, s) == nil }
+	for range 2 {
+		if got := Stuck(t.Context(), dir, send); strings.Count(got, "in stand_still") != 1 {
+			t.Errorf("%q", got)
+		}
 	}
 }
 
@@ -109,7 +130,7 @@ while True:
 // answers are not read.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
-	pid, dir := python(t, `print("up", flush=True); import time; time.sleep(1000)`)
+	pid, dir := python(t, `print("up", flush=True); import time; time.sleep(1000)`, "-I")
 	if err := os.WriteFile(filepath.Join(dir, "progress.jsonl"), []byte("{\"step\":1}\n{\"step\":2}\n{\"st"),
 		0o600); err != nil {
 		t.Fatal(err)
@@ -171,17 +192,19 @@ func TestBundleIsBounded(t *testing.T) {
 
 func TestWhatTheUserSetStays(t *testing.T) {
 	t.Parallel()
-	env := Tell([]string{"A=1"}, "/run/3/0")
+	env := Tell([]string{"A=1", "PYTHONPATH=/mine"}, "/run/3/0", "/watch")
 	for name, want := range map[string]string{"PYTHONFAULTHANDLER": "1",
 		"ELASTIC_EVIDENCE": "/run/3/0/evidence", "TORCH_FR_BUFFER_SIZE": "1000",
-		"TORCH_NCCL_TRACE_BUFFER_SIZE": "1000", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/run/3/0/flight."} {
+		"TORCH_NCCL_TRACE_BUFFER_SIZE": "1000", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/run/3/0/flight.",
+		"PYTHONPATH": "/watch:/mine"} {
 		if !slices.Contains(env, name+"="+want) {
 			t.Errorf("%s: %q", name, env)
 		}
 	}
-	env = Tell([]string{"PYTHONFAULTHANDLER=", "TORCH_NCCL_TRACE_BUFFER_SIZE=7"}, "/run/3/1")
+	env = Tell([]string{"PYTHONFAULTHANDLER=", "TORCH_NCCL_TRACE_BUFFER_SIZE=7"}, "/run/3/1", "/watch")
 	if slices.Contains(env, "PYTHONFAULTHANDLER=1") || slices.Contains(env, "TORCH_FR_BUFFER_SIZE=1000") ||
-		!slices.Contains(env, "ELASTIC_EVIDENCE=/run/3/1/evidence") {
+		!slices.Contains(env, "ELASTIC_EVIDENCE=/run/3/1/evidence") ||
+		!slices.Contains(env, "PYTHONPATH=/watch") {
 		t.Errorf("%q", env)
 	}
 }

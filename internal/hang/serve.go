@@ -3,6 +3,7 @@ package hang
 import (
 	"encoding/json"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 // The URL paths that rank 0's node requests from the other nodes.
 const (
 	SilencePath = "/hang/silence" // how long the workers of a node have been silent
+	LookPath    = "/hang/look"    // evidence of its workers, of which none is changed
 	InspectPath = "/hang/inspect" // evidence of its workers; stops some of them
 	StacksPath  = "/hang/stacks"  // the stacks of the stopped workers; ends them
 )
@@ -37,23 +39,33 @@ func Handlers(current func() *Watch) map[string]http.Handler {
 		"GET " + SilencePath: answer(
 			func(_ *http.Request, w *Watch) any { return silence{w.silent().Milliseconds()} }),
 		"POST " + InspectPath: answer(func(r *http.Request, w *Watch) any {
-			if w.silent() < w.Timeout/2 {
+			if w.Timeout == 0 || w.silent() < w.Timeout/2 {
 				return nil // the workers go on, and none is stopped
 			}
-			room, err := strconv.Atoi(r.URL.Query().Get("room"))
-			if err != nil || room < 0 {
-				room = w.room()
-			}
-			return w.inspect(r.Context(), min(room, w.room()))
+			return fitted(w.Workers.Inspect(r.Context()), w.roomOf(r))
+		}),
+		"GET " + LookPath: answer(func(r *http.Request, w *Watch) any {
+			return fitted(w.Workers.Look(r.Context()), w.roomOf(r))
 		}),
 		"POST " + StacksPath: answer(
 			func(r *http.Request, w *Watch) any { return w.Workers.Stacks(r.Context()) }),
 	}
 }
 
+// roomOf returns the size of one rank's evidence that a request allows.
+func (w *Watch) roomOf(r *http.Request) int {
+	room, err := strconv.Atoi(r.URL.Query().Get("room"))
+	if err != nil || room < 0 {
+		return w.room()
+	}
+	return min(room, w.room())
+}
+
+const pythonPath = "PYTHONPATH="
+
 // Tell adds the variables that make a worker answer requests for evidence. It keeps those that the
-// user set.
-func Tell(env []string, dir string) []string {
+// user set. watch is the directory of python/watch.
+func Tell(env []string, dir, watch string) []string {
 	for _, together := range variables(dir) {
 		set := slices.ContainsFunc(together, func(kv string) bool {
 			name, _, _ := strings.Cut(kv, "=")
@@ -62,6 +74,16 @@ func Tell(env []string, dir string) []string {
 		if !set {
 			env = append(env, together...)
 		}
+	}
+	i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, pythonPath) })
+	switch rest := ""; {
+	case i < 0:
+		env = append(env, pythonPath+watch)
+	default:
+		if rest = strings.TrimPrefix(env[i], pythonPath); rest != "" {
+			rest = string(filepath.ListSeparator) + rest
+		}
+		env[i] = pythonPath + watch + rest
 	}
 	return env
 }

@@ -21,6 +21,8 @@ type Workers interface {
 	Pulses() []Pulse // by local rank
 	Ending() bool    // they were asked to end, or are being ended
 	Done() <-chan struct{}
+	// Look gathers evidence of all workers, and changes none of them.
+	Look(ctx context.Context) []Evidence
 	// Inspect gathers evidence of all workers. It stops workers that print their stack only when
 	// they end, so that none of them sees another one end.
 	Inspect(ctx context.Context) []Evidence
@@ -138,7 +140,7 @@ func (w *Watch) allSilent(ctx context.Context) bool {
 // inspect and stop their workers before the first worker is ended for its stack. Otherwise a worker
 // that sees another one end would continue, and its stack would change.
 func (w *Watch) examine(ctx context.Context) *Found {
-	all, without := w.inspectAll(ctx)
+	all, without := w.gather(ctx, http.MethodPost, InspectPath, w.Workers.Inspect)
 	w.stacksOfAll(ctx, all)
 	var evidence []Evidence
 	for _, seat := range all {
@@ -166,21 +168,23 @@ func (w *Watch) examine(ctx context.Context) *Found {
 
 func (w *Watch) nodeOf(rank int) string { return w.Members[rank/w.Slots].Node }
 
-// inspectAll collects the evidence of all nodes, by rank of the node, and the names of nodes
-// without any.
-func (w *Watch) inspectAll(ctx context.Context) (all [][]Evidence, without []string) {
+// gather collects the evidence of all nodes, by rank of the node, and the names of nodes without
+// any. here gathers it on this node.
+func (w *Watch) gather(
+	ctx context.Context, method, path string, here func(context.Context) []Evidence,
+) (all [][]Evidence, without []string) {
 	ctx, cancel := context.WithTimeout(ctx, inspectLimit)
 	defer cancel()
 	all = make([][]Evidence, len(w.Members))
-	var here sync.WaitGroup
-	here.Go(func() { all[0] = w.inspect(ctx, w.room()) })
-	w.ask(ctx, http.MethodPost, InspectPath, func(seat int, body *json.Decoder) {
+	var mine sync.WaitGroup
+	mine.Go(func() { all[0] = fitted(here(ctx), w.room()) })
+	w.ask(ctx, method, path, func(seat int, body *json.Decoder) {
 		var theirs []Evidence
 		if body != nil && body.Decode(&theirs) == nil && w.of(seat, theirs) {
 			all[seat] = theirs // no lock: each node is asked once
 		}
 	})
-	here.Wait()
+	mine.Wait()
 	for seat, r := range w.Members {
 		if all[seat] == nil {
 			without = append(without, r.Node)
@@ -212,9 +216,8 @@ func (w *Watch) stacksOfAll(ctx context.Context, all [][]Evidence) {
 	here.Wait()
 }
 
-// inspect returns the evidence of the workers on this node.
-func (w *Watch) inspect(ctx context.Context, room int) []Evidence {
-	all := w.Workers.Inspect(ctx)
+// fitted shortens the evidence of each worker to room bytes.
+func fitted(all []Evidence, room int) []Evidence {
 	for i := range all {
 		all[i].Fit(room)
 	}

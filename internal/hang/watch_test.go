@@ -53,6 +53,10 @@ func (g *group) Inspect(context.Context) []Evidence {
 	return []Evidence{{Rank: g.first, State: g.state}, {Rank: g.first + 1, State: "S"}}
 }
 
+func (g *group) Look(context.Context) []Evidence {
+	return []Evidence{{Rank: g.first, State: g.state}, {Rank: g.first + 1, State: "S"}}
+}
+
 func (g *group) Stacks(context.Context) []string {
 	g.l.say("end " + g.node)
 	return g.stacks

@@ -69,7 +69,8 @@ func (g *group) begin(s action.Start) error {
 		ended := anyClosed(g.g.Done(), over)
 		// the file of an earlier generation must be opened before a step of this one is written
 		tail := g.w.tail(launch.WorkerDir(g.runDir, uint64(g.began), 0))
-		g.w.effects.Go(func(ctx context.Context) { g.w.progress(ctx, ended, world, tail) })
+		r := &reporter{w: g.w, world: world, tail: tail, watch: g.w.hangs.Load()}
+		g.w.effects.Go(func(ctx context.Context) { r.run(ctx, ended) })
 	}
 	return nil
 }

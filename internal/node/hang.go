@@ -9,14 +9,15 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// watchHangs watches the workers of a world for hangs, if the user asked for it. It returns the
-// channel on which a hang is reported.
+// watchHangs makes the workers of a world known to the nodes that ask about them, and ends them if
+// they hang, if the user asked for that. It returns the channel on which a hang is reported.
 func (w *workers) watchHangs(
 	world rendezvous.World, g processes, over <-chan struct{},
 ) <-chan rendezvous.Failure {
 	found := make(chan rendezvous.Failure, 1)
 	group, ok := g.(*worker.Group)
-	if w.o.HangTimeout == 0 || !ok {
+	if !ok {
+		w.hangs.Store(nil)
 		close(found)
 		return found
 	}
@@ -25,6 +26,10 @@ func (w *workers) watchHangs(
 		World: hang.World{Job: string(w.o.Job.Name), Generation: uint64(world.Generation),
 			Members: world.Members, Slots: world.Slots}}
 	w.hangs.Store(watch)
+	if w.o.HangTimeout == 0 {
+		close(found)
+		return found
+	}
 	w.effects.Go(func(ctx context.Context) {
 		defer close(found)
 		f := watch.Run(ctx)

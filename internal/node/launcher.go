@@ -21,6 +21,7 @@ import (
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/roles"
+	"github.com/elasticd/elastic/python"
 )
 
 // Launcher has the launcher flags of the workers of this node, without their program.
@@ -120,10 +121,9 @@ func (w *workers) specOf(in launch.Inputs) (worker.Spec, error) {
 	spec.Waits = in.Waits
 	spec.Argv, spec.Env, spec.Dir = append([]string{w.o.Program}, w.o.Args...), launch.Environ(in), w.o.Dir
 	spec.RunDir = filepath.Dir(launch.DrainFile(in.RunDir, in.Generation))
-	if w.o.HangTimeout > 0 {
-		for i := range spec.Env {
-			spec.Env[i] = hang.Tell(spec.Env[i], filepath.Join(spec.RunDir, strconv.Itoa(i)))
-		}
+	for i := range spec.Env {
+		spec.Env[i] = hang.Tell(spec.Env[i], filepath.Join(spec.RunDir, strconv.Itoa(i)),
+			filepath.Join(w.helper(), python.WatchDir))
 	}
 	spec.Lead = w.o.Launcher.Lead
 	for k := range in.Workers {

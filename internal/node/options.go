@@ -67,7 +67,8 @@ type Options struct {
 	Tee       output.Choice
 	Redirects output.Choice
 
-	HangTimeout    time.Duration // 0: hangs are not looked for
+	HangTimeout    time.Duration // 0: a hang does not end a generation
+	HangLook       time.Duration // shortest time without a step after which ranks are looked at; 0: never
 	LeaseTTL       time.Duration
 	StoreCutLimit  time.Duration
 	WaitTimeout    time.Duration // 0: none

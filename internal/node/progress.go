@@ -2,10 +2,13 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"time"
 
+	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/progress"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -24,17 +27,27 @@ func (w *workers) tail(dir string) *progress.Tail {
 	return progress.NewTail(filepath.Join(dir, "progress.jsonl"))
 }
 
-// progress passes on the progress that rank 0's worker reports, until its group ends. A report that
-// is lost does no harm: the next one replaces it.
-func (w *workers) progress(
-	ctx context.Context, done <-chan struct{}, world rendezvous.World, tail *progress.Tail,
-) {
-	if w.o.Progress != nil {
-		defer w.o.Progress(rendezvous.Progress{}) // the workers of this generation have ended
+// reporter passes on the progress that rank 0's worker reports, until its group ends. A report that
+// is lost does no harm: the next one replaces it. Where steps stay away it looks at all ranks.
+type reporter struct {
+	w     *workers
+	world rendezvous.World
+	tail  *progress.Tail
+	watch *hang.Watch // nil: the processes of this world cannot be looked at
+
+	last    rendezvous.Progress // the newest report
+	lookout hang.Lookout
+	nan     bool // a loss that is not a number was reported
+}
+
+func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
+	if r.w.o.Progress != nil {
+		defer r.w.o.Progress(rendezvous.Progress{}) // the workers of this generation have ended
 	}
+	r.lookout = hang.Lookout{Least: r.w.o.HangLook, Earlier: r.world.Resume != nil && r.reportedEarlier(ctx)}
 	tick := time.NewTimer(membership.UntilTick(time.Now(), progressEvery))
 	defer tick.Stop()
-	for ended, reported := false, false; !ended; {
+	for ended := false; !ended; {
 		select {
 		case <-done:
 			ended = true
@@ -42,26 +55,87 @@ func (w *workers) progress(
 			return
 		case <-tick.C:
 			tick.Reset(membership.UntilTick(time.Now(), progressEvery))
+			r.lookout.Quiet(progressEvery)
 		}
-		p, ok := tail.Read()
-		if !ok {
-			continue
+		p, ok := r.tail.Read()
+		switch {
+		case ok:
+			r.stepped(ctx, p)
+		case !ended && r.watch != nil && r.lookout.Due():
+			r.look(ctx)
 		}
-		p.Generation = world.Generation
-		if tail.LossNaN() && !reported {
-			reported = w.reportNaN(ctx, world, p.Step)
-		}
-		w.kubeflow.Tell(p)
-		if w.o.Progress != nil {
-			w.o.Progress(p)
-		}
-		job := w.o.Job.Name
-		// The result and the error are ignored: the next report replaces a lost one.
-		_, _ = w.store.Txn(ctx, store.Txn{
-			If:   []store.Guard{schema.FenceIs(job, world.UID, world.Generation)},
-			Then: []store.Write{store.Put(job.Progress(), schema.Encode(p))},
-		})
 	}
+}
+
+// stepped passes on new progress. It withdraws what a look found before.
+func (r *reporter) stepped(ctx context.Context, p rendezvous.Progress) {
+	p.Generation = r.world.Generation
+	if p.Step != nil || p.Samples != nil {
+		usual := time.Duration(0)
+		if p.Interval != nil {
+			usual = time.Duration(*p.Interval)
+		}
+		r.lookout.Step(usual)
+	}
+	if r.tail.LossNaN() && !r.nan {
+		r.nan = r.w.reportNaN(ctx, r.world, p.Step)
+	}
+	r.w.kubeflow.Tell(p)
+	if r.w.o.Progress != nil {
+		r.w.o.Progress(p)
+	}
+	stalled := r.last.Stall != nil
+	if r.last = p; stalled {
+		r.w.notice(fmt.Sprintf("generation %d makes steps again", p.Generation))
+		r.write(ctx, history.Event{Kind: history.StallOver, Text: "steps are made again"})
+		return
+	}
+	r.write(ctx)
+}
+
+// look looks at all ranks, and says what it found.
+func (r *reporter) look(ctx context.Context) {
+	v := r.watch.Look(ctx)
+	r.lookout.Looked()
+	stall := &rendezvous.Stall{Quiet: rendezvous.Seconds(r.lookout.Since()), Known: v.Known, Rank: v.Rank,
+		Node: v.Node, Reason: v.Reason, Stack: v.Stack, Busy: v.Busy, Without: v.Without}
+	before := r.last.Stall
+	r.last.Generation, r.last.Stall = r.world.Generation, stall
+	if before != nil && before.Known == stall.Known && before.Rank == stall.Rank {
+		r.write(ctx) // said already
+		return
+	}
+	r.w.notice(fmt.Sprintf("generation %d: %s", r.world.Generation, stall))
+	r.write(ctx, history.Event{Kind: history.Stalled, Node: v.Node, Text: stall.String(),
+		Fields: history.Fields{"rank": v.Rank, "known": v.Known, "busy": v.Busy, "reason": v.Reason,
+			"stack": v.Stack}})
+}
+
+// write writes the newest report, and the events that belong to it. The result and the error are
+// ignored: the next report replaces a lost one.
+func (r *reporter) write(ctx context.Context, events ...history.Event) {
+	job := r.w.o.Job.Name
+	writes := []store.Write{store.Put(job.Progress(), schema.Encode(r.last))}
+	for i := range events {
+		events[i].Generation = r.world.Generation
+	}
+	if len(events) > 0 {
+		writes = append(writes, history.Tell(job, events...))
+	}
+	_, _ = r.w.store.Txn(ctx, store.Txn{
+		If:   []store.Guard{schema.FenceIs(job, r.world.UID, r.world.Generation)},
+		Then: writes,
+	})
+}
+
+// reportedEarlier reports whether the job reported a step in an earlier generation.
+func (r *reporter) reportedEarlier(ctx context.Context) bool {
+	read, err := r.w.store.Get(ctx, r.w.o.Job.Name.Progress(), "")
+	if err != nil || read.One() == nil {
+		return false
+	}
+	p, err := schema.Decode[rendezvous.Progress](read.One())
+	return err == nil && p.Step != nil
 }
 
 // reportNaN reports that the loss is not a number, and ends the generation if the job has a rule

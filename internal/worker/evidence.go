@@ -22,20 +22,31 @@ import (
 // dyingLimit is how long a worker may take to write its stack and end.
 const dyingLimit = 1500 * time.Millisecond
 
-// Inspect gathers evidence of all workers, by local rank. If it finds no stack of a Python worker,
-// it stops this worker (SIGSTOP) until Stacks or the end of the group. It changes no other worker.
-func (g *Group) Inspect(ctx context.Context) (all []hang.Evidence) {
+// Look gathers evidence of all workers, by local rank. It changes none of them.
+func (g *Group) Look(ctx context.Context) (all []hang.Evidence) {
 	all = make([]hang.Evidence, len(g.workers))
 	var each sync.WaitGroup
 	for i, w := range g.workers {
 		each.Go(func() {
-			all[i] = hang.Inspect(ctx, w.PID, filepath.Join(g.spec.RunDir, strconv.Itoa(g.spec.First+i)))
+			dir := filepath.Join(g.spec.RunDir, strconv.Itoa(g.spec.First+i))
+			all[i] = hang.Inspect(ctx, w.PID, dir)
 			all[i].LocalRank, all[i].Rank = i, g.rank(i)
+			if all[i].Stack == "" && !all[i].Stopped() &&
+				proc.Handles(w.PID, hang.StuckSignal) == proc.Caught {
+				all[i].Stack = hang.Stuck(ctx, dir, func(s syscall.Signal) bool { return g.signal(i, s) })
+			}
 		})
 	}
 	each.Wait()
+	return all
+}
+
+// Inspect is Look before the workers are ended. If it finds no stack of a Python worker, it stops
+// this worker (SIGSTOP) until Stacks or the end of the group.
+func (g *Group) Inspect(ctx context.Context) []hang.Evidence {
+	all := g.Look(ctx)
 	for i, e := range all {
-		if e.Stack == "" && e.State != "T" && e.State != "t" &&
+		if e.Stack == "" && !e.Stopped() &&
 			proc.Handles(e.PID, syscall.SIGABRT) == proc.Caught {
 			g.held[i].Store(g.signal(i, syscall.SIGSTOP))
 		}

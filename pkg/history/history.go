@@ -44,6 +44,8 @@ const (
 	Distrusted    Kind = "checkpoint_distrusted"
 	Deleted       Kind = "checkpoint_deleted"
 	LossNaN       Kind = "loss_nan"
+	Stalled       Kind = "stalled"
+	StallOver     Kind = "stall_over"
 	Offered       Kind = "checkpoint_offered"
 	JobFinishing  Kind = "job_finishing"
 	JobDone       Kind = "job_done"

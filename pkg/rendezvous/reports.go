@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
@@ -122,4 +123,33 @@ type Progress struct {
 	// Before is when the step before First ended, in an older generation; nil: not reported.
 	Before *time.Time `json:"before,omitempty"`
 	Time   time.Time  `json:"time"` // of the newest line
+	// Stall is what a look at all ranks found, because no step came; nil: steps come.
+	Stall *Stall `json:"stall,omitempty"`
+}
+
+// Stall is the state of a world that makes no step. The next step withdraws it.
+type Stall struct {
+	Quiet  Seconds `json:"quiet"` // without a step, when the ranks were looked at
+	Known  bool    `json:"known"` // one rank differs from the others
+	Rank   int     `json:"rank"`
+	Node   string  `json:"node"`
+	Reason string  `json:"reason"`
+	Stack  string  `json:"stack,omitempty"` // of the main thread of that rank
+	Busy   bool    `json:"busy,omitempty"`  // that rank uses a processor
+	// Without are the nodes that showed nothing of their ranks.
+	Without []string `json:"without,omitempty"`
+}
+
+// String is one sentence.
+func (s *Stall) String() string {
+	quiet := "no step for " + time.Duration(s.Quiet).Round(time.Second).String()
+	switch {
+	case s.Known && s.Busy:
+		return fmt.Sprintf("%s: rank %d on %s differs and is at work: %s", quiet, s.Rank, s.Node, s.Reason)
+	case s.Known:
+		return fmt.Sprintf("%s: rank %d on %s differs: %s", quiet, s.Rank, s.Node, s.Reason)
+	case s.Reason == "":
+		return quiet + ": no rank could be looked at"
+	}
+	return quiet + ": " + s.Reason
 }

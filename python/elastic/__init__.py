@@ -19,7 +19,6 @@ has imported them already.
 
 __version__ = "0.1.0"
 
-from . import evidence
 from .environment import World, world
 from .errors import ElasticError, LoadError
 from .reporting import progress
@@ -43,5 +42,3 @@ __all__ = [
     "weights",
     "world",
 ]
-
-evidence.listen()

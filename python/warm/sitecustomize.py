@@ -341,9 +341,14 @@ def own_site(before):
         return False
     module = importlib.util.module_from_spec(spec)
     sys.modules["sitecustomize"] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+        del sys.modules["sitecustomize"]
     before.update(sys.modules)
-    return True
+    return "sitecustomize" in sys.modules
 
 
 def prepare(kind, name):
@@ -425,6 +430,9 @@ def main():
         os._exit(0)
     os.close(fd)
     aside.restore()
+    watch = sys.modules.get("_elastic_watch")
+    if watch is not None:
+        watch.begin()
     return known
 
 

@@ -83,12 +83,18 @@ func (x *explainer) progress() *Progress {
 	if p.Interval != nil {
 		limit = max(limit, staleTimes*time.Duration(*p.Interval))
 	}
-	st.Stale = quiet > limit
+	if p.Generation == x.w.Generation {
+		st.Stall = p.Stall
+	}
+	st.Stale = quiet > limit || st.Stall != nil
 	return st
 }
 
 // stale is the sentence about stale progress.
 func (p *Progress) stale() string {
+	if p.Stall != nil {
+		return p.Stall.String()
+	}
 	return fmt.Sprintf("no progress reported for %s", (time.Duration(p.AgeSeconds) * time.Second).
 		Round(time.Second))
 }

@@ -79,7 +79,7 @@ func (st Status) next(limits rendezvous.Limits) string {
 	case st.Abandoned && st.State != StateStopping:
 		return fmt.Sprintf("no node is left: `elastic run` goes on with it, elastic stop %s ends it", st.Job)
 	case st.Progress != nil && st.Progress.Stale && st.State == StateRunning && len(st.World) > 0:
-		return fmt.Sprintf("if it hangs: workerlog.0 of node %s has the output of rank 0", st.World[0].Node)
+		return st.nextOfStall()
 	case st.State == "failed" && st.Exit != nil && st.Exit.Node != nil && st.Exit.LocalRank != nil:
 		return fmt.Sprintf("elastic logs %s --first-failure on %s shows workerlog.%d; %s",
 			st.Job, *st.Exit.Node, *st.Exit.LocalRank, again)
@@ -99,6 +99,15 @@ func (st Status) next(limits rendezvous.Limits) string {
 			phrase.Count(st.Wish.Missing, "more node"), st.Job, st.Wish.Present)
 	}
 	return fmt.Sprintf("`elastic run` on %s", phrase.Count(st.Wish.Missing, "more node"))
+}
+
+// nextOfStall says what to look at where no step comes.
+func (st Status) nextOfStall() string {
+	ask := fmt.Sprintf("elastic explain %s --stacks asks all ranks what they do", st.Job)
+	if s := st.Progress.Stall; s != nil && s.Known {
+		return fmt.Sprintf("elastic logs %s --rank=%d has the output of that rank; %s", st.Job, s.Rank, ask)
+	}
+	return ask
 }
 
 // quarantined returns a node in quarantine; "" if there is none.

@@ -89,6 +89,8 @@ func timeFlags() []command.Flag {
 	return []command.Flag{
 		{Name: "last-call", Arg: "TIME", Usage: "how long MIN nodes wait for more (3s)"},
 		{Name: "hang-timeout", Arg: "TIME", Usage: "the job hangs after this long without a sign of life (none)"},
+		{Name: "hang-look", Arg: "TIME",
+			Usage: "name the rank that hangs after this long and ten usual steps without one (30s)"},
 		{Name: "pre-hook", Arg: "CMD",
 			Usage: "run CMD before each start of workers; if it fails this node leaves (none)",
 			Env:   []string{"ELASTIC_PRE_HOOK"}},

@@ -117,6 +117,7 @@ func times(c *command.Call, o *node.Options) error {
 		none      bool
 	}{
 		{"wait-timeout", &o.WaitTimeout, 0, true}, {"hang-timeout", &o.HangTimeout, 0, true},
+		{"hang-look", &o.HangLook, 30 * time.Second, true},
 		{"verify-every", &o.VerifyEvery, 24 * time.Hour, true},
 		{"pre-hook-timeout", &o.PreHook.Limit, time.Minute, false},
 		{"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},

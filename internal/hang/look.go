@@ -1,0 +1,68 @@
+package hang
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/elasticd/elastic/internal/diagnosis"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// Verdict is what two looks at all ranks agree on.
+type Verdict struct {
+	Known  bool // a rank differs from the others
+	Rank   int
+	Node   string
+	Reason string // one line
+	Stack  string // of its main thread
+	// Busy: that rank uses a processor, so it may do long work that the others wait for.
+	Busy    bool
+	Without []string // nodes that did not answer
+}
+
+// lookPause is the time between the two looks. A rank that only passes by stands elsewhere then.
+const lookPause = time.Second
+
+// busyRank is the share of a core from which a rank counts as busy.
+const busyRank = 0.2
+
+// Look finds the rank that the others wait for, without changing a worker. It looks twice: a rank is
+// named only if it stands out for the same reason both times.
+func (w *Watch) Look(ctx context.Context) Verdict {
+	first := w.look(ctx)
+	select {
+	case <-ctx.Done():
+		return Verdict{}
+	case <-time.After(lookPause):
+	}
+	second := w.look(ctx)
+	if first.Rank != second.Rank || first.Known != second.Known {
+		second.Known = false
+		second.Reason = diagnosis.NoneStandsOut
+	}
+	second.Busy = second.Busy && first.Busy
+	return second
+}
+
+// look is one look at all ranks.
+func (w *Watch) look(ctx context.Context) Verdict {
+	seats, without := w.gather(ctx, http.MethodGet, LookPath, w.Workers.Look)
+	var all []Evidence
+	for _, seat := range seats {
+		all = append(all, seat...)
+	}
+	if len(all) == 0 {
+		return Verdict{Without: without}
+	}
+	behind := diagnosis.FindBehind(standstills(all))
+	v := Verdict{Known: behind.Known, Rank: behind.Rank, Node: w.nodeOf(behind.Rank),
+		Reason: behind.Reason, Stack: behind.Stack, Without: without}
+	for i := range all {
+		v.Busy = v.Busy || all[i].Rank == behind.Rank && all[i].Busy >= busyRank
+	}
+	return v
+}
+
+// Member is the member of the world that has a rank.
+func (w *Watch) Member(rank int) membership.Ref { return w.Members[rank/w.Slots] }
