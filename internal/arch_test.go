@@ -208,7 +208,7 @@ var may = map[string][]string{
 	"internal/cli/setup": {"internal/regular", "internal/certs", "internal/check", "internal/cli/command",
 		"internal/cli/problem", "internal/cli/target", "internal/local", "internal/phrase",
 		"pkg/membership", "pkg/rendezvous", "pkg/schema", "python"},
-	"internal/cli/show": {"internal/cli/command", "internal/cli/problem", "internal/cli/screen",
+	"internal/cli/show": {"internal/cli/command", "internal/cli/problem", "internal/cli/screen", "internal/hang",
 		"internal/cli/target", "internal/goodput", "internal/logs", "internal/node",
 		"internal/phrase", "pkg/history", "pkg/membership", "pkg/rendezvous",
 		"pkg/rendezvous/status", "pkg/machines", "pkg/schema"},

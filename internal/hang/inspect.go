@@ -3,6 +3,7 @@ package hang
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -34,6 +35,16 @@ type Evidence struct {
 	Busy float64 `json:"busy"`
 	// Collective is the last one in Flight; nil: none.
 	Collective *diagnosis.Collective `json:"collective,omitempty"`
+}
+
+// Title is one line about the process of a rank.
+func (e *Evidence) Title(node string) string {
+	title := fmt.Sprintf("rank %d on %s: process %d, state %s, %.0f %% of a core", e.Rank, node, e.PID,
+		e.State, 100*e.Busy)
+	if e.Collective != nil {
+		title += fmt.Sprintf(", in collective %d (%s)", e.Collective.Seq, e.Collective.Name)
+	}
+	return title
 }
 
 // Stopped reports whether the process is stopped, by a signal or a debugger.

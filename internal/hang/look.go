@@ -11,14 +11,14 @@ import (
 
 // Verdict is what two looks at all ranks agree on.
 type Verdict struct {
-	Known  bool // a rank differs from the others
-	Rank   int
-	Node   string
-	Reason string // one line
-	Stack  string // of its main thread
+	Known  bool   `json:"known"` // a rank differs from the others
+	Rank   int    `json:"rank"`
+	Node   string `json:"node"`
+	Reason string `json:"reason"` // one line
+	Stack  string `json:"stack"`  // of its main thread
 	// Busy: that rank uses a processor, so it may do long work that the others wait for.
-	Busy    bool
-	Without []string // nodes that did not answer
+	Busy    bool     `json:"busy"`
+	Without []string `json:"without"` // nodes that did not answer
 }
 
 // lookPause is the time between the two looks. A rank that only passes by stands elsewhere then.
@@ -47,13 +47,22 @@ func (w *Watch) Look(ctx context.Context) Verdict {
 
 // look is one look at all ranks.
 func (w *Watch) look(ctx context.Context) Verdict {
-	seats, without := w.gather(ctx, http.MethodGet, LookPath, w.Workers.Look)
+	v, _ := w.judge(w.gather(ctx, http.MethodGet, LookPath, w.Workers.Look))
+	return v
+}
+
+// Ask looks at all ranks once, from outside of the job.
+func (w *Watch) Ask(ctx context.Context) (Verdict, []Evidence) {
+	return w.judge(w.gather(ctx, http.MethodGet, LookPath, nil))
+}
+
+func (w *Watch) judge(seats [][]Evidence, without []string) (Verdict, []Evidence) {
 	var all []Evidence
 	for _, seat := range seats {
 		all = append(all, seat...)
 	}
 	if len(all) == 0 {
-		return Verdict{Without: without}
+		return Verdict{Reason: "no node answers", Without: without}, nil
 	}
 	behind := diagnosis.FindBehind(standstills(all))
 	v := Verdict{Known: behind.Known, Rank: behind.Rank, Node: w.nodeOf(behind.Rank),
@@ -61,7 +70,7 @@ func (w *Watch) look(ctx context.Context) Verdict {
 	for i := range all {
 		v.Busy = v.Busy || all[i].Rank == behind.Rank && all[i].Busy >= busyRank
 	}
-	return v
+	return v, all
 }
 
 // Member is the member of the world that has a rank.

@@ -7,11 +7,11 @@ import "time"
 // no worker anything, so that a look at a healthy job (a long validation, a download) does no harm.
 //
 //	never     no step was ever reported, or Least is 0
-//	before    the job reported steps, and this generation none or one: after beforeFirst
+//	before    steps were reported, in this generation none or one: after beforeFirst
 //	between   after lookSteps times the usual time of a step, and at least Least
 type Lookout struct {
 	Least   time.Duration
-	Earlier bool // the job reported steps before this generation
+	Earlier bool // steps were reported before this generation
 
 	usual time.Duration // between two reports
 	steps bool          // this generation reported a step

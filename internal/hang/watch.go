@@ -169,7 +169,7 @@ func (w *Watch) examine(ctx context.Context) *Found {
 func (w *Watch) nodeOf(rank int) string { return w.Members[rank/w.Slots].Node }
 
 // gather collects the evidence of all nodes, by rank of the node, and the names of nodes without
-// any. here gathers it on this node.
+// any. here gathers it on the node of rank 0, if this is that node; nil: this is no node.
 func (w *Watch) gather(
 	ctx context.Context, method, path string, here func(context.Context) []Evidence,
 ) (all [][]Evidence, without []string) {
@@ -177,7 +177,9 @@ func (w *Watch) gather(
 	defer cancel()
 	all = make([][]Evidence, len(w.Members))
 	var mine sync.WaitGroup
-	mine.Go(func() { all[0] = fitted(here(ctx), w.room()) })
+	if here != nil {
+		mine.Go(func() { all[0] = fitted(here(ctx), w.room()) })
+	}
 	w.ask(ctx, method, path, func(seat int, body *json.Decoder) {
 		var theirs []Evidence
 		if body != nil && body.Decode(&theirs) == nil && w.of(seat, theirs) {

@@ -8,12 +8,9 @@ import (
 
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/progress"
-	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
-	"github.com/elasticd/elastic/pkg/schema"
-	"github.com/elasticd/elastic/pkg/store"
 )
 
 // progressEvery is how often progress is written to the store at most.
@@ -44,7 +41,7 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 	if r.w.o.Progress != nil {
 		defer r.w.o.Progress(rendezvous.Progress{}) // the workers of this generation have ended
 	}
-	r.lookout = hang.Lookout{Least: r.w.o.HangLook, Earlier: r.world.Resume != nil && r.reportedEarlier(ctx)}
+	r.lookout = hang.Lookout{Least: r.w.o.HangLook, Earlier: r.w.stepped.Load()}
 	tick := time.NewTimer(membership.UntilTick(time.Now(), progressEvery))
 	defer tick.Stop()
 	for ended := false; !ended; {
@@ -76,6 +73,7 @@ func (r *reporter) stepped(ctx context.Context, p rendezvous.Progress) {
 			usual = time.Duration(*p.Interval)
 		}
 		r.lookout.Step(usual)
+		r.w.stepped.Store(true)
 	}
 	if r.tail.LossNaN() && !r.nan {
 		r.nan = r.w.reportNaN(ctx, r.world, p.Step)
@@ -87,10 +85,10 @@ func (r *reporter) stepped(ctx context.Context, p rendezvous.Progress) {
 	stalled := r.last.Stall != nil
 	if r.last = p; stalled {
 		r.w.notice(fmt.Sprintf("generation %d makes steps again", p.Generation))
-		r.write(ctx, history.Event{Kind: history.StallOver, Text: "steps are made again"})
+		r.write(ctx, txn.StallOver)
 		return
 	}
-	r.write(ctx)
+	r.write(ctx, txn.SameStall)
 }
 
 // look looks at all ranks, and says what it found.
@@ -102,40 +100,17 @@ func (r *reporter) look(ctx context.Context) {
 	before := r.last.Stall
 	r.last.Generation, r.last.Stall = r.world.Generation, stall
 	if before != nil && before.Known == stall.Known && before.Rank == stall.Rank {
-		r.write(ctx) // said already
+		r.write(ctx, txn.SameStall)
 		return
 	}
 	r.w.notice(fmt.Sprintf("generation %d: %s", r.world.Generation, stall))
-	r.write(ctx, history.Event{Kind: history.Stalled, Node: v.Node, Text: stall.String(),
-		Fields: history.Fields{"rank": v.Rank, "known": v.Known, "busy": v.Busy, "reason": v.Reason,
-			"stack": v.Stack}})
+	r.write(ctx, txn.Stalled)
 }
 
-// write writes the newest report, and the events that belong to it. The result and the error are
-// ignored: the next report replaces a lost one.
-func (r *reporter) write(ctx context.Context, events ...history.Event) {
-	job := r.w.o.Job.Name
-	writes := []store.Write{store.Put(job.Progress(), schema.Encode(r.last))}
-	for i := range events {
-		events[i].Generation = r.world.Generation
-	}
-	if len(events) > 0 {
-		writes = append(writes, history.Tell(job, events...))
-	}
-	_, _ = r.w.store.Txn(ctx, store.Txn{
-		If:   []store.Guard{schema.FenceIs(job, r.world.UID, r.world.Generation)},
-		Then: writes,
-	})
-}
-
-// reportedEarlier reports whether the job reported a step in an earlier generation.
-func (r *reporter) reportedEarlier(ctx context.Context) bool {
-	read, err := r.w.store.Get(ctx, r.w.o.Job.Name.Progress(), "")
-	if err != nil || read.One() == nil {
-		return false
-	}
-	p, err := schema.Decode[rendezvous.Progress](read.One())
-	return err == nil && p.Step != nil
+// write writes the newest report. The error is ignored: the next report replaces a lost one.
+func (r *reporter) write(ctx context.Context, change txn.StallChange) {
+	requests := txn.Requests{Store: r.w.store, Job: r.w.o.Job.Name}
+	_ = requests.Progress(ctx, &r.world, r.last, change)
 }
 
 // reportNaN reports that the loss is not a number, and ends the generation if the job has a rule

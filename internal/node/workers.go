@@ -53,7 +53,8 @@ type workers struct {
 	doing      *activity.Activity
 	warmth     *warmth.Count
 	preHookRun preHookRun
-	hangs      atomic.Pointer[hang.Watch] // of the newest generation; nil: hangs are not watched
+	hangs      atomic.Pointer[hang.Watch] // of the newest generation; nil: it has parameter servers
+	stepped    atomic.Bool                // rank 0's worker was on this node once, and reported a step
 	stay       *stay.Stay
 
 	announced bool // owned by Start, which is called for one generation after the other

@@ -129,27 +129,28 @@ type Progress struct {
 
 // Stall is the state of a world that makes no step. The next step withdraws it.
 type Stall struct {
-	Quiet  Seconds `json:"quiet"` // without a step, when the ranks were looked at
-	Known  bool    `json:"known"` // one rank differs from the others
-	Rank   int     `json:"rank"`
-	Node   string  `json:"node"`
-	Reason string  `json:"reason"`
-	Stack  string  `json:"stack,omitempty"` // of the main thread of that rank
-	Busy   bool    `json:"busy,omitempty"`  // that rank uses a processor
-	// Without are the nodes that showed nothing of their ranks.
-	Without []string `json:"without,omitempty"`
+	Quiet   Seconds  `json:"quiet"` // without a step, when the ranks were looked at
+	Known   bool     `json:"known"` // one rank differs from the others
+	Rank    int      `json:"rank"`
+	Node    string   `json:"node"`
+	Reason  string   `json:"reason"`
+	Stack   string   `json:"stack,omitempty"`   // of the main thread of that rank
+	Busy    bool     `json:"busy,omitempty"`    // that rank uses a processor: it may do long work
+	Without []string `json:"without,omitempty"` // nodes that showed nothing of their ranks
 }
 
 // String is one sentence.
 func (s *Stall) String() string {
-	quiet := "no step for " + time.Duration(s.Quiet).Round(time.Second).String()
+	return "no step for " + time.Duration(s.Quiet).Round(time.Second).String() + ": " + s.Verdict()
+}
+
+// Verdict names the rank that differs, if one does.
+func (s *Stall) Verdict() string {
 	switch {
 	case s.Known && s.Busy:
-		return fmt.Sprintf("%s: rank %d on %s differs and is at work: %s", quiet, s.Rank, s.Node, s.Reason)
+		return fmt.Sprintf("rank %d on %s differs and is at work: %s", s.Rank, s.Node, s.Reason)
 	case s.Known:
-		return fmt.Sprintf("%s: rank %d on %s differs: %s", quiet, s.Rank, s.Node, s.Reason)
-	case s.Reason == "":
-		return quiet + ": no rank could be looked at"
+		return fmt.Sprintf("rank %d on %s differs: %s", s.Rank, s.Node, s.Reason)
 	}
-	return quiet + ": " + s.Reason
+	return s.Reason
 }

@@ -13,7 +13,8 @@ import (
 func Explain() command.Command {
 	return command.Command{Name: "explain", Args: "[JOB]", Most: 1,
 		Usage: "the status of a job, with reasons, in detail", Action: explainAction,
-		Flags: []command.Flag{command.JobFlag()}}
+		Flags: []command.Flag{command.JobFlag(), {Name: "stacks", Kind: command.Boolean, Once: true,
+			Usage: "ask all ranks what they do now, without changing them"}}}
 }
 
 func explainAction(ctx context.Context, c *command.Call) error {
@@ -22,6 +23,9 @@ func explainAction(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	defer s.Close()
+	if c.Truth("stacks") {
+		return stacks(ctx, c, s, &snap)
+	}
 	lines := status.Account(&snap, s.Explain(&snap, c.Out.Now()))
 	if c.Out.Json {
 		return c.Out.Object(map[string]any{"job": snap.Job.Name, "lines": lines})

@@ -58,6 +58,37 @@ func (r Requests) lossNaN(
 	return err
 }
 
+// StallChange is what a report of progress says of the stall of its world.
+type StallChange int
+
+const (
+	SameStall StallChange = iota
+	Stalled               // all ranks were looked at, because no step came
+	StallOver             // steps came again
+)
+
+// Progress writes what the workers of a generation report, while no newer one is proposed. It is
+// sent once: the next report replaces a lost one.
+func (r Requests) Progress(
+	ctx context.Context, w *rendezvous.World, p rendezvous.Progress, change StallChange,
+) error {
+	writes := []store.Write{store.Put(r.Job.Progress(), schema.Encode(p))}
+	e := history.Event{Kind: history.StallOver, Generation: w.Generation, Text: "steps are made again"}
+	if s := p.Stall; change == Stalled {
+		e.Kind, e.Node, e.Text = history.Stalled, s.Node, s.String()
+		e.Fields = history.Fields{"rank": s.Rank, "known": s.Known, "busy": s.Busy, "reason": s.Reason,
+			"stack": s.Stack}
+	}
+	if change != SameStall {
+		writes = append(writes, history.Tell(r.Job, e))
+	}
+	_, err := r.Store.Txn(ctx, store.Txn{
+		If:   []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation)},
+		Then: writes,
+	})
+	return err
+}
+
 // Fail records failures of a generation, in the order of time. They are merged with the record in
 // the store (rendezvous.Failure.With). The guard is the World and not the fence: a worker that ends
 // because all were asked to stop has not failed.
