@@ -29,7 +29,9 @@ type group struct {
 	looks  int
 	busy   bool
 	stacks []string
-	state  string // of its first worker
+	moves  []string
+	work   float64 // the share of a core of its second worker
+	state  string  // of its first worker
 }
 
 func (l *lab) say(what string) {
@@ -53,8 +55,15 @@ func (g *group) Inspect(context.Context) []Evidence {
 	return []Evidence{{Rank: g.first, State: g.state}, {Rank: g.first + 1, State: "S"}}
 }
 
+// Look shows the stacks of its workers; moves are those of its second worker, one a look.
 func (g *group) Look(context.Context) []Evidence {
-	return []Evidence{{Rank: g.first, State: g.state}, {Rank: g.first + 1, State: "S"}}
+	g.looks++
+	second := g.stacks[1]
+	if len(g.moves) > 0 {
+		second = g.moves[(g.looks-1)%len(g.moves)]
+	}
+	return []Evidence{{Rank: g.first, State: "S", Stack: g.stacks[0]},
+		{Rank: g.first + 1, State: "S", Stack: second, Busy: g.work}}
 }
 
 func (g *group) Stacks(context.Context) []string {

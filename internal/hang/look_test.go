@@ -1,0 +1,70 @@
+package hang
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// A rank is named if it stands out in both looks. No worker is stopped or ended for that, also where
+// no limit of hangs is set.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	const because = "it stands in lock (train.py:8), and 5 of 6 ranks wait for it in all_reduce"
+	for name, x := range map[string]struct {
+		b            group
+		known, busy  bool
+		reason, away string
+	}{
+		"stands still": {b: group{stacks: []string{inReduce, inLock}}, known: true, reason: because},
+		"works": {b: group{stacks: []string{inReduce, inLock}, work: 0.9}, known: true, busy: true,
+			reason: because},
+		"passes by": {b: group{stacks: []string{inReduce, ""}, moves: []string{inLock, inReduce}},
+			reason: "no rank stands out"},
+		"all wait": {b: group{stacks: []string{inReduce, inReduce}}, reason: "no rank stands out"},
+		"no answer": {b: group{stacks: []string{inReduce, inLock}}, reason: "no rank stands out",
+			away: "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := x.b
+			b.node = "b"
+			l := newLab(t, &group{node: "a", stacks: []string{inReduce, inReduce}}, &b,
+				&group{node: "c", stacks: []string{inReduce, inReduce}})
+			if x.away != "" {
+				l.server[x.away].Close()
+			}
+			w := l.nodes["a"]
+			v := w.Look(t.Context())
+			if v.Known != x.known || v.Busy != x.busy || v.Reason != x.reason ||
+				strings.Join(v.Without, " ") != x.away {
+				t.Errorf("%+v", v)
+			}
+			if v.Known && (v.Rank != 3 || v.Node != "b" || !strings.Contains(v.Stack, "train.py:8")) {
+				t.Errorf("%+v", v)
+			}
+			if asked, all := (&Watch{World: w.World, To: w.To}).Ask(t.Context()); x.away == "" &&
+				(len(all) != 6 || x.b.moves == nil && asked.Reason != x.reason) {
+				t.Errorf("asked from outside: %+v %+v", asked, all)
+			}
+			if len(l.story) != 0 {
+				t.Errorf("workers were touched: %q", l.story)
+			}
+		})
+	}
+}
+
+// A node without a limit of hangs does not let another one stop its workers.
+func TestWithoutALimitNoWorkerIsStopped(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, &group{node: "a", stacks: []string{inReduce, inReduce}})
+	l.nodes["a"].Timeout = 0
+	res, err := http.Post(l.server["a"].URL+InspectPath+"?generation=7", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusConflict || len(l.story) != 0 {
+		t.Errorf("%s: %q", res.Status, l.story)
+	}
+}
