@@ -49,7 +49,7 @@ func TestARankThatStandsStillIsNamed(t *testing.T) {
 					fmt.Sprintf("--nproc-per-node=%d", slots), "--job-id=x", "--hang-look=2s",
 					"--warm=off", "--console=none", "--max-restarts=0", python, script)
 			}
-			p.running("x", 1, nodes)
+			p.running("x", 1, nodes*slots)
 			var text string
 			until(t, "the ranks are looked at", func() error {
 				all := kinds(p.events("x"), "stalled")
