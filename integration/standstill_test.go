@@ -51,7 +51,7 @@ func TestARankThatStandsStillIsNamed(t *testing.T) {
 			}
 			p.running("x", 1, nodes*slots)
 			var text string
-			until(t, "the ranks are looked at", func() error {
+			within(t, 4*limit, "the ranks are looked at", func() error {
 				all := kinds(p.events("x"), "stalled")
 				if len(all) == 0 {
 					return fmt.Errorf("no verdict: %+v", p.events("x"))
