@@ -59,6 +59,8 @@ func TestAlertRules(t *testing.T) {
 	for _, m := range []string{"elastic_job_progress_age_seconds", "elastic_job_nodes",
 		"elastic_job_phase", "elastic_job_starts_total", "elastic_job_quarantined_nodes",
 		"elastic_job_checkpoint_age_seconds", "elastic_job_checkpoint_copies", "elastic_store_full",
+		"elastic_job_asked_nodes", "elastic_job_age_seconds", "elastic_store_member_up",
+		"elastic_certificate_expires_timestamp_seconds",
 		"etcd_server_has_leader"} {
 		if !watched[m] {
 			t.Errorf("no alert watches %s", m)
@@ -66,7 +68,7 @@ func TestAlertRules(t *testing.T) {
 	}
 	board := read(t, "deploy/monitoring/grafana.json")
 	for _, m := range []string{"elastic_job_step", "elastic_job_lost_seconds_total",
-		"elastic_job_checkpoint_copies", "elastic_job_progress_age_seconds"} {
+		"elastic_job_checkpoint_copies", "elastic_job_progress_age_seconds", "\"annotations\""} {
 		if !strings.Contains(board, m) {
 			t.Errorf("the dashboard does not show %s", m)
 		}

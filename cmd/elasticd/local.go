@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/url"
+	"path/filepath"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/storage/wal"
@@ -54,6 +55,12 @@ func serveLocal(ctx context.Context, r localServer, stderr io.Writer) error {
 	if err := m.Ready(ctx); err != nil {
 		return err
 	}
+	// the page, for those who can enter the directory of the socket
+	l, err := coordinator.Config{}.ListenHTTP("unix:" + filepath.Join(r.Dir, "http.sock"))
+	if err != nil {
+		return err
+	}
+	defer l.Close()
 	if err := r.Announce(version.String()); err != nil {
 		return err
 	}
@@ -64,6 +71,7 @@ func serveLocal(ctx context.Context, r localServer, stderr io.Writer) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	var g errgroup.Group
+	serveHTTP(ctx, &g, l, m.Handler())
 	g.Go(func() error { defer end(); return m.Run(ctx) })
 	g.Go(func() error { defer end(); r.WaitLost(ctx); return nil })
 	for {

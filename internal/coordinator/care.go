@@ -36,7 +36,7 @@ type care struct {
 
 // writeVersion writes schema.Elasticd, once for each version.
 func (m *Member) writeVersion(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, signLimit)
+	ctx, cancel := context.WithTimeout(m.asRoot(ctx), signLimit)
 	defer cancel()
 	_, err := m.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.Value(schema.Elasticd), "=", m.cfg.Version)).
@@ -48,7 +48,7 @@ func (m *Member) writeVersion(ctx context.Context) {
 
 // settle writes schema.Settled, once in the life of a store.
 func (m *Member) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, signLimit)
+	ctx, cancel := context.WithTimeout(m.asRoot(ctx), signLimit)
 	defer cancel()
 	_, err := m.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.Version(schema.Settled), "=", 0)).
@@ -107,6 +107,7 @@ func (m *Member) alarm(kind pb.AlarmType) bool {
 
 // cure compacts the whole history, defragments one member after the other, and disarms the alarm.
 func (m *Member) cure(ctx context.Context) error {
+	ctx = m.asRoot(ctx)
 	now, err := m.client.Get(ctx, schema.Elasticd, clientv3.WithCountOnly())
 	if err != nil {
 		return fmt.Errorf("read the revision: %w", err)
@@ -195,7 +196,7 @@ func (m *Member) tidy(ctx context.Context, now time.Time) {
 	if !m.leads() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, careLimit)
+	ctx, cancel := context.WithTimeout(m.asRoot(ctx), careLimit)
 	defer cancel()
 	if n, err := jobs.RemoveEnded(ctx, m.client, now); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		m.log.Error("remove jobs that ended", zap.Int("removed", n), zap.Error(err))

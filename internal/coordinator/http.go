@@ -18,16 +18,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // readyLimit is how long one check of /readyz may take.
 const readyLimit = time.Second
 
 // Handler serves /healthz (the process runs), /readyz (the store can be used; ?verbose gives the
-// reason if not) and /metrics. It is read-only.
+// reason if not), /metrics, and the page of the jobs elsewhere. It is read-only.
 func (m *Member) Handler() http.Handler {
 	own := prometheus.NewRegistry()
 	own.MustRegister(metrics{m})
@@ -40,6 +37,7 @@ func (m *Member) Handler() http.Handler {
 		promhttp.HandlerOpts{
 			ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
 		}))
+	mux.Handle("GET /", m.readers(m.page))
 	return m.onlyKnown(onlyByAddress(mux))
 }
 
@@ -155,10 +153,7 @@ func (m *Member) checks() []check {
 			}
 			return nil
 		}},
-		{"quorum", func(ctx context.Context) error {
-			_, err := m.client.Get(ctx, schema.Root, clientv3.WithCountOnly())
-			return err
-		}},
+		{"quorum", m.etcd.Server.LinearizableReadNotify},
 		{"space", func(context.Context) error {
 			if m.full() {
 				return errors.New("the store is full (NOSPACE)")

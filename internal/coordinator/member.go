@@ -19,6 +19,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/page"
 )
 
 // Member is a running etcd member.
@@ -32,6 +34,7 @@ type Member struct {
 	log     *zap.Logger
 	closing *atomic.Bool
 	care    care
+	page    *page.Page
 }
 
 // Start starts a member. It serves after Ready has returned.
@@ -82,6 +85,7 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 	}
 	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), conns: conns, streams: streams,
 		dir: dir, log: log, closing: closing}
+	m.page = m.newPage()
 	if fresh {
 		if err := dir.remember(id); err != nil {
 			m.stop()
@@ -175,10 +179,17 @@ func (m *Member) Close() {
 
 func (m *Member) stop() {
 	m.closing.Store(true)
+	m.page.Close()
 	m.streams.Stop()
 	m.etcd.Server.Stop() // Close alone would wait forever for a member that was never ready
 	m.etcd.Close()
 	m.client.Close()
+}
+
+// asRoot returns the context of a request of the in-process client. While etcd has roles, it has the
+// rights of root.
+func (m *Member) asRoot(ctx context.Context) context.Context {
+	return m.etcd.Server.AuthStore().WithRoot(ctx)
 }
 
 // URLs returns the addresses that clients are given.

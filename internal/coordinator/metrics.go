@@ -26,6 +26,10 @@ func (c metrics) Collect(out chan<- prometheus.Metric) {
 		full = 1
 	}
 	gauge(jobs.Desc("store_full", "1 while the store takes no writes for want of space (NOSPACE)."), full)
+	for file, end := range c.m.certificates() {
+		gauge(jobs.Desc("certificate_expires_timestamp_seconds", "When a certificate file of elasticd expires.",
+			"file"), float64(end.Unix()), file)
+	}
 	gauge(jobs.Desc("store_quota_bytes", "Size at which the store is full."), float64(c.m.cfg.Quota))
 	out <- prometheus.MustNewConstMetric(jobs.Desc("store_cures_total",
 		"How often a full store was compacted, defragmented and opened again."),
@@ -36,5 +40,12 @@ func (c metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	jobs.Collect(ctx, c.m.client, out)
+	for _, member := range c.m.health(ctx).Members {
+		up := 1.0
+		if member.Down {
+			up = 0
+		}
+		gauge(jobs.Desc("store_member_up", "1 while the leader reaches this member.", "member"), up, member.Name)
+	}
+	jobs.Collect(c.m.asRoot(ctx), c.m.client, out)
 }

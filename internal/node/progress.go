@@ -11,6 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // progressEvery is how often progress is written to the store at most.
@@ -33,6 +35,7 @@ type reporter struct {
 	watch *hang.Watch // nil: the processes of this world cannot be looked at
 
 	last    rendezvous.Progress // the newest report
+	curve   progress.Curve      // of this generation and earlier ones
 	lookout hang.Lookout
 	nan     bool // a loss that is not a number was reported
 }
@@ -41,6 +44,7 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 	if r.w.o.Progress != nil {
 		defer r.w.o.Progress(rendezvous.Progress{}) // the workers of this generation have ended
 	}
+	r.curve = r.w.curve(ctx)
 	r.lookout = hang.Lookout{Least: r.w.o.HangLook, Earlier: r.w.stepped.Load()}
 	tick := time.NewTimer(membership.UntilTick(time.Now(), progressEvery))
 	defer tick.Stop()
@@ -109,8 +113,22 @@ func (r *reporter) look(ctx context.Context) {
 
 // write writes the newest report. The error is ignored: the next report replaces a lost one.
 func (r *reporter) write(ctx context.Context, change txn.StallChange) {
-	requests := txn.Requests{Store: r.w.store, Job: r.w.o.Job.Name}
-	_ = requests.Progress(ctx, &r.world, r.last, change)
+	job := r.w.o.Job.Name
+	report := txn.Report{Progress: r.last, Change: change}
+	if next, due := r.curve.With(r.last); due && r.last.Stall == nil {
+		r.curve, report.Also = next, []store.Write{store.Put(job.Curve(), schema.Encode(next))}
+	}
+	_ = txn.Requests{Store: r.w.store, Job: job}.Progress(ctx, &r.world, report)
+}
+
+// curve returns the curve of earlier generations; an empty one if it cannot be read.
+func (w *workers) curve(ctx context.Context) (c progress.Curve) {
+	r, err := w.store.Get(ctx, w.o.Job.Name.Curve(), "")
+	if err != nil || r.One() == nil {
+		return c
+	}
+	c, _ = schema.Decode[progress.Curve](r.One())
+	return c
 }
 
 // reportNaN reports that the loss is not a number, and ends the generation if the job has a rule

@@ -59,7 +59,7 @@ func (k Kind) Ends() bool { return k == JobDone || k == JobFailed || k == JobSto
 // Fields are the fields of a kind, beside those that every event has.
 type Fields map[string]any
 
-// Event is one event. Rev is 1000 × the revision of its transaction + its index in it. It rises
+// Event is one event. Rev is Places × the revision of its transaction + its index in it. It rises
 // strictly, and can be used to resume.
 type Event struct {
 	Rev        int64
@@ -72,8 +72,9 @@ type Event struct {
 	Fields     Fields
 }
 
-// places is the number of events that one transaction can have.
-const places = 1000
+// Places is the number of events that one transaction can have: Rev / Places is the revision of the
+// entry of an event.
+const Places = 1000
 
 // TimeFormat is how every time is shown and written: UTC, milliseconds.
 const TimeFormat = "2006-01-02T15:04:05.000Z"
@@ -137,7 +138,7 @@ func Decode(e *store.Entry) ([]Event, error) {
 		return nil, fmt.Errorf("read event: %w", err)
 	}
 	for i := range events {
-		events[i].Rev = e.Rev*places + int64(i)
+		events[i].Rev = e.Rev*Places + int64(i)
 	}
 	return events, nil
 }

@@ -121,6 +121,7 @@ func (j Job) Doing(node string) string    { return j.AllDoing() + node }
 func (j Job) AllWarm() string             { return j.Prefix() + "warm/" }
 func (j Job) Warm(node string) string     { return j.AllWarm() + node }
 func (j Job) Progress() string            { return j.Prefix() + "progress" }
+func (j Job) Curve() string               { return j.Prefix() + "curve" }
 func (j Job) AllClaims() string           { return j.Prefix() + "claims/" }
 func (j Job) Claim(node string) string    { return j.AllClaims() + node }
 func (j Job) Events() string              { return j.Prefix() + "events/" }

@@ -6,21 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/overview"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
-	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/schema"
 )
 
 func Command() command.Command {
@@ -162,30 +160,9 @@ func (k *saves) wanted() (checkpoint.Head, error) {
 		Detail("numbers", all)
 }
 
-// holdersOf lists the nodes that have a checkpoint or parts of it: registered nodes in here, others in
-// away. The inventory of a node counts if it is newer than the record, or has the checkpoint. An
-// inventory does not list parts.
+// holdersOf returns the nodes that have a checkpoint: those that are registered, and the others.
 func (k *saves) holdersOf(h checkpoint.Head) (here []membership.Ref, away []string) {
-	names := map[string]bool{}
-	for _, r := range h.Holders {
-		names[r.Node] = true
-	}
-	for name, said := range k.snap.Held {
-		if has := slices.Contains(said.Numbers, h.Number); has || h.Parts == nil && said.Rev > h.Rev {
-			names[name] = has
-		}
-	}
-	for name, has := range names {
-		switch n := k.snap.Node(name); {
-		case has && n != nil:
-			here = append(here, n.Ref)
-		case has:
-			away = append(away, name)
-		}
-	}
-	slices.SortFunc(here, func(a, b membership.Ref) int { return strings.Compare(a.Node, b.Node) })
-	slices.Sort(away)
-	return here, away
+	return overview.HoldersOf(&k.snap, h)
 }
 
 // localStore has the checkpoints of one node of this machine.
@@ -243,18 +220,6 @@ func (k *saves) sources(
 		from = append(from, &transfer.RemoteSource{Peers: peers, Node: r})
 	}
 	return from, func() { hangUp(); closeAll() }, nil
-}
-
-// worldSize returns the world size of a generation, or nil if its event was removed.
-func (k *saves) worldSize(g schema.Generation) *int {
-	for _, e := range k.snap.Events {
-		if size, ok := e.Fields["world_size"].(float64); ok && e.Generation == g &&
-			e.Kind == history.WorldProposed {
-			n := int(size)
-			return &n
-		}
-	}
-	return nil
 }
 
 // unreadable returns the error for a checkpoint that no source can provide.

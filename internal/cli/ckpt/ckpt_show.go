@@ -8,46 +8,15 @@ import (
 
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/overview"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
-	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// savedStatus is the output for one checkpoint, for scripts.
-type savedStatus struct {
-	Number     checkpoint.Number `json:"number"`
-	Step       *int64            `json:"step"`
-	Samples    *int64            `json:"samples"`
-	Generation schema.Generation `json:"generation"`
-	WorldSize  *int              `json:"world_size"` // null: the event was removed
-	Bytes      int64             `json:"bytes"`
-	Holders    []string          `json:"holders"` // nodes that have it and are registered
-	Away       []string          `json:"away"`    // nodes that have it and are not registered
-	Copies     int               `json:"copies"`  // copies of the part with the fewest, at its commit
-	Parts      int               `json:"parts"`   // 0: each holder had all of it at its commit
-	Time       status.Timestamp  `json:"time"`
-	Manifest   checkpoint.Hash   `json:"manifest"`
-	Head       bool              `json:"head"`
-	Offered    bool              `json:"offered"` // the job went on without it: ckpt restore takes it
-	Resume     bool              `json:"resume"`  // the newest world started from it
-}
-
-func (k *saves) status(h checkpoint.Head) savedStatus {
-	here, away := k.holdersOf(h)
-	w := k.snap.World
-	return savedStatus{Number: h.Number, Step: h.Step, Samples: h.Samples, Generation: h.Generation,
-		WorldSize: k.worldSize(h.Generation),
-		Bytes:     h.Bytes, Holders: refNames(here), Away: append([]string{}, away...),
-		Copies: h.Copies, Parts: len(h.Parts),
-		Time:     status.Timestamp{Time: h.Time},
-		Manifest: h.Manifest, Head: h.Number == k.snap.Head.Number, Offered: h.Offered,
-		Resume: w != nil && w.Resume != nil && w.Resume.Number == h.Number}
-}
-
 // holders lists the nodes that have the checkpoint, and marks those that are not registered.
-func (st savedStatus) holders() string {
+func holders(st *overview.Checkpoint) string {
 	names := append([]string{}, st.Holders...)
 	for _, n := range st.Away {
 		names = append(names, n+" (away)")
@@ -59,7 +28,7 @@ func (st savedStatus) holders() string {
 }
 
 // copies returns the number of copies at the commit, and of how many parts.
-func (st savedStatus) copies() string {
+func copies(st *overview.Checkpoint) string {
 	if st.Parts > 0 {
 		return fmt.Sprintf("%dx%d", st.Copies, st.Parts)
 	}
@@ -67,10 +36,10 @@ func (st savedStatus) copies() string {
 }
 
 func (k *saves) list(context.Context) error {
-	all := []savedStatus{}
+	all := []overview.Checkpoint{}
 	rows := [][]string{{"NUMBER", "STEP", "GEN", "WORLD", "SIZE", "COPIES", "TIME", "", "HOLDERS"}}
 	for _, h := range k.snap.History {
-		st := k.status(h)
+		st := overview.CheckpointOf(&k.snap, h)
 		all = append(all, st)
 		mark := ""
 		switch {
@@ -80,8 +49,8 @@ func (k *saves) list(context.Context) error {
 			mark = "offered"
 		}
 		rows = append(rows, []string{fmt.Sprint(st.Number), screen.Known(st.Step), fmt.Sprint(st.Generation),
-			screen.Known(st.WorldSize), screen.Size(st.Bytes), st.copies(), k.Out.Since(h.Time),
-			mark, st.holders()})
+			screen.Known(st.WorldSize), screen.Size(st.Bytes), copies(&st), k.Out.Since(h.Time),
+			mark, holders(&st)})
 	}
 	if k.Out.Json {
 		return k.Out.Object(all)
@@ -107,7 +76,7 @@ func (k *saves) show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	st, files := k.status(h), []savedFile{}
+	st, files := overview.CheckpointOf(&k.snap, h), []savedFile{}
 	st.WorldSize = &m.WorldSize
 	rows := [][]string{{"FILE", "BYTES", "MODE", "SHA-256"}}
 	for _, f := range m.Files {
@@ -123,7 +92,7 @@ func (k *saves) show(ctx context.Context) error {
 	if k.Out.Json {
 		return k.Out.Object(struct {
 			Job schema.Job `json:"job"`
-			savedStatus
+			overview.Checkpoint
 			Entry  string             `json:"entry"`
 			Cursor *checkpoint.Cursor `json:"cursor"` // null: the script reported none
 			Files  []savedFile        `json:"files"`
@@ -137,7 +106,7 @@ func (k *saves) show(ctx context.Context) error {
 	return k.Out.Table(rows)
 }
 
-func (k *saves) showHead(st savedStatus, m *checkpoint.Manifest) error {
+func (k *saves) showHead(st overview.Checkpoint, m *checkpoint.Manifest) error {
 	what := []string{fmt.Sprintf("checkpoint %d", st.Number)}
 	if st.Head {
 		what = append(what, "the newest")
@@ -162,7 +131,7 @@ func (k *saves) showHead(st savedStatus, m *checkpoint.Manifest) error {
 		{"made by", fmt.Sprintf("generation %d, world size %d, %s", st.Generation, m.WorldSize,
 			k.Out.Since(st.Time.Time))},
 		{"bytes", fmt.Sprintf("%s in %s", screen.Size(st.Bytes), phrase.Count(len(m.Files), "file"))},
-		{"holders", fmt.Sprintf("%s; at its commit %s", st.holders(), phrase.Count(st.Copies, "copy"))},
+		{"holders", fmt.Sprintf("%s; at its commit %s", holders(&st), phrase.Count(st.Copies, "copy"))},
 		{"resume from", entry}, {"manifest", st.Manifest.String()},
 	} {
 		if err := k.Out.Line("  %-11s %s", row[0], row[1]); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/overview"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -43,7 +44,7 @@ func eventsAction(ctx context.Context, c *command.Call) error {
 			since = events[n-1].Rev
 		}
 		if !c.Out.Json && !c.Context.Bool("all") {
-			events = foldCommits(events)
+			events = overview.FoldCommits(events)
 		}
 		for _, e := range events {
 			if err := showEvent(c, e); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/goodput"
+	"github.com/elasticd/elastic/internal/overview"
 )
 
 // Goodput is the command that shows where the time of a job went.
@@ -24,15 +25,7 @@ func goodputAction(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	defer s.Close()
-	now := goodput.Now{Time: c.Out.Now()}
-	if p, w := snap.Progress, snap.World; p != nil && w != nil && p.Generation == w.Generation {
-		now.Step, now.LastProgress = p.Step,
-			&goodput.LastProgress{At: p.Time, First: p.First, Before: p.Before}
-		if p.Interval != nil {
-			now.LastProgress.Every = time.Duration(*p.Interval)
-		}
-	}
-	r := goodput.Of(string(snap.Job.Name), snap.Events, now)
+	r := overview.Goodput(&snap, c.Out.Now())
 	if c.Out.Json {
 		return c.Out.Object(r)
 	}

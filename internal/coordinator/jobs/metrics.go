@@ -44,7 +44,7 @@ type jobState struct {
 	fenced     bool
 	rules      jobRecord
 	world      *world
-	np         *int
+	wish       *wishRecord
 	head       *headRecord
 	progress   *progressRecord
 	nodes      map[string]bool     // registered nodes
@@ -57,9 +57,14 @@ type (
 		Rules struct {
 			Replicas int `json:"replicas"`
 		} `json:"rules"`
+		Limits struct {
+			Exact bool `json:"exact"`
+		} `json:"limits"`
+		Time time.Time `json:"time"`
 	}
 	wishRecord struct {
-		NP int `json:"np"`
+		NP int    `json:"np"`
+		By string `json:"by"`
 	}
 	headRecord struct {
 		Number  uint64    `json:"number"`
@@ -113,9 +118,7 @@ func (s *jobState) take(j schema.Job, kv *mvccpb.KeyValue) {
 	case j.World():
 		s.world = known[world](kv)
 	case j.Wish():
-		if w := known[wishRecord](kv); w != nil {
-			s.np = &w.NP
-		}
+		s.wish = known[wishRecord](kv)
 	case j.Head():
 		if s.head = known[headRecord](kv); s.head != nil {
 			s.head.rev = kv.ModRevision
@@ -157,8 +160,16 @@ func (s *jobState) collect(e emitter) {
 	if s.fenced {
 		e.gauge("job_generation", "Newest generation that was proposed.", float64(s.generation))
 	}
-	if s.np != nil {
-		e.gauge("job_wished_nodes", "Nodes that the operator asked for.", float64(*s.np))
+	if !s.rules.Time.IsZero() {
+		e.gauge("job_age_seconds", "Time since the job, or its newest attempt, began.",
+			max(0, s.now.Sub(s.rules.Time)).Seconds())
+	}
+	if s.wish != nil {
+		e.gauge("job_wished_nodes", "Nodes that the operator asked for.", float64(s.wish.NP))
+	}
+	if s.wish != nil && (s.rules.Limits.Exact || s.wish.By == "scale") {
+		e.gauge("job_asked_nodes", "Nodes that the job must have: of a range, after elastic scale only.",
+			float64(s.wish.NP))
 	}
 	s.collectWorld(e)
 	s.collectProgress(e)
@@ -181,6 +192,10 @@ func (s *jobState) collectWorld(e emitter) {
 	e.out <- prometheus.MustNewConstMetric(Desc("job_phase",
 		"1 for the phase that the World is in.", "job", "phase"),
 		prometheus.GaugeValue, 1, e.job, w.Phase)
+	if !w.Time.IsZero() {
+		e.gauge("job_phase_age_seconds", "Time since the World entered its phase.",
+			max(0, s.now.Sub(w.Time)).Seconds())
+	}
 	e.gauge("job_world_nodes", "Nodes of the newest World.", float64(w.Count))
 	e.gauge("job_world_size", "Workers of the newest World.", float64(w.size()))
 	e.gauge("job_restarts_used", "Restarts spent since the budget was full.", float64(w.Ledger.Used))

@@ -28,20 +28,24 @@ type Failure struct {
 
 // LastFailure returns the newest failure of a worker; nil if none failed.
 func LastFailure(s *rendezvous.Snapshot) *Failure {
-	for _, e := range slices.Backward(s.Events) {
-		if e.Kind != history.WorkerFailed {
-			continue
+	for i := range slices.Backward(s.Events) {
+		if s.Events[i].Kind == history.WorkerFailed {
+			return FailureOf(&s.Events[i])
 		}
-		raw, err := json.Marshal(e.Fields)
-		f := Failure{}
-		if err != nil || json.Unmarshal(raw, &f) != nil {
-			return nil
-		}
-		f.Generation, f.Node, f.Text, f.Time = e.Generation, e.Node, e.Text, Timestamp{e.Time}
-		if f.Others == nil {
-			f.Others = []rendezvous.CollateralEnd{}
-		}
-		return &f
 	}
 	return nil
+}
+
+// FailureOf reads the event of a failure; nil if it cannot be read.
+func FailureOf(e *history.Event) *Failure {
+	raw, err := json.Marshal(e.Fields)
+	f := Failure{}
+	if err != nil || json.Unmarshal(raw, &f) != nil {
+		return nil
+	}
+	f.Generation, f.Node, f.Text, f.Time = e.Generation, e.Node, e.Text, Timestamp{e.Time}
+	if f.Others == nil {
+		f.Others = []rendezvous.CollateralEnd{}
+	}
+	return &f
 }

@@ -67,12 +67,18 @@ const (
 	StallOver             // steps came again
 )
 
-// Progress writes what the workers of a generation report, while no newer one is proposed. It is
-// sent once: the next report replaces a lost one.
-func (r Requests) Progress(
-	ctx context.Context, w *rendezvous.World, p rendezvous.Progress, change StallChange,
-) error {
-	writes := []store.Write{store.Put(r.Job.Progress(), schema.Encode(p))}
+// Report is what the workers of a generation report.
+type Report struct {
+	Progress rendezvous.Progress
+	Change   StallChange
+	Also     []store.Write // what belongs to it
+}
+
+// Progress writes a report of a generation, while no newer one is proposed. It is sent once: the next
+// report replaces a lost one.
+func (r Requests) Progress(ctx context.Context, w *rendezvous.World, report Report) error {
+	p, change := report.Progress, report.Change
+	writes := append(report.Also, store.Put(r.Job.Progress(), schema.Encode(p)))
 	e := history.Event{Kind: history.StallOver, Generation: w.Generation, Text: "steps are made again"}
 	if s := p.Stall; change == Stalled {
 		e.Kind, e.Node, e.Text = history.Stalled, s.Node, s.String()

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -166,4 +167,23 @@ func countRoot(c consistency) request {
 		_, err := pb.NewKVClient(c).Range(ctx, r, o...)
 		return err
 	}
+}
+
+// Listens reports whether something accepts connections at an endpoint.
+func Listens(ctx context.Context, endpoint string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	network, address := "tcp", endpoint
+	if _, rest, ok := strings.Cut(endpoint, "://"); ok {
+		address = strings.TrimSuffix(rest, "/")
+	}
+	if strings.HasPrefix(endpoint, "unix:") {
+		network, address = "unix", strings.TrimPrefix(strings.TrimPrefix(endpoint, "unix:"), "//")
+	}
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }

@@ -1,4 +1,4 @@
-package show
+package overview
 
 import (
 	"encoding/json"
@@ -103,7 +103,7 @@ func TestFoldCommits(t *testing.T) {
 		p := &played{t: t}
 		c.play(p)
 		var got []string
-		for _, e := range foldCommits(p.events) {
+		for _, e := range FoldCommits(p.events) {
 			got = append(got, e.Text)
 		}
 		if !slices.Equal(got, c.want) {
@@ -117,7 +117,7 @@ func TestFoldedCommitsEndWithTheLast(t *testing.T) {
 	p := &played{t: t}
 	p.commit(1, 1, 2)
 	p.commit(1, 2, 2)
-	folded := foldCommits(p.events)
+	folded := FoldCommits(p.events)
 	if len(folded) != 1 || !folded[0].Time.Equal(p.events[1].Time) {
 		t.Errorf("%v", folded)
 	}

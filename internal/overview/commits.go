@@ -1,4 +1,4 @@
-package show
+package overview
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ type run struct {
 	commits []history.Event
 }
 
-// foldCommits replaces each run of commits by one event. All other events stay, so that the user
+// FoldCommits replaces each run of commits by one event. All other events stay, so that the user
 // can see them among thousands of saves.
-func foldCommits(events []history.Event) []history.Event {
+func FoldCommits(events []history.Event) []history.Event {
 	var shown []history.Event
 	var now run
 	for _, e := range events {

@@ -1,0 +1,336 @@
+package overview
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// walk is the state after some of the events.
+type walk struct {
+	nodes       map[string]*nodeWalk
+	job         Phase // of the members of the world
+	generation  schema.Generation
+	generations []Generation
+	marks       []Mark
+	commits     []Commit
+	hung        bool   // the newest generation ended with a hang
+	lost        lost   // what the world before last trained in vain, until its successor runs
+	reason      string // the newest sentence that explains a new generation
+}
+
+// nodeWalk is the state of one node.
+type nodeWalk struct {
+	here, member, suspect, kept bool
+	bars                        []Bar // the last one is open while its phase is not away
+	phase                       Phase
+}
+
+// lost is the time of a generation whose steps were made again.
+type lost struct {
+	of       schema.Generation
+	from, to Millis
+}
+
+func newWalk() *walk {
+	return &walk{nodes: map[string]*nodeWalk{}, job: Waiting, generations: []Generation{},
+		marks: []Mark{}, commits: []Commit{}}
+}
+
+// take applies one event.
+func (w *walk) take(e *history.Event) {
+	at := millis(e.Time)
+	if sign := signOf(e); sign != "" {
+		w.marks = append(w.marks, Mark{at, e.Kind, sign, e.Node, e.Generation, e.Text})
+	}
+	switch e.Kind {
+	case history.NodeJoined, history.NodeSuspected, history.NodeCleared, history.NodeLost,
+		history.NodeLeft, history.Quarantined, history.Admitted:
+		w.node(e, at)
+	case history.WishChanged:
+		w.reason = e.Text
+	case history.WorkerFailed:
+		w.reason = e.Text
+		w.hung, _ = e.Fields["hang"].(bool)
+	case history.Bad, history.Distrusted:
+		w.reason = e.Text
+	case history.WaitEntered:
+		w.wait(e, at)
+	case history.WorldProposed:
+		w.propose(e, at)
+	case history.WorldRunning, history.Started:
+		w.run(e, at)
+	case history.Committed:
+		w.commit(e, at)
+	case history.JobDone, history.JobFailed, history.JobStopped:
+		w.turn(away, at)
+		w.job = Waiting // of the next attempt
+		w.end(at)
+		for _, n := range w.nodes {
+			n.member = false
+		}
+	}
+}
+
+// node applies an event about one node.
+func (w *walk) node(e *history.Event, at Millis) {
+	n := w.of(e.Node)
+	switch e.Kind {
+	case history.NodeJoined:
+		n.here, n.suspect = true, false
+	case history.NodeSuspected:
+		n.suspect = true
+	case history.NodeCleared:
+		n.suspect = false
+	case history.NodeLost:
+		n.here, n.member, n.suspect = false, false, false
+		w.reason = e.Text
+	case history.NodeLeft:
+		reason, _ := e.Fields["reason"].(string)
+		n.here = reason == "scaled-in" || reason == "quarantined" // it is registered again at once
+		n.member, n.suspect = false, false
+		w.reason = e.Text
+	case history.Quarantined:
+		n.kept = true
+		w.reason = e.Text
+	case history.Admitted:
+		n.kept = false
+	}
+	w.set(n, at)
+}
+
+func (w *walk) of(node string) *nodeWalk {
+	n := w.nodes[node]
+	if n == nil {
+		n = &nodeWalk{}
+		w.nodes[node] = n
+	}
+	return n
+}
+
+// phaseOf returns what a node does now.
+func (w *walk) phaseOf(n *nodeWalk) Phase {
+	switch {
+	case !n.here:
+		return away
+	case n.suspect:
+		return Suspected
+	case n.member:
+		return w.job
+	case n.kept:
+		return Quarantined
+	case w.generation == 0 || w.job == Waiting:
+		return Waiting
+	}
+	return Spare
+}
+
+// set opens a bar for a node whose phase, or generation, changed.
+func (w *walk) set(n *nodeWalk, at Millis) { w.put(n, w.phaseOf(n), at) }
+
+func (w *walk) put(n *nodeWalk, p Phase, at Millis) {
+	last := len(n.bars) - 1
+	if n.phase != away && last >= 0 {
+		if n.bars[last].Phase == p && n.bars[last].Generation == w.generation {
+			return
+		}
+		n.bars[last].To = at
+		if n.bars[last].From >= at {
+			n.bars = n.bars[:last]
+		}
+	}
+	n.phase = p
+	if p != away {
+		n.bars = append(n.bars, Bar{From: at, Phase: p, Generation: w.generation})
+	}
+}
+
+// turn changes the phase of all members.
+func (w *walk) turn(p Phase, at Millis) {
+	w.job = p
+	for _, n := range w.nodes {
+		if p == away && n.member {
+			w.put(n, away, at)
+			continue
+		}
+		w.set(n, at)
+	}
+}
+
+// close ends the open bars, because the job has ended.
+func (w *walk) close(at Millis) {
+	for _, n := range w.nodes {
+		if last := len(n.bars) - 1; n.phase != away && last >= 0 {
+			n.bars[last].To = max(at, n.bars[last].From+1)
+		}
+	}
+}
+
+// end notes when the newest generation stopped training.
+func (w *walk) end(at Millis) {
+	if n := len(w.generations); n > 0 && w.generations[n-1].Ended == 0 {
+		w.generations[n-1].Ended = at
+	}
+}
+
+func (w *walk) wait(e *history.Event, at Millis) {
+	why, _ := e.Fields["why_code"].(string)
+	p := Waiting
+	switch rendezvous.Why(why) {
+	case rendezvous.Saving, rendezvous.Draining:
+		p = Saving
+	case rendezvous.BackingOff:
+		p = Backoff
+	}
+	w.turn(p, at)
+	w.end(at)
+}
+
+func (w *walk) propose(e *history.Event, at Millis) {
+	w.end(at)
+	w.vain(e)
+	var seats []rendezvous.Seat
+	if b, err := json.Marshal(e.Fields["world"]); err == nil {
+		_ = json.Unmarshal(b, &seats) // a world that cannot be read has no members to show
+	}
+	w.generation = e.Generation
+	for _, n := range w.nodes {
+		n.member = false
+	}
+	for _, seat := range seats {
+		n := w.of(seat.Node)
+		n.here, n.member, n.kept = true, true, false
+	}
+	w.turn(Starting, at)
+	cause, _ := e.Fields["cause"].(string)
+	size, _ := e.Fields["world_size"].(float64)
+	g := Generation{Number: e.Generation, Proposed: at, Cause: cause, Nodes: len(seats),
+		Size: int(size), Text: causeText(rendezvous.Cause(cause), w.reason)}
+	w.generations, w.reason, w.hung = append(w.generations, g), "", false
+}
+
+// vain finds which time of the newest generation its successor makes again, and colours the time in
+// which it hung.
+func (w *walk) vain(e *history.Event) {
+	n := len(w.generations)
+	if n == 0 || w.generations[n-1].Running == 0 {
+		return
+	}
+	g := w.generations[n-1]
+	if text, _ := e.Fields["last_told"].(string); w.hung {
+		from := g.Running
+		if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+			from = max(from, millis(at))
+		}
+		w.recolour(lost{g.Number, from, g.Ended}, Hung)
+	}
+	last, told := number(e.Fields["last_step"])
+	from, known := number(e.Fields["resume_step"])
+	planned := e.Fields["cause"] == string(rendezvous.CauseScale) ||
+		e.Fields["cause"] == string(rendezvous.CauseNodeJoined)
+	if told && known && last <= from || !(told && known) && planned {
+		return
+	}
+	w.lost = lost{of: g.Number, from: g.Running, to: g.Ended}
+	resumed, _ := number(e.Fields["checkpoint"])
+	for _, c := range w.commits {
+		if c.Number == resumed {
+			w.lost.from = max(w.lost.from, c.At)
+		}
+	}
+}
+
+// run starts the workers of the newest generation. Only now is it known whether the state came from
+// memory, and no step is made again.
+func (w *walk) run(e *history.Event, at Millis) {
+	n := len(w.generations)
+	if n == 0 || w.generations[n-1].Number != e.Generation {
+		return
+	}
+	g := &w.generations[n-1]
+	if t := rendezvous.TimingOf(*e); t != nil {
+		g.Waterfall = t
+	}
+	if idle, ok := number(e.Fields["idle_ms"]); ok {
+		g.IdleMS = &idle
+	}
+	if g.Running == 0 && e.Kind == history.WorldRunning {
+		g.Running = at
+		w.turn(Training, at)
+	}
+	if e.Kind == history.Started {
+		if g.Waterfall == nil || !g.Waterfall.FromMemory {
+			w.recolour(w.lost, Redone)
+		}
+		w.lost = lost{}
+	}
+}
+
+// recolour changes the phase of training between two times in one generation.
+func (w *walk) recolour(part lost, to Phase) {
+	if part.of == 0 || part.from >= part.to {
+		return
+	}
+	for _, n := range w.nodes {
+		var bars []Bar
+		for _, b := range n.bars {
+			open := b.To == 0
+			if b.Generation != part.of || b.Phase != Training || open || b.To <= part.from {
+				bars = append(bars, b)
+				continue
+			}
+			if b.From < part.from {
+				before := b
+				before.To, b.From = part.from, part.from
+				bars = append(bars, before)
+			}
+			b.Phase = to
+			bars = append(bars, b)
+		}
+		n.bars = bars
+	}
+}
+
+func (w *walk) commit(e *history.Event, at Millis) {
+	k, _ := number(e.Fields["number"])
+	c := Commit{At: at, Number: k}
+	c.Copies, _ = number(e.Fields["copies"])
+	if step, ok := number(e.Fields["step"]); ok {
+		c.Step = &step
+	}
+	w.commits = append(w.commits, c)
+}
+
+// causeText says why a generation began.
+func causeText(c rendezvous.Cause, reason string) string {
+	switch {
+	case c == rendezvous.CauseFirst:
+		return "the job began"
+	case c == rendezvous.CauseAttempt:
+		return "a new attempt began"
+	case reason != "":
+		return reason
+	}
+	return strings.ReplaceAll(string(c), "-", " ")
+}
+
+// number returns a whole number from JSON, or as its writer set it.
+func number(v any) (int64, bool) {
+	switch n := v.(type) {
+	case float64:
+		return int64(n), true
+	case int:
+		return int64(n), true
+	case int64:
+		return n, true
+	case *int64:
+		if n != nil {
+			return *n, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,116 @@
+package page
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// open reads the stream of a page until a message satisfies is.
+func read(t *testing.T, url string, is func(map[string]json.RawMessage) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	all := map[string]json.RawMessage{}
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var m message
+		if err := json.Unmarshal([]byte(data), &m); err != nil {
+			t.Fatal(err)
+		}
+		for key, piece := range m.Set {
+			all[key] = piece
+		}
+		if is(all) {
+			return
+		}
+	}
+	t.Fatalf("the stream ended with %v", all)
+}
+
+func job(t *testing.T, s store.Store, name schema.Job) {
+	t.Helper()
+	put := func(w ...store.Write) {
+		if _, err := s.Txn(t.Context(), store.Txn{Then: w}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(store.Put(name.Job(), schema.Encode(rendezvous.Job{UID: "u", Attempt: 1, Slots: 1,
+		Limits: rendezvous.Limits{Min: 1, Max: 1}, Time: time.Now()})),
+		history.Tell(name, history.Event{Kind: history.JobCreated, Text: "<b>made</b>"}))
+}
+
+// A page shows a job that it found, one that is made later, and that one is removed. Nothing is read
+// while nobody looks.
+func TestStream(t *testing.T) {
+	cluster := memory.New()
+	s := cluster.Client("page")
+	job(t, s, "early")
+	p := New(Config{Source: s})
+	defer p.Close()
+	srv := httptest.NewServer(http.StripPrefix("/below/a/prefix", p))
+	defer srv.Close()
+	at := srv.URL + "/below/a/prefix/"
+	read(t, at+"stream?job=early", func(all map[string]json.RawMessage) bool {
+		return all["jobs/early"] != nil && strings.Contains(string(all["job/early/events"]), "made")
+	})
+	job(t, s, "later")
+	removed := false
+	read(t, at+"stream", func(all map[string]json.RawMessage) bool {
+		if all["jobs/later"] == nil {
+			return false
+		}
+		if !removed {
+			removed = true
+			if _, err := s.Txn(t.Context(), store.Txn{Then: []store.Write{
+				store.DeleteRange(schema.Job("later").Prefix(), store.End(schema.Job("later").Prefix()))}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return string(all["jobs/later"]) == "null"
+	})
+}
+
+// Each file is served with a policy that allows no other source and no inline script.
+func TestFiles(t *testing.T) {
+	p := New(Config{Source: memory.New().Client("page")})
+	defer p.Close()
+	for _, name := range append(names(), "") {
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+name, nil))
+		if w.Code != http.StatusOK || w.Body.Len() == 0 ||
+			!strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%q: %d, %v", name, w.Code, w.Header())
+		}
+	}
+	for _, path := range []string{"/../page.go", "/assets/", "/stream?job=a/b", "/lines?job=x"} {
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code == http.StatusOK {
+			t.Errorf("%s is served", path)
+		}
+	}
+}
