@@ -210,8 +210,9 @@ var may = map[string][]string{
 		"pkg/membership", "pkg/rendezvous", "pkg/schema", "python"},
 	"internal/cli/show": {"internal/cli/command", "internal/cli/problem", "internal/cli/screen", "internal/hang",
 		"internal/cli/target", "internal/goodput", "internal/logs", "internal/node",
-		"internal/overview", "internal/page", "internal/phrase", "pkg/history", "pkg/membership",
-		"pkg/rendezvous", "pkg/rendezvous/status", "pkg/store/etcd", "pkg/machines", "pkg/schema"},
+		"internal/overview", "internal/page", "internal/phrase", "internal/top", "pkg/history",
+		"pkg/membership", "pkg/rendezvous", "pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/schema",
+		"pkg/store", "pkg/store/etcd", "pkg/machines"},
 	"internal/cli/plan": {"internal/cli/command", "internal/cli/problem", "internal/node",
 		"pkg/rendezvous", "pkg/scaling"},
 	"cmd/elastic": {"internal/cli", "internal/cli/command", "pkg/store/etcd", "internal/node",
@@ -226,7 +227,9 @@ var may = map[string][]string{
 	"internal/goodput": {"pkg/history"},
 	"internal/overview": {"internal/goodput", "internal/phrase", "internal/progress", "pkg/checkpoint", "pkg/history",
 		"pkg/membership", "pkg/rendezvous", "pkg/rendezvous/status", "pkg/schema"},
-	"internal/page": {"internal/logs", "internal/overview", "internal/peer", "internal/progress",
+	"internal/top": {"internal/cli/screen", "internal/goodput", "internal/overview", "internal/page",
+		"internal/phrase", "pkg/rendezvous/status", "pkg/schema"},
+	"internal/page": {"internal/goodput", "internal/logs", "internal/overview", "internal/peer", "internal/progress",
 		"internal/scope", "pkg/history", "pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store"},
 
 	// The Python helper as files: it knows nothing of Go.

@@ -30,6 +30,31 @@ func Buckets() []Bucket {
 	return []Bucket{Kept, Untold, Redone, NoSteps, Hung, Detection, Barrier, Saving, Backoff, Waiting}
 }
 
+// Words describes the use of the time in a bucket.
+func Words(b Bucket) string {
+	switch b {
+	case Kept:
+		return "steps that count"
+	case Redone:
+		return "steps made again"
+	case Untold:
+		return "training, steps not reported"
+	case NoSteps:
+		return "before a first step"
+	case Hung:
+		return "hung"
+	case Detection:
+		return "finding a loss"
+	case Barrier:
+		return "changing the world"
+	case Saving:
+		return "saving before a change"
+	case Backoff:
+		return "back-off"
+	}
+	return "waiting for nodes"
+}
+
 // Report is the account of a job.
 type Report struct {
 	Schema      string             `json:"schema"`

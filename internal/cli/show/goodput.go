@@ -32,31 +32,6 @@ func goodputAction(ctx context.Context, c *command.Call) error {
 	return showGoodput(c, r)
 }
 
-// bucketWords describes the use of the time in a bucket.
-func bucketWords(b goodput.Bucket) string {
-	switch b {
-	case goodput.Kept:
-		return "steps that count"
-	case goodput.Redone:
-		return "steps made again"
-	case goodput.Untold:
-		return "training, steps not reported"
-	case goodput.NoSteps:
-		return "before a first step"
-	case goodput.Hung:
-		return "hung"
-	case goodput.Detection:
-		return "finding a loss"
-	case goodput.Barrier:
-		return "changing the world"
-	case goodput.Saving:
-		return "saving before a change"
-	case goodput.Backoff:
-		return "back-off"
-	}
-	return "waiting for nodes"
-}
-
 func showGoodput(c *command.Call, r goodput.Report) error {
 	rows := [][]string{{"TIME", "SECONDS", "SHARE"}}
 	for _, b := range goodput.Buckets() {
@@ -67,7 +42,7 @@ func showGoodput(c *command.Call, r goodput.Report) error {
 		if r.Elapsed > 0 {
 			share = fmt.Sprintf("%.2f %%", 100*r.Seconds[b]/r.Elapsed)
 		}
-		rows = append(rows, []string{bucketWords(b), fmt.Sprintf("%.1f", r.Seconds[b]), share})
+		rows = append(rows, []string{goodput.Words(b), fmt.Sprintf("%.1f", r.Seconds[b]), share})
 	}
 	elapsed := time.Duration(r.Elapsed * float64(time.Second)).Round(100 * time.Millisecond)
 	rows = append(rows, []string{"all", fmt.Sprintf("%.1f", r.Elapsed), elapsed.String()})
