@@ -104,7 +104,10 @@ func (b *bounded) Read(p []byte) (int, error) {
 // ErrCut means that the reply of a node ended too early.
 var ErrCut = errors.New("the node did not answer to the end")
 
-// Fetch reads the logs of another node. to is the transport to its listener.
+// ErrJoining means that a node does not know its registration yet: it has just joined.
+var ErrJoining = errors.New("the node is joining, or was started again")
+
+// Fetch reads the logs of another node. It returns ErrJoining or ErrCut in these cases. to is the transport to its listener.
 func Fetch(ctx context.Context, to http.RoundTripper, q Query, emit func(Line) error) error {
 	b, err := json.Marshal(q)
 	if err != nil {
@@ -120,6 +123,9 @@ func Fetch(ctx context.Context, to http.RoundTripper, q Query, emit func(Line) e
 		return err
 	}
 	defer res.Body.Close()
+	if res.StatusCode == http.StatusMisdirectedRequest {
+		return ErrJoining
+	}
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("the node answers %s", res.Status)
 	}

@@ -136,6 +136,7 @@ func (r *reading) once(ctx context.Context) error {
 	}
 	var mu sync.Mutex
 	var lines []logs.Line
+	unread := r.missing(all)
 	var readers sync.WaitGroup
 	for _, s := range all {
 		readers.Go(func() {
@@ -148,6 +149,7 @@ func (r *reading) once(ctx context.Context) error {
 			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()
+				unread = append(unread, s.node)
 				r.unread(s.node, err)
 			}
 		})
@@ -159,7 +161,12 @@ func (r *reading) once(ctx context.Context) error {
 	if names := r.missing(all); len(names) > 0 {
 		r.Out.Say("these nodes are not registered: %s; their logs are on their disks", phrase.List(names))
 	}
-	if len(lines) == 0 {
+	switch {
+	case len(lines) == 0 && len(unread) > 0:
+		return problem.New(problem.Failed, "no line could be read").
+			Because("the logs are on the disks of %s", phrase.List(unread)).
+			Cure("elastic logs %s on one of these machines", r.snap.Job.Name)
+	case len(lines) == 0:
 		r.Out.Say("no lines")
 	}
 	return r.print(lines)

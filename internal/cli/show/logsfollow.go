@@ -72,7 +72,7 @@ func (r *reading) readNew(
 		}
 		known[s.key] = true
 		readers.Go(func() {
-			err := s.read(ctx, query, func(l logs.Line) error {
+			err := s.readJoined(ctx, query, func(l logs.Line) error {
 				select {
 				case lines <- l:
 					return nil
@@ -86,4 +86,20 @@ func (r *reading) readNew(
 		})
 	}
 	return nil
+}
+
+// joinTries bounds how often a node that has just joined is asked again.
+const joinTries = 40
+
+// readJoined reads the logs of a node that may just have joined.
+func (s source) readJoined(ctx context.Context, q logs.Query, emit func(logs.Line) error) (err error) {
+	for range joinTries {
+		if err = s.read(ctx, q, emit); !errors.Is(err, logs.ErrJoining) {
+			return err
+		}
+		if target.Pause(ctx, batchTime) != nil {
+			break
+		}
+	}
+	return err
 }
