@@ -167,7 +167,7 @@ func (g *Group) endedLine(e Exit, now time.Time) string {
 	if how == "" {
 		how = fmt.Sprintf("exit code %d", e.Code)
 	}
-	return fmt.Sprintf("---- elastic: %s was ended by elastic (%s); the cause is elsewhere, %s ----\n",
+	return fmt.Sprintf("---- elastic: %s was ended by elastic (%s); elastic events says why, %s ----\n",
 		name, how, output.Stamp(now))
 }
 

@@ -155,7 +155,7 @@ func TestLogSaysThatElasticEndedTheWorker(t *testing.T) {
 	}
 	want := regexp.MustCompile(
 		`received SIGTERM\n---- elastic: rank 7 was ended by elastic \(exit code 15\); ` +
-			`the cause is elsewhere, \S+ ----\n$`)
+			`elastic events says why, \S+ ----\n$`)
 	if got := read(t, s.Logs.Path(0)); !want.MatchString(got) {
 		t.Errorf("%q", got)
 	}

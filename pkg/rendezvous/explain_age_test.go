@@ -86,7 +86,8 @@ func TestStaleProgress(t *testing.T) {
 	if want := "generation 1 runs: world size 1; no progress reported for 45s"; st.Why != want {
 		t.Errorf("why is %q, want %q", st.Why, want)
 	}
-	if want := "if it hangs: workerlog.0 of node a has the output of rank 0"; st.Next == nil ||
+	if want := "elastic logs x --tail=5 shows what each rank wrote last; with --hang-timeout, elastic " +
+		"run names the rank that hangs"; st.Next == nil ||
 		*st.Next != want {
 		t.Errorf("next is %v, want %q", st.Next, want)
 	}

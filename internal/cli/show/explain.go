@@ -26,14 +26,26 @@ func explainAction(ctx context.Context, c *command.Call) error {
 	if c.Truth("stacks") {
 		return stacks(ctx, c, s, &snap)
 	}
-	lines := status.Account(&snap, s.Explain(&snap, c.Out.Now()))
+	st := s.Explain(&snap, c.Out.Now())
+	lines := status.Account(&snap, st)
 	if c.Out.Json {
-		return c.Out.Object(map[string]any{"job": snap.Job.Name, "lines": lines})
+		return c.Out.Object(map[string]any{"job": snap.Job.Name, "lines": lines, "status": st})
 	}
-	for _, line := range lines {
+	next := st.Next
+	st.Next = nil // it comes last
+	if err := showStatus(c, st); err != nil {
+		return err
+	}
+	if next != nil {
+		lines = lines[:len(lines)-1]
+	}
+	for _, line := range lines[1:] { // the first is the status
 		if err := c.Out.Folded(4, "%s", strings.ReplaceAll(line, "\t", "    ")); err != nil {
 			return err
 		}
+	}
+	if next != nil {
+		return c.Out.Folded(6, "next: %s", *next)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -209,6 +210,25 @@ func answer(ctx context.Context, c *command.Call, st *etcd.Store, limit time.Dur
 			e.Status = problem.Timeout.Status()
 			e.Message += " (waited " + limit.String() + ")"
 		}
+		if errors.Is(err, etcd.ErrNoQuorum) {
+			return noMajority(ctx, st.Endpoints(), e)
+		}
 		return e
 	}
+}
+
+// noMajority adds to an error which of the given members do not answer, and that training goes on.
+func noMajority(ctx context.Context, endpoints []string, e *problem.Error) *problem.Error {
+	var silent []string
+	for _, at := range endpoints {
+		if !etcd.Listens(ctx, at) {
+			silent = append(silent, at)
+		}
+	}
+	on := "workers train on; nothing is committed or repaired until a majority is back"
+	if len(silent) == 0 {
+		return e.Because("%s", on)
+	}
+	return e.Because("no answer from %s; %s", phrase.List(silent), on).
+		Cure("start the members that do not answer")
 }
