@@ -98,6 +98,7 @@ func TestTimelineOfALoss(t *testing.T) {
 	p.at(15, 1, history.Committed, "", history.Fields{"number": 1, "step": 10, "copies": 2})
 	p.at(19, 1, history.NodeSuspected, "b", nil)
 	p.at(20, 1, history.NodeLost, "b", history.Fields{"reason": "agent-gone"})
+	p.at(20, 1, history.WorkerFailed, "a", history.Fields{"collateral": true})
 	p.world(20, 2, rendezvous.CauseNodeLost,
 		history.Fields{"resume_step": 10, "last_step": 12, "checkpoint": 1}, "a")
 	o := p.seen(30)

@@ -54,7 +54,9 @@ func (w *walk) take(e *history.Event) {
 	case history.WishChanged:
 		w.reason = e.Text
 	case history.WorkerFailed:
-		w.reason = e.Text
+		if collateral, _ := e.Fields["collateral"].(bool); !collateral { // else the loss is the reason
+			w.reason = e.Text
+		}
 		w.hung, _ = e.Fields["hang"].(bool)
 	case history.Bad, history.Distrusted:
 		w.reason = e.Text

@@ -58,7 +58,7 @@ export class JobView {
     const tile = (label, value, note, cls) => h("div", { class: "tile" }, h("div", { class: "label" }, label),
       h("div", { class: "value " + (cls || "") }, value), h("div", { class: "note quiet" }, note));
     const p = st.progress, c = sum.checkpoint, over = sum.level === "over" || sum.state === "failed";
-    const np = st.wish.min === st.wish.max ? `${st.wish.np} wanted` : `${st.wish.np} of ${st.wish.min}–${st.wish.max} wanted`;
+    const np = st.wish.min === st.wish.max ? `${st.wish.np} wanted` : `${st.wish.min}–${st.wish.max}`;
     const headline = h("p", { class: "why", "aria-live": "polite" }, st.why);
     const account = this.part("account").slice(1).filter((line) => !line.startsWith("next: ") && !line.startsWith("the start of") && !/^ {2}\s*\d/.test(line));
     const more = [st.untaken && st.untaken.text, ...account.filter((line) => line.startsWith("node "))].filter(Boolean);
