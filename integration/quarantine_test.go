@@ -111,6 +111,7 @@ func TestOneBadNode(t *testing.T) {
 				run(node)
 			}
 			if late {
+				p.nodeState("a", "running") // there is a job
 				p.committed("x", 1)
 				run("bad")
 			}
