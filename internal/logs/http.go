@@ -107,7 +107,8 @@ var ErrCut = errors.New("the node did not answer to the end")
 // ErrJoining means that a node does not know its registration yet: it has just joined.
 var ErrJoining = errors.New("the node is joining, or was started again")
 
-// Fetch reads the logs of another node. It returns ErrJoining or ErrCut in these cases. to is the transport to its listener.
+// Fetch reads the logs of another node. It returns ErrJoining or ErrCut in these cases. to is the
+// transport to its listener.
 func Fetch(ctx context.Context, to http.RoundTripper, q Query, emit func(Line) error) error {
 	b, err := json.Marshal(q)
 	if err != nil {
