@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/elasticd/elastic/internal/certs"
+	"github.com/elasticd/elastic/internal/coordinator/streams"
 )
 
 // Config describes a member. The zero value is a single member whose clients use a socket in its
@@ -149,7 +150,7 @@ func (c Config) single() bool { return c.InitialCluster == "" && !c.Existing }
 // etcd's HTTP pages (/metrics, /version, /debug) have no access control, so the client ports serve
 // only gRPC. etcd still needs an address for the pages. It gets a socket that is removed right
 // after the start.
-func (c Config) etcd(token, pages string, conns *conns, streams *Streams) (*embed.Config, error) {
+func (c Config) etcd(token, pages string, conns *conns, open *streams.Streams) (*embed.Config, error) {
 	e := embed.NewConfig()
 	e.Name, e.Dir = c.Name, c.Dir
 	e.ListenClientUrls, e.AdvertiseClientUrls = c.ListenClients, c.AdvertiseClients
@@ -175,7 +176,7 @@ func (c Config) etcd(token, pages string, conns *conns, streams *Streams) (*embe
 	e.AutoCompactionMode, e.AutoCompactionRetention = embed.CompactorModePeriodic, "5m"
 	e.WatchProgressNotifyInterval = signEvery
 	e.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.StatsHandler(conns),
-		grpc.ChainUnaryInterceptor(c.refuses()), grpc.ChainStreamInterceptor(streams.Intercept),
+		grpc.ChainUnaryInterceptor(c.refuses()), grpc.ChainStreamInterceptor(open.Intercept),
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window)}
 	if c.Clients.Cert == "" {
 		g, err := newGate(c.Secret)

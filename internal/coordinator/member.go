@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
 
+	"github.com/elasticd/elastic/internal/coordinator/streams"
 	"github.com/elasticd/elastic/internal/page"
 )
 
@@ -29,7 +30,7 @@ type Member struct {
 	etcd    *embed.Etcd
 	client  *clientv3.Client // in-process, without network and TLS
 	conns   *conns
-	streams *Streams
+	streams *streams.Streams
 	dir     *directory
 	log     *zap.Logger
 	closing *atomic.Bool
@@ -67,11 +68,11 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 		return nil, err
 	}
 
-	conns, streams, closing := new(conns), NewStreams(), new(atomic.Bool)
+	conns, open, closing := new(conns), streams.New(), new(atomic.Bool)
 	log := c.Log
 	c.Log = log.WithOptions(
 		zap.WrapCore(func(core zapcore.Core) zapcore.Core { return muted{core, closing} }))
-	e, err := c.etcd(id.Token, dir.pages(), conns, streams)
+	e, err := c.etcd(id.Token, dir.pages(), conns, open)
 	if err != nil {
 		return nil, fmt.Errorf("configure etcd: %w", err)
 	}
@@ -83,7 +84,7 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 		etcd.Close()
 		return nil, dirError("unlink a socket in the data directory", err)
 	}
-	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), conns: conns, streams: streams,
+	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), conns: conns, streams: open,
 		dir: dir, log: log, closing: closing}
 	m.page = m.newPage()
 	if fresh {

@@ -23,7 +23,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
-	"github.com/elasticd/elastic/internal/coordinator"
+	"github.com/elasticd/elastic/internal/coordinator/streams"
 )
 
 // Option changes how servers are started.
@@ -55,7 +55,7 @@ type Server struct {
 	name   string
 
 	etcd    *embed.Etcd // nil while stopped
-	streams *coordinator.Streams
+	streams *streams.Streams
 }
 
 // Start starts a single server.
@@ -266,14 +266,14 @@ func (s *Server) launch() error {
 		return err
 	}
 	c := s.cfg()
-	streams := coordinator.NewStreams()
+	open := streams.New()
 	c.GRPCAdditionalServerOptions = append(c.GRPCAdditionalServerOptions,
-		grpc.ChainStreamInterceptor(streams.Intercept))
+		grpc.ChainStreamInterceptor(open.Intercept))
 	e, err := embed.StartEtcd(c)
 	if err != nil {
 		return err
 	}
-	s.etcd, s.streams = e, streams
+	s.etcd, s.streams = e, open
 	return nil
 }
 

@@ -1,4 +1,5 @@
-package coordinator
+// Package streams ends the streams of an etcd server that stops.
+package streams
 
 import (
 	"context"
@@ -14,9 +15,9 @@ import (
 // five seconds until the clients close them.
 type Streams struct{ scope scope.Scope }
 
-// NewStreams returns the Streams of one server. The server must be created with Intercept as an
+// New returns the Streams of one server. The server must be created with Intercept as an
 // option.
-func NewStreams() *Streams { return new(Streams) }
+func New() *Streams { return new(Streams) }
 
 // Stop ends all streams with the code "unavailable". The clients then use another server, or try
 // again later.
