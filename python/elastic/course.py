@@ -49,7 +49,8 @@ class Course:
         self._first = (0, 0.0)  # the generation at hand, and when its first step ended
         self._last = 0.0  # when the newest step of this state ended here; 0: none did
         self._before = 0.0  # when the newest one before this generation did
-        self._sharded = False  # each rank has only a part of it
+        self._sharded = False  # each rank has only a part of it, and this was said
+        self._spread = False  # the same of the values themselves: they are neither copied nor compared
         self._looked = 0  # the generation in which the objects of the process were looked at
 
     # Where training is.
@@ -150,8 +151,9 @@ class Course:
         if self._ended:
             self._report()
         self._ended = self._applied = False
-        self._agreement.check(self._values(), self.place)
         self._look()
+        if not self._spread:
+            self._agreement.check(self._values(), self.place)
         if self.follower is not None:
             self.follower()
         elif stopper().step():
@@ -164,7 +166,7 @@ class Course:
     def _go_on(self) -> None:
         """Leave the boundary."""
         self._randomness.set(self.step)
-        if self._copies:
+        if self._copies and not self._spread:
             self._copy = {**contents.copied(self._values(), self._copy), "step": self.step, "samples": self.samples}
         self._at_boundary = False
 
@@ -187,6 +189,7 @@ class Course:
         if self._looked == world().generation:
             return
         self._looked = world().generation
+        self._spread = wrappers.is_spread(self._values())
         if self.sampler is not None:
             wrappers.refuse_unknown_mesh(self.sampler)
         if self.keeping.directory is not None and (self.keeping.every_steps or self.keeping.every_seconds):
@@ -202,7 +205,8 @@ class Course:
         return self.keeping.write(self.place, self.content, mark)
 
     def save_or_say(self) -> None:
-        self.keeping.or_say(self.step, self.save)
+        if not self._spread:
+            self.keeping.or_say(self.step, self.save)
 
     # For elastic.train.
 

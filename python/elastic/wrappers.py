@@ -51,6 +51,11 @@ def sharded(values: Iterable[Any]) -> Optional[str]:
     return next((name for name in map(_sharding, _objects()) if name), None)
 
 
+def is_spread(values: Dict[str, Any]) -> bool:
+    """Whether each rank has only a part of a value."""
+    return any(_part(part) for value in values.values() for part in (value, *_parameters(value)))
+
+
 def refuse_sharded(values: Dict[str, Any]) -> None:
     """Refuse a state of which each rank has a part: rank 0's alone would be saved."""
     for name, value in values.items():
