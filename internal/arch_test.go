@@ -218,8 +218,10 @@ var may = map[string][]string{
 	"cmd/elastic": {"internal/cli", "internal/cli/command", "pkg/store/etcd", "internal/node",
 		"internal/worker"},
 
-	"internal/coordinator/jobs": {"pkg/schema", "pkg/store"},
-	"internal/coordinator": {"internal/certs", "internal/coordinator/jobs", "internal/page",
+	"internal/coordinator/jobs":    {"pkg/schema", "pkg/store"},
+	"internal/coordinator/streams": {"internal/scope"},
+	"internal/coordinator": {"internal/certs", "internal/coordinator/jobs",
+		"internal/coordinator/streams", "internal/page",
 		"internal/phrase", "internal/scope", "pkg/schema", "pkg/store"},
 	"cmd/elasticd": {"internal/certs", "internal/coordinator", "internal/local", "internal/phrase",
 		"internal/version"},
@@ -258,7 +260,7 @@ var may = map[string][]string{
 		"pkg/checkpoint/chunkstore/restore"},
 	"pkg/store/storetest": {"pkg/schema", "pkg/store"},
 	"pkg/store/memory":    {"pkg/store"},
-	"internal/etcdtest":   {"internal/coordinator"},
+	"internal/etcdtest":   {"internal/coordinator/streams"},
 	"integration/wait":    {},
 	"integration/cluster": {},
 }
@@ -274,7 +276,8 @@ var only = []struct{ pkg, why, importers string }{
 	{"go.etcd.io/etcd/", "the rest of etcd belongs to the packages that speak to it",
 		"cmd/elasticd pkg/store/etcd internal/coordinator internal/coordinator/jobs internal/etcdtest"},
 	{"google.golang.org/grpc", "only the packages that speak to etcd know its transport",
-		"pkg/store/etcd internal/coordinator internal/coordinator/jobs internal/etcdtest"},
+		"pkg/store/etcd internal/coordinator internal/coordinator/jobs internal/coordinator/streams " +
+			"internal/etcdtest"},
 	{"github.com/prometheus/", "agents export no metrics: elasticd does, from the keys",
 		"internal/coordinator internal/coordinator/jobs cmd/elasticd"},
 	{"testing", "a package for tests is for tests",
