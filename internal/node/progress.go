@@ -8,6 +8,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/progress"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -99,7 +100,7 @@ func (r *reporter) stepped(ctx context.Context, p rendezvous.Progress) {
 func (r *reporter) look(ctx context.Context) {
 	v := r.watch.Look(ctx)
 	r.lookout.Looked()
-	stall := &rendezvous.Stall{Quiet: rendezvous.Seconds(r.lookout.Since()), Known: v.Known, Rank: v.Rank,
+	stall := &history.Stall{Quiet: r.lookout.Since().Seconds(), Known: v.Known, Rank: v.Rank,
 		Node: v.Node, Reason: v.Reason, Stack: v.Stack, Busy: v.Busy, Without: v.Without}
 	before := r.last.Stall
 	r.last.Generation, r.last.Stall = r.world.Generation, stall

@@ -92,7 +92,7 @@ func (m *model) listScreen() (head, body []string, keys string) {
 	room := max(1, m.height-len(head)-1)
 	from := max(0, at-room+1)
 	for i := from; i < len(m.view.Jobs); i++ {
-		body = append(body, m.listRow(&m.view.Jobs[i], i == at))
+		body = append(body, m.listRow(i))
 	}
 	return head, body, keys
 }
@@ -116,8 +116,9 @@ func (m *model) columns() (fit []column) {
 	return fit
 }
 
-func (m *model) listRow(s *overview.Summary, here bool) string {
-	arrow := "  "
+// listRow is the row of the i-th job.
+func (m *model) listRow(i int) string {
+	s, here, arrow := &m.view.Jobs[i], i == m.cursor(), "  "
 	if here {
 		arrow = "> "
 	}

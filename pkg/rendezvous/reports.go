@@ -1,9 +1,9 @@
 package rendezvous
 
 import (
-	"fmt"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -124,33 +124,5 @@ type Progress struct {
 	Before *time.Time `json:"before,omitempty"`
 	Time   time.Time  `json:"time"` // of the newest line
 	// Stall is what a look at all ranks found, because no step came; nil: steps come.
-	Stall *Stall `json:"stall,omitempty"`
-}
-
-// Stall is the state of a world that makes no step. The next step withdraws it.
-type Stall struct {
-	Quiet   Seconds  `json:"quiet"` // without a step, when the ranks were looked at
-	Known   bool     `json:"known"` // one rank differs from the others
-	Rank    int      `json:"rank"`
-	Node    string   `json:"node"`
-	Reason  string   `json:"reason"`
-	Stack   string   `json:"stack,omitempty"`   // of the main thread of that rank
-	Busy    bool     `json:"busy,omitempty"`    // that rank uses a processor: it may do long work
-	Without []string `json:"without,omitempty"` // nodes that showed nothing of their ranks
-}
-
-// String is one sentence.
-func (s *Stall) String() string {
-	return "no step for " + time.Duration(s.Quiet).Round(time.Second).String() + ": " + s.Verdict()
-}
-
-// Verdict names the rank that differs, if one does.
-func (s *Stall) Verdict() string {
-	switch {
-	case s.Known && s.Busy:
-		return fmt.Sprintf("rank %d on %s differs and is at work: %s", s.Rank, s.Node, s.Reason)
-	case s.Known:
-		return fmt.Sprintf("rank %d on %s differs: %s", s.Rank, s.Node, s.Reason)
-	}
-	return s.Reason
+	Stall *history.Stall `json:"stall,omitempty"`
 }

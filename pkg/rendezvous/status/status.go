@@ -101,7 +101,7 @@ type Progress struct {
 	AgeSeconds  float64   `json:"age_seconds"` // of the newest report, when this status was made
 	Stale       bool      `json:"stale"`       // the job runs, and has not reported for very long
 	// Stall is what a look at all ranks found meanwhile; null: none was needed, or none was made yet.
-	Stall *rendezvous.Stall `json:"stall"`
+	Stall *history.Stall `json:"stall"`
 }
 
 // Activity is what a node does that takes longer than a second.
