@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/history"
@@ -71,15 +72,7 @@ func (e Exit) Zero() bool {
 
 // Ended reports whether no worker runs any more.
 func (e Exit) Ended() bool {
-	if e.Planned {
-		return true
-	}
-	for _, c := range e.Codes {
-		if c == nil {
-			return false
-		}
-	}
-	return len(e.Codes) > 0
+	return e.Planned || len(e.Codes) > 0 && !slices.Contains(e.Codes, nil)
 }
 
 // Activity is what a node does that takes longer than a second. Users see it, and limits are
@@ -118,11 +111,9 @@ type Progress struct {
 	Done     *float64 `json:"done,omitempty"`
 	Left     *Seconds `json:"left,omitempty"`     // until the end, at the present rate; nil: not known
 	Interval *Seconds `json:"interval,omitempty"` // usual time between two lines; nil: not known yet
-	// First is when the first step of the generation ended; nil: not reported.
-	First *time.Time `json:"first,omitempty"`
-	// Before is when the step before First ended, in an older generation; nil: not reported.
-	Before *time.Time `json:"before,omitempty"`
-	Time   time.Time  `json:"time"` // of the newest line
-	// Stall is what a look at all ranks found, because no step came; nil: steps come.
-	Stall *history.Stall `json:"stall,omitempty"`
+	// when the first step of the generation ended, and the step before it in an older one; nil: not reported
+	First  *time.Time     `json:"first,omitempty"`
+	Before *time.Time     `json:"before,omitempty"`
+	Time   time.Time      `json:"time"`            // of the newest line
+	Stall  *history.Stall `json:"stall,omitempty"` // what a look at all ranks found; nil: steps come
 }

@@ -121,8 +121,7 @@ type NodeRecord struct {
 	Since      schema.Generation `json:"since"`                // the generation that it disturbed last
 	Outs       int               `json:"outs,omitempty"`       // how often it was put into quarantine
 	Quarantine Seconds           `json:"quarantine,omitempty"` // how long it is in quarantine; 0: it is not
-	// Failing: it is in quarantine because its workers failed. A world that needs it waits for the end
-	// of its time. A node that was lost is taken at once where it is needed.
+	// its workers failed: a world that needs it waits. A node that was lost is taken where it is needed
 	Failing bool      `json:"failing,omitempty"`
 	Text    string    `json:"text,omitempty"` // why it is kept out
 	Time    time.Time `json:"time,omitzero"`  // when it was put into quarantine, for people
