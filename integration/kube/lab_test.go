@@ -56,7 +56,7 @@ func open(t *testing.T) *lab {
 func (l *lab) certificates() {
 	l.t.Helper()
 	make := exec.Command(filepath.Join(os.Getenv("ELASTIC_BIN"), "elastic"), "certs", "--kubernetes=elasticd",
-		"--host=elasticd,*.elasticd", "--dir="+filepath.Join(l.dir, "elastic-certs"))
+		"--host=elasticd,elasticd-0.elasticd,elasticd-1.elasticd,elasticd-2.elasticd", "--dir="+filepath.Join(l.dir, "elastic-certs"))
 	make.Stderr = os.Stderr
 	secret, err := make.Output()
 	if err != nil {

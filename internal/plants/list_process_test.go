@@ -281,9 +281,7 @@ var processPlants = []plant{
 	{"an edit of replicas in the same second as the wish is lost", "internal/kube/decide.go",
 		`s.NPAt.Truncate(time.Second)`, `s.NPAt`, "internal/kube", "TestDecide"},
 	{"the end of a world is not announced to its workers", workerPkg + "/guardian.go",
-		`		_ = regular.Replace(g.spec.Drain+overSuffix, nil)
-`,
-		``, workerPkg, "TestTheEndIsAnnounced"},
+		`regular.Replace(g.spec.Drain+overSuffix, nil)`, `regular.Replace(g.spec.Drain, nil)`, workerPkg, "TestTheEndIsAnnounced"},
 	{"grandchildren outlive the guardian", workerPkg + "/guard.go",
 		`if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {`,
 		`if err := error(nil); err != nil {`, workerPkg, "TestKilledAgentTakesEverythingAlong"},
