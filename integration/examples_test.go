@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -94,9 +95,13 @@ func (s story) undisturbed(t *testing.T, script string) (steps int, loss float64
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, port, err := net.SplitHostPort(freeAddress(t, "127.0.0.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	alone := newSandbox(t)
 	alone.set("PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+helper, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1",
-		"MASTER_PORT=28011", "ELASTIC_BATCH_SIZE=24")
+		"MASTER_PORT="+port, "ELASTIC_BATCH_SIZE=24")
 	x := alone.start(s.python, script)
 	alone.through(x)
 	return ending(t, x)

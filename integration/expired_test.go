@@ -20,6 +20,11 @@ func (p *sandbox) expired() (valid, old string) {
 	if err == nil {
 		err = os.CopyFS(p.path("old"), os.DirFS(request.Dir))
 	}
+	for _, ca := range []string{"ca.key", "peer-ca.key"} { // CopyFS does not keep the mode
+		if err == nil {
+			err = os.Chmod(p.path("old", ca), 0o600)
+		}
+	}
 	if err == nil {
 		request.Dir, request.Now = p.path("old"), request.Now.Add(-24*time.Hour)
 		_, err = certs.Make(request)

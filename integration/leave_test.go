@@ -82,7 +82,7 @@ func TestEarlyFinisherRestartsNoWorker(t *testing.T) {
 
 	// Too late.
 	late := p.run(append([]string{"--node=d"}, program...)...)
-	p.ends(late, 0)
+	p.ends(late, 95)
 	p.says(late, "job x is done")
 	p.oneStart(2, 1)
 	if all := p.events("x"); len(kinds(all, "job_done")) != 1 || len(kinds(all, "job_finishing")) != 1 {

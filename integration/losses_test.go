@@ -126,18 +126,18 @@ func trainSteps(p *sandbox) (all []madeStep) {
 	return all
 }
 
-// traced runs an unchanged training script, and notes the loss of each rank at each commit().
+// traced runs an unchanged training script, and notes the loss of each rank at each end_step().
 const traced = `
 import json, runpy
-commit = elastic.State.commit
+end_step = elastic.State.end_step
 
 def noted(self, loss=None):
     w = elastic.world()
     with open(f"steps-{w.generation}-{w.size}-{w.rank}", "a") as file:
         file.write(json.dumps({"step": self.step + 1, "loss": float(loss)}) + "\n")
-    commit(self, loss)
+    end_step(self, loss)
 
-elastic.State.commit = noted
+elastic.State.end_step = noted
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 `

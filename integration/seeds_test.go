@@ -240,7 +240,7 @@ func TestEndpointOfANode(t *testing.T) {
 			at, "--last-call=10s",
 		"sh", "-c", "echo rank $RANK of $WORLD_SIZE; sleep 1"}
 	a := p.run(line...)
-	p.says(a, "started a server at "+at)
+	p.says(a, "started the server of "+at)
 	b := p.run(line...)
 	p.ends(a, 0)
 	p.ends(b, 0)

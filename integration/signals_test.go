@@ -116,7 +116,7 @@ func TestStopEndsEveryNode(t *testing.T) {
 		}
 	}
 	p.says(nodes[2], "standing by as a spare")
-	if got, want := p.must("stop", "x"), "job x stopped\n"; got != want {
+	if got, want := p.must("stop", "x"), "job x stopped: did not save: there is no checkpoint\n"; got != want {
 		t.Errorf("stop said %q, want %q", got, want)
 	}
 	for _, x := range nodes {

@@ -86,7 +86,7 @@ func TestRestartsUsed(t *testing.T) {
 			blamed); !strings.HasPrefix(said[at+1], want) || !strings.HasSuffix(said[at+1], "workerlog.0") {
 			t.Errorf("%q, want %q…workerlog.0", said[at+1], want)
 		}
-		if want := "elastic: job x failed: restarts used (3 of 3); exit code 7"; said[len(said)-1] != want {
+		if want := fmt.Sprintf("elastic: job x failed: restarts used (3 of 3): 3 by %s; exit code 7", blamed); said[len(said)-1] != want {
 			t.Errorf("%q, want %q", said[len(said)-1], want)
 		}
 	}

@@ -16,7 +16,7 @@ func launchFlags() []command.Flag {
 		{Name: "node-rank", Arg: "N", Usage: "rank of this node, with --master-addr",
 			Same: []string{"machine-rank"}, Env: []string{"PET_NODE_RANK"}},
 		{Name: "rank", Arg: "N", Usage: "rank of this node, with --master: Paddle's --node-rank",
-			Env: []string{"PADDLE_RANK", "PADDLE_TRAINER_ID"}},
+			Env: []string{"PADDLE_RANK"}},
 		{Name: "rdzv-endpoint", Arg: "HOST:PORT",
 			Usage: "--server; run starts one there if HOST is this machine and nothing listens",
 			Same:  []string{"master"}, Env: []string{"PET_RDZV_ENDPOINT", "PADDLE_MASTER"}},
