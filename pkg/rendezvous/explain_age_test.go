@@ -86,10 +86,15 @@ func TestStaleProgress(t *testing.T) {
 	if want := "generation 1 runs: world size 1; no progress reported for 45s"; st.Why != want {
 		t.Errorf("why is %q, want %q", st.Why, want)
 	}
-	if want := "elastic logs x --tail=5 shows what each rank wrote last; with --hang-timeout, elastic " +
-		"run names the rank that hangs"; st.Next == nil ||
-		*st.Next != want {
+	if want := "elastic explain x --stacks asks all ranks what they do"; st.Next == nil || *st.Next != want {
 		t.Errorf("next is %v, want %q", st.Next, want)
+	}
+	stalled := ran().progress(noon, time.Second)
+	stalled.Progress.Generation = 1
+	stalled.Progress.Stall = &history.Stall{Quiet: 40, Known: true, Rank: 2, Node: "b", Reason: "it sleeps"}
+	st = status.Explain(&stalled.Snapshot, noon.Add(45*time.Second))
+	if want := "generation 1 runs: world size 1; no step for 40s: rank 2 on b differs: it sleeps"; st.Why != want {
+		t.Errorf("why is %q, want %q", st.Why, want)
 	}
 }
 
