@@ -101,7 +101,7 @@ func (s story) undisturbed(t *testing.T, script string) (steps int, loss float64
 	}
 	alone := newSandbox(t)
 	alone.set("PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+helper, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1",
-		"MASTER_PORT="+port, "ELASTIC_BATCH_SIZE=24")
+		"MASTER_PORT="+port, "ELASTIC_BATCH_SIZE=24", "ELASTIC_GLOBAL_BATCH_SIZE=24")
 	x := alone.start(s.python, script)
 	alone.through(x)
 	return ending(t, x)

@@ -194,13 +194,20 @@ func (in *Inputs) pythonPath() string {
 // onlyForWorkers reports whether an inherited variable is one that only launchers set for workers. A stale
 // value would send a worker into another world.
 func onlyForWorkers(name string) bool {
-	for _, prefix := range []string{"MASTER_", "PADDLE_TRAINER"} {
+	if slices.Contains(forTorch, name) {
+		return false
+	}
+	for _, prefix := range []string{"MASTER_", "TORCHELASTIC_", "PADDLE_TRAINER"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
 	}
 	return slices.Contains(workerNames, name)
 }
+
+// forTorch are variables that users set for torchrun, which passes them on.
+var forTorch = []string{"TORCHELASTIC_ENABLE_FILE_TIMER", "TORCHELASTIC_HEALTH_CHECK_PORT",
+	"TORCHELASTIC_SIGNALS_TO_HANDLE", "TORCHELASTIC_TIMER_FILE"}
 
 // workerNames are further variables that only launchers set for workers.
 var workerNames = []string{
