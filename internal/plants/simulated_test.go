@@ -15,10 +15,6 @@ var simulated = []struct {
 	seed      int    // the first story to play; this one or a later one finds the bug
 	says      string // a part of the error of the story that fails
 }{
-	{"a directory with a digit in its name counts as one save", saved, 15,
-		"two machines have the newest checkpoint"},
-	{"a save is taken without a file that the last save wrote", saved, 6,
-		"has files of the steps"},
 	{"the last checkpoint with two copies is dropped", saved, 270,
 		"no checkpoint of the record is readable"},
 	{"section 10: a store that was set back counts as current", saved, 140,
@@ -41,8 +37,6 @@ var simulated = []struct {
 		"the fence was"},
 	{"section 10: of two histories that with the larger numbers counts", saved, 280020031,
 		"and the job goes on from"},
-	{"a save that waits is not reported", saved, 21,
-		"a newer save is committed"},
 }
 
 const (

@@ -32,13 +32,14 @@ import (
 // memory. It plays workers, the network between agents, and disks. It runs in a synctest bubble
 // with its own time.
 type sim struct {
-	t       *testing.T
-	etcd    *memory.Cluster
-	job     rendezvous.Job
-	program func(s *simGroup)        // what a worker does
-	ahead   map[string]time.Duration // by how much the wall clock of a host is ahead
-	settle  time.Duration
-	clocks  bool // wall clocks are set while agents run
+	t         *testing.T
+	etcd      *memory.Cluster
+	job       rendezvous.Job
+	program   func(s *simGroup)           // what a worker does
+	ahead     map[string]time.Duration    // by how much the wall clock of a host is ahead
+	saveFiles func() checkpoint.SaveFiles // of --save-files; nil: none
+	settle    time.Duration
+	clocks    bool // wall clocks are set while agents run
 	// movedAside: a host moved its data of one job aside for another job
 	movedAside bool
 	removed    map[schema.UID]bool             // jobs that an operator removed
