@@ -14,7 +14,8 @@ import (
 func commands() []command.Command {
 	all := []command.Command{
 		run.Command(), change.Scale(), show.Status(), show.Events(), show.Logs(), show.Explain(),
-		setup.Check(), show.Jobs(), show.Nodes(), change.Stop(), change.Admit(), change.Rm(), ckpt.Command(),
+		setup.Check(), show.Jobs(), show.Nodes(), change.Stop(), change.Admit(), change.Rm(), change.Recover(),
+		ckpt.Command(),
 		plan.Command(), show.Goodput(), setup.Install(), setup.Wheel(), change.Kube(), show.Ready(),
 		setup.Certs(), completionCommand(), manCommand(), versionCommand(),
 	}

@@ -26,12 +26,14 @@ type Options struct {
 	Job   rendezvous.Job
 	Given map[string]bool
 
-	Again        bool   // --again: a job that is done is removed and created again
-	OtherProgram bool   // this node's program may differ from that of the other nodes
-	Node         string // --node, else POD_NAME, else the host name without domain
-	NodeGiven    bool   // Node was given with --node: no other name is tried
-	Place        int    // the wanted rank plus 1; 0: any rank
-	Host         string // the address that other nodes dial: 127.0.0.1 with the local server
+	// Again (--again): begin a new job under this name; what this node has of it is moved aside.
+	// Resume (--resume): go on from the newest checkpoint that the nodes of this name bring.
+	Again, Resume bool
+	OtherProgram  bool   // this node's program may differ from that of the other nodes
+	Node          string // --node, else POD_NAME, else the host name without domain
+	NodeGiven     bool   // Node was given with --node: no other name is tried
+	Place         int    // the wanted rank plus 1; 0: any rank
+	Host          string // the address that other nodes dial: 127.0.0.1 with the local server
 	// Reaches returns the address of this machine that reaches the server now, "" if none does.
 	// Host was found with it, and may change. nil: the user gave Host.
 	Reaches func() string
@@ -67,7 +69,6 @@ type Options struct {
 
 	HangTimeout    time.Duration // 0: hangs are not looked for
 	LeaseTTL       time.Duration
-	StoreCutLimit  time.Duration
 	WaitTimeout    time.Duration // 0: none
 	VerifyEvery    time.Duration // time in which all checkpoints on disk are read again; 0: never
 	ConnectTimeout time.Duration

@@ -58,7 +58,7 @@ func (w *workers) progress(
 		job := w.o.Job.Name
 		// The result and the error are ignored: the next report replaces a lost one.
 		_, _ = w.store.Txn(ctx, store.Txn{
-			If:   []store.Guard{schema.FenceIs(job, world.UID, world.Generation)},
+			If:   []store.Guard{schema.FenceIs(job, w.job.Load().UID, world.Generation)},
 			Then: []store.Write{store.Put(job.Progress(), schema.Encode(p))},
 		})
 	}

@@ -45,6 +45,7 @@ const (
 	Deleted       Kind = "checkpoint_deleted"
 	LossNaN       Kind = "loss_nan"
 	Offered       Kind = "checkpoint_offered"
+	Brought       Kind = "checkpoint_brought"
 	JobFinishing  Kind = "job_finishing"
 	JobDone       Kind = "job_done"
 	JobFailed     Kind = "job_failed"

@@ -59,7 +59,8 @@ func (s *faulty) doneWell() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range s.names {
-		if r := s.at[name].result; r.Status != 0 {
+		r := s.at[name].result
+		if other := s.hosts[name].kept.uid != snap.Job.UID; r.Status != 0 && !(other && r.Status == 94) {
 			s.wrongf("G8: the job is done, and %s ends with %d (%v)", name, r.Status, r.Err)
 		}
 	}

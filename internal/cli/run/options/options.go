@@ -118,7 +118,11 @@ func names(c *command.Call, o *node.Options) error {
 	if len(c.Args) == 0 {
 		return problem.New(problem.Usage, "no program to run").Cure("elastic run [flags] PROGRAM [ARGS…]")
 	}
-	o.Again, o.OtherProgram = c.Truth("again"), c.Truth("other-program")
+	o.Again, o.Resume, o.OtherProgram = c.Truth("again"), c.Truth("resume"), c.Truth("other-program")
+	if o.Again && o.Resume {
+		return problem.New(problem.Usage, "--again and --resume are both given").
+			Because("one begins anew, the other goes on from what is there").Cure("one of them")
+	}
 	o.Job.Origin = rendezvous.NewOrigin(c.UserName(), hostName(), c.Args)
 	id := c.Setting("job-id")
 	switch {
@@ -199,7 +203,6 @@ func times(c *command.Call, o *node.Options) error {
 		{"pre-hook-timeout", &o.PreHook.Limit, time.Minute, false},
 		{"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},
 		{"connect-timeout", &o.ConnectTimeout, 60 * time.Second, false},
-		{"store-cut-limit", &o.StoreCutLimit, 60 * time.Second, false},
 	} {
 		var err error
 		parse := c.Setting(d.name).Duration
