@@ -43,11 +43,11 @@ class ConnectionsTest(unittest.TestCase):
 
 
 class WatchTest(unittest.TestCase):
-    """A thread that waits in a function of a file of torch's."""
+    """A thread that waits in a function of a module of torch's."""
 
-    def thread(self, file, body):
-        scope = {"body": body}
-        exec(compile("def run():\n    body()\n", file, "exec"), scope)
+    def thread(self, module, body):
+        scope = {"body": body, "__name__": module}
+        exec("def run():\n    body()\n", scope)
         thread = threading.Thread(target=scope["run"], daemon=True)
         thread.start()
         return thread
@@ -55,7 +55,7 @@ class WatchTest(unittest.TestCase):
     def test_a_thread_that_waits_in_torch_hangs(self):
         lock = threading.Lock()
         lock.acquire()
-        thread = self.thread("/site-packages/torch/autograd/graph.py", lock.acquire)
+        thread = self.thread("torch.autograd.graph", lock.acquire)
         self.addCleanup(lock.release)
         watch = blocked.Watch(thread.ident)
         with unittest.mock.patch.object(blocked, "LASTING", 0.01):
@@ -65,7 +65,7 @@ class WatchTest(unittest.TestCase):
     def test_a_thread_that_waits_elsewhere_does_not(self):
         lock = threading.Lock()
         lock.acquire()
-        thread = self.thread("/home/user/train.py", lock.acquire)
+        thread = self.thread("__main__", lock.acquire)
         self.addCleanup(lock.release)
         self.assertFalse(blocked.in_torch(thread.ident))
 
