@@ -88,7 +88,7 @@ class SamplerTest(unittest.TestCase):
         sampler = Sampler(10)
         with being(world_of(1, 4)[0]):
             list(sampler)
-            with self.assertRaisesRegex(ElasticError, "without a committed step"):
+            with self.assertRaisesRegex(ElasticError, "without an ended step"):
                 list(sampler)
 
     def test_an_epoch_that_was_only_fetched_ahead_begins_again_in_the_next_world(self):
