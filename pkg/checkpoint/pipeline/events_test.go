@@ -44,12 +44,12 @@ func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 		}
 	}
 	t.Logf("%d commits: at most %d keys, at the end %d bytes", commits, most, bytes)
-	if limit := history.Kept + 2*history.TrimEvery; most > limit {
+	if limit := history.KeptSaves + 2*history.TrimEvery; most > limit {
 		t.Errorf("%d keys after %d commits, the limit is %d", most, commits, limit)
 	}
 	events, _, err := history.Read(t.Context(), client, testJob, 0)
 	must(t, err)
-	if n := len(events); n < history.Kept || events[n-1].Rev < seen.Rev*1000 {
+	if n := len(events); n < history.KeptSaves || events[n-1].Rev < seen.Rev*1000 {
 		t.Errorf("%d events are kept, the newest at %d; the newest commit was at %d", n, events[n-1].Rev, seen.Rev)
 	}
 }
