@@ -15,7 +15,8 @@ func TestLookout(t *testing.T) {
 		usual   time.Duration // of a step; 0: none is reported
 		looks   []int         // seconds without a step
 	}{
-		"quick steps":             {Lookout{Least: 30 * time.Second}, time.Second / 10, []int{30, 60, 120, 240, 480}},
+		"quick steps": {Lookout{Least: 30 * time.Second}, time.Second / 10,
+			[]int{30, 60, 120, 240, 480}},
 		"slow steps":              {Lookout{Least: 30 * time.Second}, 20 * time.Second, []int{200, 400}},
 		"a limit of one's own":    {Lookout{Least: 2 * time.Minute}, time.Second, []int{120, 240, 480}},
 		"no step was ever seen":   {Lookout{Least: 30 * time.Second}, 0, nil},

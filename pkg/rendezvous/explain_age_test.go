@@ -93,7 +93,8 @@ func TestStaleProgress(t *testing.T) {
 	stalled.Progress.Generation = 1
 	stalled.Progress.Stall = &history.Stall{Quiet: 40, Known: true, Rank: 2, Node: "b", Reason: "it sleeps"}
 	st = status.Explain(&stalled.Snapshot, noon.Add(45*time.Second))
-	if want := "generation 1 runs: world size 1; no step for 40s: rank 2 on b differs: it sleeps"; st.Why != want {
+	if want := "generation 1 runs: world size 1; no step for 40s: rank 2 on b differs: it " +
+		"sleeps"; st.Why != want {
 		t.Errorf("why is %q, want %q", st.Why, want)
 	}
 }

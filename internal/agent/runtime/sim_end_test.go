@@ -61,9 +61,10 @@ func (s *faulty) doneWell() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range s.names {
-		// a node that was started again when the job was done, and a spare, trained nothing: 95
-		r := s.at[name].result
-		if done := new(refusal.JobDone); r.Status == 95 && errors.As(r.Err, &done) {
+		// an agent that started no worker, because it was a spare or came when the job was done: 95
+		r, trained := s.at[name].result, len(s.at[name].groups) > 0
+		done := new(refusal.JobDone)
+		if !trained && r.Status == refusal.StatusDone && errors.As(r.Err, &done) {
 			continue
 		}
 		if r.Status != 0 {
