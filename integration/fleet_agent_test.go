@@ -14,6 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
@@ -131,6 +132,9 @@ func (s severed) Revoke(ctx context.Context, l store.Lease) error {
 // network is the simulated network to the other agents. A dead agent refuses connections at once.
 type network struct{ *fleetAgent }
 
+func (n network) Knows(context.Context, membership.Ref) (reclaim.Knowledge, error) {
+	return reclaim.Knowledge{}, errors.ErrUnsupported
+}
 func (n network) Here() string                        { return n.name + ":1" }
 func (n network) Open([]byte, schema.Job, schema.UID) {}
 func (n network) Signals() <-chan event.Signal        { return n.signals }
@@ -257,21 +261,18 @@ func (d disk) HostID() string                                    { return d.name
 func (d disk) LastGeneration(string) (schema.Generation, error)  { return 0, nil }
 func (d disk) SetLastGeneration(string, schema.Generation) error { return nil }
 
-func (d disk) Remember(string, *rendezvous.Claim) error    { return nil }
-func (d disk) Recall(string) (*rendezvous.Claim, error)    { return nil, nil }
-func (d disk) Others(string) []rendezvous.Claim            { return nil }
-func (d disk) Earlier(string) []rendezvous.Earlier         { return nil }
-func (d disk) TakeBack(string, rendezvous.Job) error       { return nil }
-func (d disk) ComeLate(string, *rendezvous.Snapshot) error { return nil }
-func (d disk) Salvage(context.Context, string, checkpoint.Known) (checkpoint.Salvaged, error) {
-	return checkpoint.Salvaged{}, nil
+func (d disk) Remember(string, *rendezvous.Memory) error             { return nil }
+func (d disk) Recall(string, schema.UID) (*rendezvous.Memory, error) { return nil, nil }
+func (d disk) MoveAside(context.Context, string, rendezvous.Aside) (*rendezvous.Brought, error) {
+	return nil, nil
 }
 
 // nothing is saved.
 type nothing struct{}
 
-func (nothing) Behind() <-chan struct{} { return nil }
-func (nothing) Gone() <-chan error      { return nil }
+func (nothing) Knows(schema.Generation) reclaim.Knowledge { return reclaim.Knowledge{} }
+func (nothing) Behind() <-chan struct{}                   { return nil }
+func (nothing) Gone() <-chan error                        { return nil }
 
 func (nothing) Nodes([]membership.Node, checkpoint.Head)                            {}
 func (nothing) Open(rendezvous.World, int)                                          {}

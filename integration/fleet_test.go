@@ -178,8 +178,7 @@ func (h *fleet) start(name string) {
 	h.all = append(h.all, b)
 	h.lives[name] = append(h.lives[name], b)
 	c := runtime.Config{Times: plan.DefaultTimeouts, Config: joining.Config{Job: h.job,
-		Given: map[string]bool{"np": true}, Node: name, NodeGiven: true, Machine: name, LeaseTTL: h.ttl,
-		StoreCutLimit: time.Minute}}
+		Given: map[string]bool{"np": true}, Node: name, NodeGiven: true, Machine: name, LeaseTTL: h.ttl}}
 	d := runtime.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{},
 		Say: func(action.Line) {}}
 	h.run.Go(func() { runtime.Run(context.Background(), c, d, b.quit) })

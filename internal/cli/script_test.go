@@ -64,25 +64,25 @@ func show(_ context.Context, o node.Options) event.Result {
 	}
 	slices.Sort(given)
 	json.NewEncoder(os.Stdout).Encode(struct {
-		Job, Node, Host      string
-		Min, Max, Slots      int
-		Exact, Made, ByUser  bool
-		Base                 scaling.Base
-		Rules                any
-		Given                []string
-		Program              string
-		Args                 []string
-		LogDir, Checkpoints  string
-		TTL, Wait, Cut, Conn string
-		Port, Lo, Hi, Kept   int
-		Shown                []int
-		Devices, Role        string
-		CopyOut              []string
-		Lead                 string
-		Place                int
+		Job, Node, Host     string
+		Min, Max, Slots     int
+		Exact, Made, ByUser bool
+		Base                scaling.Base
+		Rules               any
+		Given               []string
+		Program             string
+		Args                []string
+		LogDir, Checkpoints string
+		TTL, Wait, Conn     string
+		Port, Lo, Hi, Kept  int
+		Shown               []int
+		Devices, Role       string
+		CopyOut             []string
+		Lead                string
+		Place               int
 	}{string(o.Job.Name), o.Node, o.Host, o.Job.Limits.Min, o.Job.Limits.Max, o.Job.Slots, o.Job.Limits.Exact,
 		o.Job.Made, o.NodeGiven, o.Job.Base, o.Job.Rules, given, filepath.Base(o.Program), o.Args, o.LogDir,
-		o.CheckpointDir, o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(),
+		o.CheckpointDir, o.LeaseTTL.String(), o.WaitTimeout.String(),
 		o.ConnectTimeout.String(), o.Port, o.PortsLo, o.PortsHi, o.LogKeep,
 		[]int{int(output.Shown(o.Console, o.Tee, o.Redirects)(0)),
 			int(output.Shown(o.Console, o.Tee, o.Redirects)(1))},

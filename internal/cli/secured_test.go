@@ -63,11 +63,11 @@ func (s *stage) lockRoles(ts *testscript.TestScript, job schema.Job) {
 		if user != "root" {
 			_, err = c.RoleAdd(ctx, user)
 			ts.Check(err)
-			for _, key := range []string{schema.Elasticd, schema.Settled} {
-				_, err = c.RoleGrantPermission(ctx, user, key, "", read)
-				ts.Check(err)
-			}
+			_, err = c.RoleGrantPermission(ctx, user, schema.Elasticd, "", read)
+			ts.Check(err)
 			if user != "reader" {
+				_, err = c.RoleGrantPermission(ctx, user, job.Resume(), "", both)
+				ts.Check(err)
 				below(user, "/elastic/removed/"+string(job)+"/", both)
 			}
 		}

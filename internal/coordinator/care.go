@@ -46,18 +46,6 @@ func (m *Member) writeVersion(ctx context.Context) {
 	}
 }
 
-// settle writes schema.Settled, once in the life of a store.
-func (m *Member) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(m.asRoot(ctx), signLimit)
-	defer cancel()
-	_, err := m.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.Version(schema.Settled), "=", 0)).
-		Then(clientv3.OpPut(schema.Settled, m.cfg.Version)).Commit()
-	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
-		m.log.Warn("note that the store has settled", zap.Error(err))
-	}
-}
-
 // look logs whether the store is full. If it is, the leader cures it.
 func (m *Member) look(ctx context.Context, now time.Time) {
 	full := m.tell()

@@ -16,7 +16,6 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap"
 
-	"github.com/elasticd/elastic/pkg/schema"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
 
@@ -141,8 +140,6 @@ func (m *Member) Run(ctx context.Context) error {
 	look, tidy := time.NewTicker(lookEvery), time.NewTicker(tidyEvery)
 	defer look.Stop()
 	defer tidy.Stop()
-	settled := time.NewTimer(schema.SettleTime)
-	defer settled.Stop()
 	m.writeVersion(ctx)
 	m.tidy(ctx, time.Now())
 	for {
@@ -153,8 +150,6 @@ func (m *Member) Run(ctx context.Context) error {
 			return m.failed(err)
 		case <-m.etcd.Server.StopNotify():
 			return m.failed(nil)
-		case <-settled.C:
-			m.settle(ctx)
 		case now := <-look.C:
 			m.look(ctx, now)
 		case now := <-tidy.C:

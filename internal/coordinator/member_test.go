@@ -429,26 +429,3 @@ func TestIdle(t *testing.T) {
 		t.Fatalf("no server answers any more: %v", err)
 	}
 }
-
-// A store is noted as settled once, when a member has served it for the time in which claims come.
-func TestANewStoreSettles(t *testing.T) {
-	m := begin(t, alone(t))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	began := time.Now()
-	w := m.client.Watch(ctx, schema.Settled, clientv3.WithRev(1))
-	go func() { done <- m.Run(ctx) }()
-	<-w
-	if took := time.Since(began); took < schema.SettleTime {
-		t.Errorf("settled after %s", took)
-	}
-	m.settle(ctx)
-	r, err := m.client.Get(ctx, schema.Settled)
-	if err != nil || len(r.Kvs) != 1 || r.Kvs[0].Version != 1 {
-		t.Errorf("written again: %v, %v", r, err)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-}

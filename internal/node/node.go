@@ -28,6 +28,7 @@ import (
 	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -62,10 +63,8 @@ func Run(ctx context.Context, o Options) event.Result {
 		return event.Result{Status: 125, Err: err}
 	}
 	disk.Server = strings.Join(slices.Sorted(slices.Values(o.Endpoints)), ",")
-	defer disk.Close()
-	settle := schema.SettleTime
 	if o.Local != nil {
-		disk.Server, settle = "local", 0 // all agents of the local server share this disk
+		disk.Server = "local"
 	}
 	store := o.Store
 	if o.Local != nil {
@@ -83,11 +82,10 @@ func Run(ctx context.Context, o Options) event.Result {
 	workers.connect(at)
 	c := runtime.Config{WaitTimeout: o.WaitTimeout, Times: plan.DefaultTimeouts, Hint: hint(o),
 		Config: joining.Config{
-			Job: o.Job, Given: o.Given, Again: o.Again, Borrowed: o.Borrowed, OtherProgram: o.OtherProgram,
-			Node: o.Node, NodeGiven: o.NodeGiven, Place: o.Place, Machine: bootID(), Warm: o.Warm,
-			Hardware: hardware(lookUp(o.Environ)),
-			LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit,
-			Settle: settle,
+			Job: o.Job, Given: o.Given, Again: o.Again, Resume: o.Resume, Borrowed: o.Borrowed,
+			OtherProgram: o.OtherProgram, Node: o.Node, NodeGiven: o.NodeGiven, Place: o.Place,
+			Machine: bootID(), Hardware: hardware(lookUp(o.Environ)), Warm: o.Warm,
+			LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout,
 		}}
 	deps := runtime.Deps{Store: store, Workers: workers, Peers: workers.peers, Disk: disk,
 		Saves: workers.saves, Say: lines.agent}
@@ -97,6 +95,7 @@ func Run(ctx context.Context, o Options) event.Result {
 // connect gives the workers the peers and the saves of this node.
 func (w *workers) connect(at *peers.Place) {
 	w.peers = peers.New(w.effects, at)
+	w.peers.Serve(func(g schema.Generation) reclaim.Knowledge { return w.saves.Knows(g) })
 	w.mark = &saves.Mark{Dir: w.o.CheckpointDir, Address: at.Here, Notice: w.notice}
 	w.saves = saves.New(saves.Config{Job: w.o.Job.Name, Store: w.store, Effects: w.effects, Peers: w.peers,
 		Mark: w.mark, Notice: w.notice, PreHook: w.preHook, VerifyEvery: w.o.VerifyEvery})

@@ -26,14 +26,16 @@ type Options struct {
 	Job   rendezvous.Job
 	Given map[string]bool
 
-	Again        bool   // --again: a job that is done is removed and created again
-	Borrowed     bool   // the job's id is another launcher's: a job that is done begins anew
-	DoneOK       bool   // --done-ok: a job that is done already is a success of this node
-	OtherProgram bool   // this node's program may differ from that of the other nodes
-	Node         string // --node, else POD_NAME, else the host name without domain
-	NodeGiven    bool   // Node was given with --node: no other name is tried
-	Place        int    // the wanted rank plus 1; 0: any rank
-	Host         string // the address that other nodes dial: 127.0.0.1 with the local server
+	// Again (--again): begin a new job under this name; what this node has of it is moved aside.
+	// Resume (--resume): go on from the newest checkpoint that the nodes of this name bring.
+	Again, Resume bool
+	Borrowed      bool   // the job's id is another launcher's: a job that is done begins anew
+	DoneOK        bool   // --done-ok: a job that is done already is a success of this node
+	OtherProgram  bool   // this node's program may differ from that of the other nodes
+	Node          string // --node, else POD_NAME, else the host name without domain
+	NodeGiven     bool   // Node was given with --node: no other name is tried
+	Place         int    // the wanted rank plus 1; 0: any rank
+	Host          string // the address that other nodes dial: 127.0.0.1 with the local server
 	// Reaches returns the address of this machine that reaches the server now, "" if none does.
 	// Host was found with it, and may change. nil: the user gave Host.
 	Reaches func() string
@@ -70,7 +72,6 @@ type Options struct {
 	HangTimeout    time.Duration // 0: a hang does not end a generation
 	HangLook       time.Duration // shortest time without a step after which ranks are looked at; 0: never
 	LeaseTTL       time.Duration
-	StoreCutLimit  time.Duration
 	WaitTimeout    time.Duration // 0: none
 	VerifyEvery    time.Duration // time in which all checkpoints on disk are read again; 0: never
 	ConnectTimeout time.Duration

@@ -76,7 +76,6 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w.disk.Close() // later reads open it again
 	if aside != "" {
 		w.notice(fmt.Sprintf("this node had data of another job %s; it was moved to %s",
 			w.o.Job.Name, aside))
@@ -124,19 +123,22 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 }
 
 // run names one attempt of one job. The logs of different runs are kept apart.
-func run(job rendezvous.Job) string { return fmt.Sprintf("%s %s %d", job.Name, job.UID, job.Attempt) }
+func run(job rendezvous.Job) string {
+	return fmt.Sprintf("%s %s %d", job.Name, job.Identity(), job.Attempt)
+}
 
 // rankPrefix is put before each line on the terminal if several workers share it. torch uses the
 // same prefix for its tracebacks.
 func rankPrefix(_, rank int) string { return fmt.Sprintf("[rank%d]: ", rank) }
 
-// AdoptJob continues with a job that was made again. It keeps what this node has of the job.
+// AdoptJob continues with a job that was made again. It keeps what this node has of the job, and its
+// workers go on.
 func (w *workers) AdoptJob(job rendezvous.Job) error {
-	if _, err := w.disk.Adopt(w.node, job); err != nil {
+	if err := w.disk.Continue(w.node, job); err != nil {
 		return err
 	}
 	w.job.Store(&job)
-	if err := w.logs.Adopt(run(job)); err != nil {
+	if err := w.logs.Adopt(run(job)); err != nil { // the same run, unless another job took its place
 		w.notice(err.Error())
 	}
 	w.saves.AdoptJob(job)

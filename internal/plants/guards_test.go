@@ -24,9 +24,6 @@ var guards = []plant{
 		`	p.Name("uid", string(j.UID))
 `,
 		``, rendezvous, "TestIDsLeadNowhere"},
-	{"files of a job that were set aside are not brought back", "internal/node/disk/kept.go",
-		`half || was == "" && (x.uid == job.UID`, `half || false && (x.uid == job.UID`,
-		"internal/node/disk", "TestAdopt"},
 	{"an id on the disk moves a chunk store out of its directory", "internal/node/disk/kept.go",
 		`err == nil && !schema.ValidName(uid)`, `false`,
 		"internal/node/disk", "TestAnIDThatIsAPathMovesNothingOut"},

@@ -51,8 +51,6 @@ var processPlants = []plant{
 		`	found, silent, err := r.search(ctx, parts)
 	if err != nil {`, `	found, silent, err := r.search(ctx, parts)
 	if err != nil && false {`, pipeline, "TestAStoreThatFailsInAFetch"},
-	{"a holder that does not answer counts as having nothing", checkpoint + "/replicator/prepare.go",
-		`return !unanswered(err) && (`, `return (`, runtime, "TestAHolderThatDoesNotAnswer"},
 	{"the next step completes a save although a file was not written again", capture + "/judge/first.go",
 		`case whole, next && (stays == "" || fewest >= enough):`, `case whole, next:`,
 		capture + "/judge", "TestTheNextStepBesideAFileThatStays"},

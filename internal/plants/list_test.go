@@ -32,4 +32,5 @@ const (
 
 // plants has all bugs except the guards, in the order in which they are planted. A new bug goes
 // into the list of the part that it breaks.
-var plants = slices.Concat(protocolPlants, requestPlants, agentPlants, processPlants, helperPlants)
+var plants = slices.Concat(lostPlants, protocolPlants, requestPlants, agentPlants, processPlants,
+	helperPlants)

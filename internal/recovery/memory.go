@@ -4,27 +4,27 @@ import (
 	"sync"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Memory writes down what a node would claim if it died together with the store. The zero value has
+// Memory writes down what a node knows of its job, for an agent that starts later. The zero value has
 // written nothing yet.
 type Memory struct {
-	mu    sync.Mutex
-	uid   schema.UID
-	world schema.Generation
+	mu   sync.Mutex
+	last rendezvous.Memory
 }
 
-// Keep writes c with write, but never an older World over a newer one.
-func (m *Memory) Keep(c rendezvous.Claim, write func(node string, c *rendezvous.Claim) error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if c.Job.UID == m.uid && c.World < m.world {
+// Keep writes m with write, but never an older generation of a job over a newer one.
+func (k *Memory) Keep(
+	node string, m rendezvous.Memory, write func(node string, m *rendezvous.Memory) error,
+) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m.Job.UID == k.last.Job.UID && m.Generation < k.last.Generation {
 		return nil
 	}
-	if err := write(c.Node, &c); err != nil {
+	if err := write(node, &m); err != nil {
 		return err
 	}
-	m.uid, m.world = c.Job.UID, c.World
+	k.last = m
 	return nil
 }

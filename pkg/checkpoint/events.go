@@ -28,11 +28,11 @@ func committedEvent(h manifest.Head) history.Event {
 }
 
 // offeredEvent is written together with the record of an offered checkpoint. was is its number
-// before the store was lost.
+// in the earlier job.
 func offeredEvent(node string, h manifest.Head, was manifest.Number) history.Event {
 	return history.Event{Kind: history.Offered, Generation: h.Generation, Node: node,
-		Text: fmt.Sprintf("%s came with checkpoint %d%s, newer than the one that the lost job was made "+
-			"again from: it is checkpoint %d now; elastic ckpt restore %d goes on from it",
+		Text: fmt.Sprintf("%s brought checkpoint %d%s of an earlier job of this name, which began from "+
+			"another one: it is checkpoint %d now; elastic ckpt restore %d goes on from it",
 			node, was, AtStep(h.Step), h.Number, h.Number),
 		Fields: history.Fields{"number": h.Number, "was": was, "step": h.Step, "bytes": h.Bytes}}
 }

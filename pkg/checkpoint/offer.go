@@ -30,9 +30,8 @@ func (r *Record) AdoptJob(u schema.UID) {
 // ErrNoNumber means that a checkpoint cannot be offered.
 var ErrNoNumber = errors.New("no number below the head is free")
 
-// Offer records a checkpoint from before the store was lost. Its number is a free one below that of
-// the head, because higher numbers are for later commits. Its order is below that of the head, too: if
-// the store is lost again, the job does not go on from it.
+// Offer records a checkpoint that this node brought from an earlier job. Its number is a free one below
+// that of the head, because higher numbers are for later commits.
 func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []manifest.Head) error {
 	was := h.Number
 	taken := func(n manifest.Number) bool {
@@ -45,7 +44,6 @@ func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []m
 	if taken(h.Number) {
 		return ErrNoNumber
 	}
-	h.Order = max(0, min(h.Order, head.Order-1))
 	h.Holders, h.Copies = []membership.Ref{{Node: r.Self}}, 1
 	h.Offered, h.Restored = true, false
 	if h.Parts != nil { // it is unknown which holders of the parts come back

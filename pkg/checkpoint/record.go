@@ -90,9 +90,8 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 }
 
 // Commit makes a checkpoint the head, with the number after that of seen, and returns the head. h has
-// the generation of the workers that wrote the bytes, and the smallest order that the commit may
-// have. Its order is above that of seen, too. holders have these bytes, or the parts in h.Parts,
-// verified and durable. This node is one of them, and needs no guard.
+// the generation of the workers that wrote the bytes. holders have these bytes, or the parts in
+// h.Parts, verified and durable. This node is one of them, and needs no guard.
 //
 // Errors: ErrFenced if a newer generation was proposed, so another try is useless. store.ErrMoved
 // if another checkpoint became the head. *HolderGoneError: commit again without that holder. After
@@ -100,12 +99,10 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 func (r *Record) Commit(
 	ctx context.Context, h, seen manifest.Head, holders []membership.Node,
 ) (manifest.Head, error) {
-	h.Number, h.Order = seen.Number+1, max(seen.Order.After(), h.Order)
+	h.Number = seen.Number + 1
 	h.Copies, h.Holders = len(holders), nil
 	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation),
-		store.Unchanged(r.Job.Head(), seen.Rev),
-		// a claim lists the checkpoints on a disk, so there must be no newer commit after it
-		store.NoneBelow(r.Job.AllClaims())}
+		store.Unchanged(r.Job.Head(), seen.Rev)}
 	for _, n := range holders {
 		h.Holders = append(h.Holders, n.Ref)
 		if n.Node != r.Self {

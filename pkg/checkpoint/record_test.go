@@ -120,50 +120,6 @@ func TestCommit(t *testing.T) {
 	})
 }
 
-// The order of commits is that of their numbers, whatever the clocks of their nodes show. Where the
-// store was set back and the number is given again, the later commit has the larger order.
-func TestOrderOfCommits(t *testing.T) {
-	onEtcds(t, func(t *testing.T, s store.Store) {
-		r := newRecord(s)
-		fence(t, s, recordUID, 1)
-		commit := func(id byte, seen manifest.Head) manifest.Head {
-			t.Helper()
-			h, err := r.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{id},
-				Order: schema.Order(0).Next(time.Now())}, seen, nil)
-			must(t, err)
-			return h
-		}
-		one := commit(1, manifest.Head{})
-		if now := schema.Order(time.Now().UnixMilli()); one.Order < now-60_000 || one.Order > now {
-			t.Errorf("the first commit has the order %d at %d", one.Order, now)
-		}
-		ahead := commit(2, one)
-		ahead.Order += 1 << 40 // a clock that is 34 years ahead
-		ahead.Rev = mustTxn(t, s, store.Put(recordJob.Head(), schema.Encode(ahead)))
-		three := commit(3, ahead)
-		if three.Order != ahead.Order+1 || !ahead.Before(three) {
-			t.Errorf("%+v follows %+v", three, ahead)
-		}
-		of, err := r.Commit(t.Context(), manifest.Head{Generation: 1, Order: three.Order + 50}, three, nil)
-		if must(t, err); of.Order != three.Order+50 {
-			t.Errorf("a commit of an order of at least %d has the order %d", three.Order+50, of.Order)
-		}
-		three = of
-		back, _, _ := r.Rollback(three, one)
-		if back.Order != three.Order+1 {
-			t.Errorf("%+v takes the place of %+v", back, three)
-		}
-		was := manifest.Head{Number: 2, Order: schema.Order(time.Now().UnixMilli())} // before it is set back
-		for schema.Order(time.Now().UnixMilli()) == was.Order {
-			time.Sleep(time.Millisecond)
-		}
-		one.Rev = mustTxn(t, s, store.Put(recordJob.Head(), schema.Encode(one)))
-		if again := commit(5, one); again.Number != was.Number || !was.Before(again) {
-			t.Errorf("%+v was committed after %+v", again, was)
-		}
-	})
-}
-
 func TestRollbackAndDrop(t *testing.T) {
 	onEtcds(t, func(t *testing.T, s store.Store) {
 		ctx := t.Context()

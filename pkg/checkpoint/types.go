@@ -24,6 +24,14 @@ var (
 	ErrNoSpace = dirfs.ErrNoSpace
 )
 
+// UnheldParts returns the parts of a checkpoint without their holders.
+func UnheldParts(parts []HeldPart) (list []HeldPart) {
+	for _, p := range parts {
+		list = append(list, HeldPart{Manifest: p.Manifest, Holders: []string{}})
+	}
+	return list
+}
+
 // MaxNumber is the largest number of a checkpoint.
 const MaxNumber = manifest.MaxNumber
 

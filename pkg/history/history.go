@@ -47,6 +47,7 @@ const (
 	Stalled       Kind = "stalled"
 	StallOver     Kind = "stall_over"
 	Offered       Kind = "checkpoint_offered"
+	Brought       Kind = "checkpoint_brought"
 	JobFinishing  Kind = "job_finishing"
 	JobDone       Kind = "job_done"
 	JobFailed     Kind = "job_failed"

@@ -35,6 +35,7 @@ type Joining struct {
 	Replaces     Incarnation       // the incarnation that it replaces, or ""
 	OtherProgram bool              // the node runs another program than the job
 	Warms        bool              // its workers start before a World has the node
+	Also         []store.Write     // what it writes with its registration
 }
 
 // Join registers a node, if the job is unchanged and no other node has the name.
@@ -53,6 +54,7 @@ func (r Registry) Join(ctx context.Context, j Joining) (int64, error) {
 	}
 	then := []store.Write{store.PutLeased(r.Job.Node(n.Node), schema.Encode(n), n.Lease),
 		history.Tell(r.Job, ev)}
+	then = append(then, j.Also...)
 	if j.Warms {
 		then = append(then, store.PutLeased(r.Job.Warming(n.Node), []byte(n.Incarnation), n.Lease))
 	}

@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -85,27 +84,19 @@ type Rules struct {
 // Job is the record of a job. Its first agent writes it; only a new attempt, or a store that was
 // lost, changes it.
 type Job struct {
-	Name     schema.Job   `json:"-"`
-	UID      schema.UID   `json:"uid"`
-	Attempt  int          `json:"attempt"` // 1, 2, …: a run of the job after it failed or was stopped
-	Limits   Limits       `json:"limits"`
-	Slots    int          `json:"slots"` // workers a node
-	Base     scaling.Base `json:"base"`
-	Rules    Rules        `json:"rules"`
-	Succeeds schema.UID   `json:"succeeds,omitempty"` // the uid of the job in a store that was lost
-	// the uids before Succeeds, if the job was lost more than once, and those of jobs whose nodes
-	// go on in this one
-	Lineage []schema.UID `json:"lineage,omitempty"`
-	Ran     bool         `json:"ran,omitempty"` // the job had a World before it was made again
-	// Adopted is the number that its first checkpoint had in the lost store; 0: there was none.
-	// AdoptedOrder is the order that it had there.
-	Adopted      checkpoint.Number `json:"adopted,omitempty"`
-	AdoptedOrder schema.Order      `json:"adopted_order,omitempty"`
-	// Claimants are the nodes that claimed the job when it was made again; empty if they are many.
-	// Until the job has a World, they count as its members.
-	Claimants []string `json:"claimants,omitempty"`
-	Made      bool     `json:"made,omitempty"` // elastic chose the id; the job stops with its last node
-	Origin    Origin   `json:"origin,omitzero"`
+	Name    schema.Job   `json:"-"`
+	UID     schema.UID   `json:"uid"`
+	Attempt int          `json:"attempt"` // 1, 2, …: a run of the job after it failed or was stopped
+	Limits  Limits       `json:"limits"`
+	Slots   int          `json:"slots"` // workers a node
+	Base    scaling.Base `json:"base"`
+	Rules   Rules        `json:"rules"`
+	// FirstUID is the uid that the job had before its store was first lost, and Remade is how often
+	// living nodes made it again since, each time under a new uid. "": UID, it never was.
+	FirstUID schema.UID `json:"first_uid,omitempty"`
+	Remade   int        `json:"remade,omitempty"`
+	Made     bool       `json:"made,omitempty"` // elastic chose the id; the job stops with its last node
+	Origin   Origin     `json:"origin,omitzero"`
 	// Hosts are the addresses of the nodes by rank, if all of them were given.
 	Hosts []string    `json:"hosts,omitempty"`
 	Roles *roles.Spec `json:"roles,omitempty"` // nil: every process is a trainer
@@ -113,10 +104,11 @@ type Job struct {
 	Rev   int64       `json:"-"`
 }
 
-// AdoptedHead is the checkpoint from which the job was made again, as it was in the lost store.
-func (j *Job) AdoptedHead() checkpoint.Head {
-	return checkpoint.Head{Number: j.Adopted, Order: j.AdoptedOrder}
-}
+// Identity is the uid that the job had first. It keeps it when living nodes make it again.
+func (j *Job) Identity() schema.UID { return cmp.Or(j.FirstUID, j.UID) }
+
+// Same reports whether both are the same job, one of them perhaps made again.
+func (j *Job) Same(o *Job) bool { return j.Identity() == o.Identity() }
 
 // Place is the size of a world of so many nodes, as roles count it.
 func (j *Job) Place(nodes int) roles.Size {
@@ -169,42 +161,6 @@ func (j *Job) KeepsServers(w, next *World) bool {
 		}
 	}
 	return before[0]
-}
-
-// Predecessors are the uids that the job had in stores that were lost, the newest last. Only the
-// last few are returned, which is enough for a node that was away for long.
-func (j *Job) Predecessors() []schema.UID {
-	const most = 16
-	all := slices.Clone(j.Lineage)
-	if j.Succeeds != "" {
-		all = append(all, j.Succeeds)
-	}
-	return all[max(0, len(all)-most):]
-}
-
-// Follows reports whether j was made again from the job u, after the store of u was lost.
-func (j *Job) Follows(u schema.UID) bool { return u != "" && slices.Contains(j.Predecessors(), u) }
-
-// Supersede makes the uids of the job o earlier uids of j, so that the nodes of o go on in j.
-func (j *Job) Supersede(o *Job) {
-	for _, u := range append(o.Predecessors(), o.UID) {
-		if u != j.UID && !j.Follows(u) {
-			j.Lineage = append(slices.Clip(j.Lineage), u)
-		}
-	}
-}
-
-// Replaces reports whether a node of the job was goes on in j. That is so if j was made again from
-// was, or if both were made from one job and j is the later one. The second case happens when the
-// store is lost again before other nodes have heard of was.
-func (j *Job) Replaces(was *Job) bool {
-	return j.Follows(was.UID) && !was.Follows(j.UID) || j.Time.After(was.Time) && j.Twin(was)
-}
-
-// Twin reports whether o and j were made from one job, and neither from the other.
-func (j *Job) Twin(o *Job) bool {
-	return j.UID != o.UID && !j.Follows(o.UID) && !o.Follows(j.UID) &&
-		slices.ContainsFunc(o.Predecessors(), j.Follows)
 }
 
 // Admit lifts the quarantines that a node got in Generation or before, and the doubt with which this

@@ -65,7 +65,7 @@ func (w *storedJob) step(s *rendezvous.Snapshot, marks *plan.Observed, dead map[
 		}
 	}
 	v := verdict.Judge(verdict.Records{Members: refs, Nodes: s.Nodes, Left: s.Left, Suspects: s.Suspects},
-		ev, verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
+		ev, verdict.DefaultTimeouts(3*time.Second), noon)
 	marks.Update(s, v, noon)
 	return plan.Next(plan.Facts{Snapshot: s, View: v, Observed: *marks, Timeouts: plan.DefaultTimeouts,
 		Now: noon})

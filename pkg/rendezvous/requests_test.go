@@ -224,8 +224,6 @@ func laterFence(w *storedJob) {
 
 var guards = []guarded{
 	{"create", "no job", func(*storedJob) {}, creates, func(w *storedJob) { w.create(3) }},
-	{"create", "no node claims it", func(*storedJob) {}, creates,
-		func(w *storedJob) { w.put(w.Job.Claim("a"), schema.Encode(rendezvous.Claim{})) }},
 
 	{"reopen", "job as seen", stageStopped, reopens, touches(schema.Job.Job)},
 	{"reopen", "wish as seen", stageStopped, reopens, touches(schema.Job.Wish)},

@@ -81,7 +81,6 @@ func TestRestore(t *testing.T) {
 	p := newPast(t, rendezvous.Stopped, nil)
 	s := p.see()
 	late := s.Head // a commit of generation 3 is on its way
-	s.Head.Order = 1
 	head, err := p.req.Restore(t.Context(), &s, s.History[0])
 	if err != nil {
 		t.Fatal(err)
@@ -89,9 +88,6 @@ func TestRestore(t *testing.T) {
 	now := p.see()
 	if again := head.Again(head); !head.Restored || again.Restored {
 		t.Errorf("restored %v, and committed again %v", head.Restored, again.Restored)
-	}
-	if !s.Head.Before(head) || head.Order < schema.Order(time.Now().UnixMilli()-60_000) {
-		t.Errorf("%+v was restored after %+v", head, s.Head)
 	}
 	if head.Number != 3 || now.Head.Number != 3 || now.Head.Manifest != s.History[0].Manifest ||
 		*now.Head.Step != 0 ||

@@ -54,7 +54,7 @@ func (x *situation) refs() []membership.Ref {
 func (x *situation) view() verdict.View {
 	return verdict.Judge(verdict.Records{Members: x.refs(), Ring: x.ring, Nodes: x.Nodes, Left: x.Left,
 		Suspects: x.Suspects},
-		x.ev, verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
+		x.ev, verdict.DefaultTimeouts(3*time.Second), noon)
 }
 
 func (x *situation) plan() plan.Step {

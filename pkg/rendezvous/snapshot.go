@@ -38,7 +38,7 @@ type Snapshot struct {
 	Progress *Progress
 	Events   []history.Event
 	Unread   []membership.Unread // of nodes that are no members; they are left out
-	Claims   []Claim             // also of nodes of a job that the store has lost: Job is nil then
+	Brought  []Brought           // before the first World: checkpoints of earlier jobs, by node
 }
 
 // Held is the inventory of a node: the record in which it lists the checkpoints that are complete on
@@ -203,9 +203,6 @@ func decode(job schema.Job, r store.Read) (Snapshot, error) {
 		return s, err
 	}
 	var err error
-	if s.Claims, err = decodeClaims(job, r.Entries); err != nil {
-		return s, err
-	}
 	nodes := membership.Decode(job, r.Entries)
 	s.Nodes, s.Left, s.Suspects, s.Unread = nodes.Nodes, nodes.Left, nodes.Suspects, nodes.Unread
 	slices.SortFunc(s.Nodes, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
@@ -269,6 +266,15 @@ func (s *Snapshot) decodeWarm(node string, e *store.Entry) {
 	}
 }
 
+// decodeBrought reads which checkpoint of an earlier job a node brought. A record that cannot be read
+// counts as none.
+func (s *Snapshot) decodeBrought(node string, e *store.Entry) {
+	if b, err := schema.Decode[Brought](e); err == nil {
+		b.Node = node
+		s.Brought = append(s.Brought, b)
+	}
+}
+
 // decodeGeneration reads the records that exist for each generation, holder or activity.
 func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error {
 	checkpoints, held, doing, warm := job.Checkpoints(), job.AllHeld(), job.AllDoing(), job.AllWarm()
@@ -295,6 +301,8 @@ func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error
 			}
 		} else if p := schema.Rest(warm, e.Key); len(p) == 1 {
 			s.decodeWarm(p[0], e)
+		} else if p := schema.Rest(job.AllBrought(), e.Key); len(p) == 1 {
+			s.decodeBrought(p[0], e)
 		}
 	}
 	if s.World == nil {

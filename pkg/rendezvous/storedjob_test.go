@@ -211,20 +211,6 @@ func (w *storedJob) record(key string, v any) {
 	w.put(key, schema.Encode(v))
 }
 
-// claim has a node claim the job that is in the store, or its absence. The claim replaces the one
-// that the node had. It returns it with its lease and revision.
-func (w *storedJob) claim(k rendezvous.Claim) rendezvous.Claim {
-	w.t.Helper()
-	var err error
-	k.Lease, _, err = w.Store.Grant(w.t.Context(), time.Minute)
-	w.must(err)
-	before, err := w.ClaimRev(w.t.Context(), k.Node)
-	w.must(err)
-	k.Rev, err = w.Claim(w.t.Context(), txn.Claiming{Claim: k, Before: before, Seen: w.see()})
-	w.must(err)
-	return k
-}
-
 // entries returns everything below the job, by key.
 func (w *storedJob) entries() map[string]store.Entry {
 	w.t.Helper()

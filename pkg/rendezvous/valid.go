@@ -36,15 +36,8 @@ func (j *Job) Validate() error {
 	p.Range("slots", int64(j.Slots), 0, membership.MaxSlots)
 	p.Range("min", int64(j.Limits.Min), 0, int64(j.Limits.Max))
 	p.Range("max", int64(j.Limits.Max), 0, scaling.MaxWorld)
-	p.Optional("succeeds", string(j.Succeeds))
-	for _, u := range j.Lineage {
-		p.Name("lineage", string(u))
-	}
-	for _, node := range j.Claimants {
-		p.Name("claimants", node)
-	}
-	p.Check(j.Adopted <= checkpoint.MaxNumber, "adopted is %d", j.Adopted)
-	p.Range("adopted_order", int64(j.AdoptedOrder), 0, int64(schema.MaxOrder))
+	p.Optional("first_uid", string(j.FirstUID))
+	p.Range("remade", int64(j.Remade), 0, maxCount)
 	p.Note(j.Rules.validate())
 	if b := j.Base; b.Nodes != 0 || b.Slots != 0 || b.Batch != 0 || b.LR != 0 {
 		p.Note(b.Validate())
@@ -90,7 +83,6 @@ func (w *World) Validate() error {
 	p.Name("uid", string(w.UID))
 	p.Generation("generation", w.Generation)
 	p.Check(w.Generation > 0 || w.Phase.Ended(), "generation is 0") // stopped before its first World
-	p.Range("order", int64(w.Order), 0, int64(schema.MaxOrder))
 	p.Range("attempt", int64(w.Attempt), 0, maxCount)
 	p.Check(slices.Contains(phases, w.Phase), "phase is %.80q", w.Phase)
 	p.Check(w.Phase != Waiting || w.Hold != nil, "it waits and does not say why")
@@ -146,7 +138,6 @@ func (w *World) validParts() error {
 	}
 	if r := w.Resume; r != nil {
 		p.Check(r.Number >= 1 && r.Number <= checkpoint.MaxNumber, "resume is %d", r.Number)
-		p.Range("order of resume", int64(r.Order), 0, int64(schema.MaxOrder))
 		for _, n := range r.Holders {
 			p.Name("holder", n)
 		}
@@ -229,41 +220,13 @@ func (f *Failure) Validate() error {
 	return p.Err()
 }
 
-// Validate checks a claim to a job that the store has lost.
-func (c *Claim) Validate() error {
+// Validate checks what a node remembers of a job.
+func (m *Memory) Validate() error {
 	var p schema.Problems
-	p.Note(c.Job.Validate())
-	p.Note(c.Wish.Validate())
-	p.Generation("generation", c.Generation)
-	p.Generation("world", c.World)
-	p.Range("world_order", int64(c.WorldOrder), 0, int64(schema.MaxOrder))
-	p.Check(c.Phase == "" || slices.Contains(phases, c.Phase), "phase is %.80q", c.Phase)
-	p.Range("count", int64(c.Count), 0, scaling.MaxWorld)
-	p.Range("rank", int64(c.Rank), -1, scaling.MaxWorld)
-	p.Range("members", int64(len(c.Members)), 0, int64(c.Count))
-	for _, n := range c.Members {
-		p.Name("member", n)
-	}
-	for _, u := range c.GaveUp {
-		p.Name("gave_up", string(u))
-	}
-	if c.Known.Number > 0 {
-		p.Note(c.Known.Validate())
-	}
-	if c.Newest != nil {
-		p.Note(c.Newest.Validate())
-	}
-	for i := range c.Heads {
-		p.Note(c.Heads[i].Validate())
-	}
-	for i := range c.Parts {
-		p.Note(c.Parts[i].Head.Validate())
-	}
-	for _, o := range c.OtherParts {
-		if o.Captured != nil {
-			p.Note(o.Captured.Validate())
-			p.Check(o.Captured.Copies == 0, "a capture has %d copies", o.Captured.Copies)
-		}
+	p.Note(m.Job.Validate())
+	p.Generation("generation", m.Generation)
+	if m.Known.Number > 0 {
+		p.Note(m.Known.Validate())
 	}
 	return p.Err()
 }

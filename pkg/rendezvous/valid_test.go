@@ -18,15 +18,13 @@ func TestIDsLeadNowhere(t *testing.T) {
 		job := rendezvous.Job{UID: uid, Attempt: 1, Slots: 1, Limits: limits, Rules: rendezvous.Rules{}}
 		world := rendezvous.World{UID: uid, Generation: 1, Attempt: 1, Phase: rendezvous.Forming,
 			Proposal: "p"}
-		lineage := job
-		lineage.UID, lineage.Lineage = "u", []schema.UID{uid}
-		successor := job
-		successor.UID, successor.Succeeds = "u", uid
+		again := job
+		again.UID, again.FirstUID = "u", uid
 		for record, err := range map[string]error{
-			"job": job.Validate(), "world": world.Validate(), "lineage": lineage.Validate(),
-			"succeeds": successor.Validate(), "claim": (&rendezvous.Claim{Job: job, Rank: -1}).Validate(),
+			"job": job.Validate(), "world": world.Validate(),
+			"first": again.Validate(), "memory": (&rendezvous.Memory{Job: job}).Validate(),
 		} {
-			if optional := uid == "" && record == "succeeds"; (err == nil) != (want || optional) {
+			if optional := uid == "" && record == "first"; (err == nil) != (want || optional) {
 				t.Errorf("%s with the id %q: %v", record, uid, err)
 			}
 		}

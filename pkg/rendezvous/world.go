@@ -51,7 +51,6 @@ const (
 	WhyFetching  Why = "fetching"
 	WhyRunning   Why = "running"
 	WhyFinishing Why = "finishing"
-	StoreBehind  Why = "store-behind"
 )
 
 // Hold is why a World waits.
@@ -92,7 +91,6 @@ const (
 // Resume is the checkpoint that a generation starts from.
 type Resume struct {
 	Number   checkpoint.Number `json:"number"`
-	Order    schema.Order      `json:"order,omitempty"`
 	Manifest checkpoint.Hash   `json:"manifest"`
 	Step     *int64            `json:"step"`
 	Samples  *int64            `json:"samples"`
@@ -145,7 +143,6 @@ type Quarantine struct {
 type World struct {
 	UID        schema.UID        `json:"uid"`
 	Generation schema.Generation `json:"generation"`
-	Order      schema.Order      `json:"order,omitempty"`
 	Attempt    int               `json:"attempt"`
 	Phase      Phase             `json:"phase"`
 	Time       time.Time         `json:"time"` // of the phase, for people
@@ -262,6 +259,14 @@ func index(refs []membership.Ref, r membership.Ref) int {
 		}
 	}
 	return -1
+}
+
+// SameAs reports whether both are the same World, or none.
+func (w *World) SameAs(o *World) bool {
+	if w == nil || o == nil {
+		return w == nil && o == nil
+	}
+	return w.Generation == o.Generation && w.Proposal == o.Proposal
 }
 
 // Seat is a node's place in a world.

@@ -24,8 +24,9 @@ func Unreadable(err error) bool {
 // maxRecord is the size of the largest record that is read. It is above etcd's default limit.
 const maxRecord = 4 << 20
 
-// format is the format that this version writes and the newest that it reads.
-const format = 1
+// format is the format that this version writes and the newest that it reads. Format 1 had more fields,
+// which nothing needs.
+const format = 2
 
 type envelope[T any] struct {
 	Format int `json:"format"`

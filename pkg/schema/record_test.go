@@ -35,10 +35,11 @@ func TestMemo(t *testing.T) {
 // distinguished from it.
 func TestDecode(t *testing.T) {
 	for value, want := range map[string]error{
-		`{"format":1,"record":7}`:           nil,
-		`{"format":2,"record":7}`:           schema.ErrNewerFormat,
-		`{"format":2,"record":{"seven":7}}`: schema.ErrNewerFormat,
-		`{"format":2,"value":7}`:            schema.ErrNewerFormat,
+		`{"format":1,"record":7}`:           nil, // of the version before
+		`{"format":2,"record":7}`:           nil,
+		`{"format":3,"record":7}`:           schema.ErrNewerFormat,
+		`{"format":3,"record":{"seven":7}}`: schema.ErrNewerFormat,
+		`{"format":3,"value":7}`:            schema.ErrNewerFormat,
 	} {
 		if n, err := schema.Decode[int](&store.Entry{Value: []byte(value)}); !errors.Is(err, want) ||
 			err == nil && n != 7 {

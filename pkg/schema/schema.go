@@ -21,14 +21,6 @@ const Root = "/elastic/v1/"
 // Elasticd is a key that an elasticd has and a plain etcd does not. Its value is the version.
 const Elasticd = "/elastic/elasticd"
 
-// Settled is written by an elasticd that has served a new store for SettleTime. By then, nodes of a
-// job that an earlier store lost have found the server and claimed their job.
-const Settled = "/elastic/settled"
-
-// SettleTime is enough for an agent that lost its server to claim its job on the new one. The agent
-// tries to connect every store.Again, needs four requests, and may be stopped for half a second.
-const SettleTime = time.Second
-
 // ValidName reports whether s may name a job or a node: ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$. Such a
 // name needs no escaping in keys and paths.
 func ValidName(s string) bool {
@@ -53,22 +45,6 @@ type Generation uint64
 
 // MaxGeneration is the largest generation for which keys sort as numbers do. No job gets there.
 const MaxGeneration Generation = 999_999_999_999
-
-// Order is the place of a World or a commit among all Worlds and commits that a job ever had. Numbers
-// and generations do not tell this place, because they are given again after the store was set back.
-// An order is the time in milliseconds, or one more than the orders before it in the store if that is
-// larger. So later records have larger orders as long as clocks agree, and the next record of a store
-// has a larger one whatever the clocks show.
-type Order int64
-
-// MaxOrder is the largest order that a record may have: the year 287396.
-const MaxOrder Order = 1 << 53
-
-// Next returns the order of the record that follows a record of order o.
-func (o Order) Next(now time.Time) Order { return max(o.After(), Order(now.UnixMilli())) }
-
-// After returns the smallest order above o.
-func (o Order) After() Order { return min(o+1, MaxOrder) }
 
 func (j Job) Prefix() string { return Root + string(j) + "/" }
 func (j Job) Job() string    { return j.Prefix() + "job" }
@@ -100,6 +76,11 @@ func Incident(id string, at time.Time, name string) string {
 	return Machine(id) + fmt.Sprintf("%015d-%s", max(0, at.UnixMilli()), name)
 }
 
+// Resume is the key with which an operator allows that nodes of earlier jobs of this name come, and
+// that the first World begins from the newest checkpoint that they bring. It is not below the job's
+// prefix, because it is written before the job is made.
+func (j Job) Resume() string { return "/elastic/resume/" + string(j) }
+
 // Plans is the prefix of the chunks of one proposal, and Plan is one chunk.
 func (j Job) Plans(proposal string) string { return j.AllPlans() + proposal + "/" }
 func (j Job) AllPlans() string             { return j.Prefix() + "plan/" }
@@ -122,8 +103,8 @@ func (j Job) AllWarm() string             { return j.Prefix() + "warm/" }
 func (j Job) Warm(node string) string     { return j.AllWarm() + node }
 func (j Job) Progress() string            { return j.Prefix() + "progress" }
 func (j Job) Curve() string               { return j.Prefix() + "curve" }
-func (j Job) AllClaims() string           { return j.Prefix() + "claims/" }
-func (j Job) Claim(node string) string    { return j.AllClaims() + node }
+func (j Job) AllBrought() string          { return j.Prefix() + "brought/" }
+func (j Job) Brought(node string) string  { return j.AllBrought() + node }
 func (j Job) Events() string              { return j.Prefix() + "events/" }
 func (j Job) Event(id string) string      { return j.Events() + id }
 func (j Job) AllSuspects() string         { return j.Prefix() + "suspects/" }

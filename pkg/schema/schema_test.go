@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -25,22 +24,6 @@ func TestValidName(t *testing.T) {
 	}
 }
 
-// An order is above that of the record before it, whatever the clock shows, and is the time if it can.
-func TestOrder(t *testing.T) {
-	at := time.UnixMilli(1000)
-	for before, want := range map[schema.Order]schema.Order{
-		0: 1000, 998: 1000, 999: 1000, 1000: 1001, 5000: 5001, schema.MaxOrder - 1: schema.MaxOrder,
-		schema.MaxOrder: schema.MaxOrder,
-	} {
-		if got := before.Next(at); got != want {
-			t.Errorf("after %d: %d, want %d", before, got, want)
-		}
-		if got := before.After(); got != min(before+1, schema.MaxOrder) {
-			t.Errorf("the smallest one after %d is %d", before, got)
-		}
-	}
-}
-
 var someName = rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._-]{0,63}`).Filter(schema.ValidName)
 
 const newest = uint64(schema.MaxGeneration)
@@ -54,7 +37,7 @@ func draw(t *rapid.T) (schema.Job, string, schema.Generation) {
 func all(j schema.Job, n string, g schema.Generation) []string {
 	return []string{
 		j.Job(), j.Fence(), j.World(), j.Wish(), j.Plan(n, int(g%10000)), j.Endpoints(n), j.Node(n),
-		j.Held(n), j.Left(n), j.Doing(n), j.Warm(n), j.Progress(), j.Claim(n), j.Event(n), j.Suspect(n, n),
+		j.Held(n), j.Left(n), j.Doing(n), j.Warm(n), j.Progress(), j.Brought(n), j.Event(n), j.Suspect(n, n),
 		j.Ready(g, n), j.Exit(g, n), j.Failure(g), j.Checkpoint(uint64(g)), j.Head(),
 	}
 }
@@ -63,7 +46,7 @@ func all(j schema.Job, n string, g schema.Generation) []string {
 func prefixes(j schema.Job, n string, g schema.Generation) []string {
 	return []string{
 		j.AllPlans(), j.Plans(n), j.Nodes(), j.AllHeld(), j.AllLeft(), j.AllDoing(), j.AllWarm(),
-		j.AllClaims(), j.Events(), j.AllSuspects(), j.Suspects(n), j.AllReady(), j.Readies(g), j.AllExits(),
+		j.AllBrought(), j.Events(), j.AllSuspects(), j.Suspects(n), j.AllReady(), j.Readies(g), j.AllExits(),
 		j.Exits(g), j.AllFailures(), j.Checkpoints(),
 	}
 }

@@ -136,7 +136,7 @@ func TestRecords(t *testing.T) {
 	if got, err := schema.Decode[record](e); err != nil || got.N != 7 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	e.Value = []byte(`{"format":2,"record":["all else"]}`)
+	e.Value = []byte(`{"format":3,"record":["all else"]}`)
 	if _, err := schema.Decode[record](e); !errors.Is(err, schema.ErrNewerFormat) {
 		t.Errorf("%v, want ErrNewerFormat", err)
 	}

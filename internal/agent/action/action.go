@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -52,7 +53,7 @@ type (
 	// older one.
 	GetReady struct {
 		World  rendezvous.World
-		Memory rendezvous.Claim // the claim that this node writes down before Ready
+		Memory rendezvous.Memory // what this node writes down before Ready
 		Me     membership.Node
 		Member bool
 		// InMemory: no checkpoint is needed. The workers of this node wait for this World, and hold
@@ -85,10 +86,16 @@ type (
 		Generation schema.Generation
 		Last       bool
 	}
-	// Remember writes down what this node would claim if the store lost the job.
-	Remember struct{ Claim rendezvous.Claim }
-	// Reclaim claims the job, which the store has lost, until it was made again.
-	Reclaim struct{ Claim rendezvous.Claim }
+	// Remember writes down what this node knows of the job.
+	Remember struct{ Memory rendezvous.Memory }
+	// Remake brings back the job, which the store has lost.
+	Remake struct {
+		Me      membership.Ref
+		Lost    reclaim.Lost
+		Cluster uint64 // the store that this node last read, and the revision there
+		Rev     int64
+		Try     bool // it is the turn of this node to make the job again
+	}
 	// ReportExit writes how the workers of this node ended.
 	ReportExit struct {
 		World rendezvous.World
@@ -147,7 +154,6 @@ type (
 		Why        membership.Reason
 		Stop       *rendezvous.Snapshot // to stop the job first, as its last node; nil: do not
 		Quick      bool                 // within a second
-		Ended      rendezvous.Phase     // phase of the job, if its end is the reason
 	}
 	// Say prints a line for the user.
 	Say struct{ Line }
@@ -178,7 +184,7 @@ func (PauseWorkers) action()    {}
 func (ContinueWorkers) action() {}
 func (CloseSaves) action()      {}
 func (Remember) action()        {}
-func (Reclaim) action()         {}
+func (Remake) action()          {}
 func (ReportExit) action()      {}
 func (ReportFailures) action()  {}
 func (Probe) action()           {}

@@ -6,6 +6,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -27,7 +28,7 @@ type Start struct {
 
 // Hello is what this agent answers to its peers.
 type Hello struct {
-	UID         schema.UID
+	UID         schema.UID // that the job had first
 	Node        string
 	Incarnation membership.Incarnation
 	Generation  schema.Generation
@@ -35,6 +36,7 @@ type Hello struct {
 	Ended       bool
 	Stays       bool             // the workers here can stay in their processes
 	Suspects    []membership.Ref // nodes that this agent suspects now
+	Knows       reclaim.Knowledge
 }
 
 // Line is one message to the user on stderr.

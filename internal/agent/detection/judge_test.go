@@ -20,7 +20,7 @@ import (
 // then on silence does not count for a window.
 func TestANewDoubtMakesACrowd(t *testing.T) {
 	now := time.Now()
-	d := New(verdict.DefaultTimeouts(0, 0))
+	d := New(verdict.DefaultTimeouts(0))
 	var members []membership.Ref
 	var nodes []membership.Node
 	for _, name := range []string{"a", "b", "c"} {
@@ -48,7 +48,7 @@ func TestANewDoubtMakesACrowd(t *testing.T) {
 // the watcher is asked, once. Then the node is gone.
 func TestAWatcherThatAccusesLaterIsAsked(t *testing.T) {
 	now := time.Now()
-	d, out := New(verdict.DefaultTimeouts(0, 0)), outbox.New()
+	d, out := New(verdict.DefaultTimeouts(0)), outbox.New()
 	ref := func(name string) membership.Ref {
 		return membership.Ref{Node: name, Incarnation: membership.Incarnation(name)}
 	}

@@ -22,7 +22,7 @@ import (
 func TestSuspicionsOfOneMomentAreOneRequest(t *testing.T) {
 	const n = 300
 	now := time.Now()
-	d, out := New(verdict.DefaultTimeouts(0, 0)), outbox.New()
+	d, out := New(verdict.DefaultTimeouts(0)), outbox.New()
 	world := &rendezvous.World{Count: n}
 	for i := range n {
 		name := fmt.Sprintf("n%03d", i)

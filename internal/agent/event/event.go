@@ -29,11 +29,8 @@ type (
 		Job   rendezvous.Job
 		Head  checkpoint.Head   // the newest commit that the store showed just before
 		Fence schema.Generation // likewise
-		World schema.Generation // likewise; 0: none
-		// GaveUp are jobs of that name which this node was in before (rendezvous.Claim).
-		GaveUp []schema.UID
-		TTL    time.Duration
-		Logs   string // directory of its workers' logs, as shown to the user
+		TTL   time.Duration
+		Logs  string // directory of its workers' logs, as shown to the user
 		// Nodes is the number of registered nodes, and Before the number of those with a lower
 		// name, at the time of joining. Both are counted only up to machine.Few + 1.
 		Nodes, Before int
@@ -120,15 +117,17 @@ type (
 	StoreBehind struct{}
 	// Remembered answers Remember.
 	Remembered struct {
-		World schema.Generation
-		Err   error
+		Memory rendezvous.Memory
+		Err    error
 	}
-	// Claiming says what this node waits for while the store has lost the job.
-	Claiming struct{ Text string }
-	// Reclaimed answers Reclaim: the store has a job of that name again.
-	Reclaimed struct {
-		Job rendezvous.Job
-		Err error
+	// Waiting says what this node waits for before it can join.
+	Waiting struct{ Text string }
+	// Remade answers Remake.
+	Remade struct {
+		Job   *rendezvous.Job // the store has the job again; nil: it does not, yet
+		Again bool            // look again at once
+		Text  string          // for the user; "": nothing
+		Err   error           // store.ErrMoved: this job is over
 	}
 	// ExitReported answers ReportExit.
 	ExitReported struct {
@@ -205,8 +204,8 @@ func (Halted) event()            {}
 func (Closed) event()            {}
 func (StoreBehind) event()       {}
 func (Remembered) event()        {}
-func (Claiming) event()          {}
-func (Reclaimed) event()         {}
+func (Waiting) event()           {}
+func (Remade) event()            {}
 func (ExitReported) event()      {}
 func (FailureReported) event()   {}
 func (Probed) event()            {}

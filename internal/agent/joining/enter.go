@@ -33,23 +33,17 @@ type joinState struct {
 	// lockUntil is how long to wait for the lock of the given node; zero: it was not taken so far.
 	lockUntil time.Time
 
-	waitingFor  string    // the last message while the store has lost the job
-	storeMissed bool      // the store failed to answer since this agent started
-	notBefore   time.Time // do not make the job from scratch before
-	cluster     uint64    // cluster and revision of the last read without a job
-	rev         int64
-	// settledFrom: on a new server the wait ends early, when schema.Settled appears at this
-	// revision or later; 0: do not wait for it.
-	settledFrom int64
-	// claimed: this agent was in the job when the store lost it, and has not yet reported that the
-	// job is there again.
-	claimed     bool
-	endedWorld  int64      // revision of the ended world that was there when this agent came
-	hasRead     bool       // the first read of the job is done
-	peersOf     schema.UID // the job whose secret Peers has; it may be made again before this node joins
-	late        bool       // the job went on without commits that this node knows
-	goesOnSince time.Time  // since when the job was seen to go on without this node
-	warned      bool       // the user was told why this node stays out
+	waitingFor string    // the last message about this node's disk
+	lostSince  time.Time // since when the server does not have the job of this node
+	// movedAside: what this node had of an earlier job is out of the way, and brought is what it
+	// brings of that; nil: nothing.
+	movedAside bool
+	brought    *rendezvous.Brought
+	secret     []byte     // of the job of peersOf
+	endedWorld int64      // revision of the ended world that was there when this agent came
+	hasRead    bool       // the first read of the job is done
+	peersOf    schema.UID // the job whose secret Peers has; it may be made again before this node joins
+	warned     bool       // the user was told why this node stays out
 	// lastAsked is the node that was asked last whether it reaches this one. firstMute is the first
 	// node that did not answer this question after the last one that answered it; "": none.
 	lastAsked, firstMute string
@@ -64,15 +58,10 @@ func (j *Joiner) Enter(ctx context.Context, a action.Enter) event.Event {
 		return context.WithTimeout(ctx, j.ConnectTimeout)
 	}
 	limit, cancel := contact()
-	defer func() { cancel() }()
+	defer cancel()
 	var last error
 	for wait := 50 * time.Millisecond; ; wait *= 2 {
 		e, err := j.tryEnter(limit)
-		if behind := (storeBehind{}); errors.As(err, &behind) {
-			e, err = j.joinLost(ctx, &behind.seen)
-			cancel()
-			limit, cancel = contact() // the server answered; a lost job is waited for without a limit
-		}
 		if e != nil {
 			return *e
 		}
@@ -81,7 +70,7 @@ func (j *Joiner) Enter(ctx context.Context, a action.Enter) event.Event {
 			last = hindrance{errors.New("other nodes kept changing the job")}
 		case errors.As(err, new(hindrance)) || last == nil || limit.Err() == nil:
 			// Otherwise err only says that the limit has passed, and last is the reason.
-			last, j.state.storeMissed = err, true
+			last = err
 		}
 		if store.Refused(err) && !errors.Is(err, store.ErrLeaseLost) {
 			return over(1, err)
@@ -124,19 +113,11 @@ func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 		return nil, err
 	}
 	j.noteEnded(&s)
-	if err := j.checkStore(ctx, &s); err != nil {
-		return nil, err
+	if e, err := j.checkDisk(ctx, &s); e != nil || err != nil {
+		return e, err
 	}
-	if s.Job.Replaces(&j.state.job) {
-		if err := j.openPeers(ctx, &s); err != nil {
-			return nil, err
-		}
-		if err := j.adopt(&s); err != nil {
-			return j.cannotWrite(ctx, err)
-		}
-	}
-	if j.state.job.UID != "" && s.Job.UID != j.state.job.UID {
-		return nil, hindrance{fmt.Errorf("the store holds another job %s", j.Job.Name)}
+	if s.Job == nil {
+		return nil, j.create(ctx)
 	}
 	if w := s.World; w != nil && w.Phase.Ended() && w.Attempt == s.Job.Attempt {
 		return j.enterEnded(ctx, &s)
@@ -196,8 +177,7 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 		e := over(125, err)
 		return &e, nil
 	}
-	gaveUp, err := j.remember(s)
-	if err != nil {
+	if err := j.remember(s); err != nil {
 		return j.cannotWrite(ctx, err)
 	}
 	n := membership.Node{
@@ -216,23 +196,29 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 	n.Lease = lease
 	warms := !s.Job.Origin.Differs(n.Program) && j.warms(ctx, s)
 	n.Rev, err = j.registry.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence,
-		Replaces: replaces, OtherProgram: s.OtherProgram(&n), Warms: warms})
+		Replaces: replaces, OtherProgram: s.OtherProgram(&n), Warms: warms, Also: j.bringing()})
 	if err != nil {
 		_ = j.Store.Revoke(ctx, lease) // else it expires
 		return nil, err
 	}
-	e := &event.Entered{Node: n, Job: *s.Job, Head: s.Head, Fence: s.Fence, GaveUp: gaveUp, TTL: ttl,
+	e := &event.Entered{Node: n, Job: *s.Job, Head: s.Head, Fence: s.Fence, TTL: ttl,
 		Warms: warms, Logs: strings.TrimSuffix(j.state.logs, "/")}
-	if s.World != nil {
-		e.World = s.World.Generation
-	}
 	e.Nodes, e.Before = j.countNodes(ctx, n.Node)
 	if !j.state.joined {
-		e.Lines = append(j.greeting(s), said...)
+		e.Lines = append(append(j.greeting(s), said...), j.bringText()...)
 	}
 	j.state.joined, j.state.job, j.state.warned, j.state.firstMute = true, *s.Job, false, ""
-	e.Lines = append(e.Lines, j.remade(s)...)
 	return e, nil
+}
+
+// bringing returns the writes that tell the others which checkpoint this node brings. They stay until the
+// first World, also if this node leaves, but count only while it is registered.
+func (j *Joiner) bringing() []store.Write {
+	b := j.state.brought
+	if b == nil {
+		return nil
+	}
+	return []store.Write{store.Put(j.Job.Name.Brought(j.state.node), schema.Encode(*b))}
 }
 
 // greeting says how large the job is, and which of the given settings are not used.
@@ -309,30 +295,16 @@ func (j *Joiner) lockName(
 			return "", nil, hindrance{fmt.Errorf("node %s is registered at %s and does not answer", name,
 				n.Address)}
 		}
-		logs, err := j.open(name, s)
+		logs, err := j.Workers.Open(name, *s.Job)
 		if err != nil {
 			unlock()
 			e := over(125, err)
 			return "", &e, nil
 		}
 		j.state.node, j.state.unlock, j.state.logs, j.state.job = name, unlock, logs, *s.Job
-		if err := j.rememberNew(s); err != nil {
-			e, err := j.cannotWrite(ctx, err)
-			return "", e, err
-		}
 		if n != nil {
 			return n.Incarnation, nil, j.registry.TakeOver(ctx, *n)
 		}
 		return "", nil, nil
 	}
-}
-
-// open opens the node's data of the job, and returns where its logs are.
-func (j *Joiner) open(name string, s *rendezvous.Snapshot) (string, error) {
-	if j.state.late {
-		if err := j.Disk.ComeLate(name, s); err != nil {
-			return "", err
-		}
-	}
-	return j.Workers.Open(name, *s.Job)
 }

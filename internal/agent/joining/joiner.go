@@ -1,6 +1,6 @@
-// Package joining makes a node join its job: it takes a name, makes the job if there is none, waits
-// for a job that the store has lost, and registers. docs/PROTOCOL.md, section 10, has the rules for
-// a lost job.
+// Package joining makes a node join its job: it takes a name, makes the job if there is none, refuses a
+// server that has less of the job than this node, and registers. docs/PROTOCOL.md, section 10, has the
+// rules for a lost job.
 package joining
 
 import (
@@ -14,6 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -24,27 +25,27 @@ type Config struct {
 	Job   rendezvous.Job  // as this agent would make the job: Name, Limits, Slots, Base, Rules, Made
 	Given map[string]bool // which settings of the job the user gave: "np", "nproc-per-node", …
 
-	Again        bool   // remove a job that is done, and make it anew
-	Borrowed     bool   // the job has its id from another launcher: one that is done begins anew
-	OtherProgram bool   // allow another program than the other nodes run
-	Node         string // wanted name
-	NodeGiven    bool   // set by --node: take no other name
-	Place        int    // one more than the rank that this node was given; 0: any
-	Machine      string // boot id
-	Hardware     machines.Machine
-	Warm         bool // workers may start before a world has this node
+	// Again: begin a new job under this name. Resume: go on from the newest checkpoint that nodes
+	// of this name bring.
+	Again, Resume bool
+	Borrowed      bool   // the job has its id from another launcher: one that is done begins anew
+	OtherProgram  bool   // allow another program than the other nodes run
+	Node          string // wanted name
+	NodeGiven     bool   // set by --node: take no other name
+	Place         int    // one more than the rank that this node was given; 0: any
+	Machine       string // boot id
+	Hardware      machines.Machine
+	Warm          bool // workers may start before a world has this node
 
 	LeaseTTL       time.Duration
 	ConnectTimeout time.Duration // for the first contact; 0: none
-	StoreCutLimit  time.Duration
-	Settle         time.Duration // how long to wait on a new store for nodes of a lost job; 0: not at all
 }
 
 // Workers is the part of this node's workers that joining needs.
 type Workers interface {
 	// Open is called once, first, with the name of this node. It returns where logs go.
 	Open(node string, job rendezvous.Job) (logs string, err error)
-	// AdoptJob continues with job, which was made again after its store was lost.
+	// AdoptJob continues with job, which was made again after its store was lost. Workers go on.
 	AdoptJob(job rendezvous.Job) error
 	// Sweep ends the processes that an earlier agent of this node and job left. It returns nil when
 	// none is left.
@@ -53,11 +54,12 @@ type Workers interface {
 
 // Peers is the part of the other agents that joining needs.
 type Peers interface {
+	recovery.Peers
 	// Here returns the address at which others dial this agent. It may change when the machine gets
 	// another one.
 	Here() string
-	// Open lets Peers prove that it belongs to the job, and answer nodes that prove the same. A
-	// later call for a job that replaces this one also replaces the secret.
+	// Open lets Peers prove that it belongs to the job of that identity, and answer nodes that
+	// prove the same. A later call for another job also replaces the secret.
 	Open(secret []byte, job schema.Job, uid schema.UID)
 	// Probe dials a node once, with its own deadline.
 	Probe(ctx context.Context, to membership.Ref) membership.Answer
@@ -68,26 +70,21 @@ type Peers interface {
 
 // Disk is the data of this node.
 type Disk interface {
-	recovery.Disk
+	// LastGeneration returns the highest generation that the node ever recorded.
+	LastGeneration(node string) (schema.Generation, error)
 	// Lock takes the lock of node and job. It returns refusal.ErrLocked while another agent of this
 	// host has it.
 	Lock(node string) (unlock func(), err error)
 	// HostID returns the random id of the state directory: the same id means the same locks.
 	HostID() string
-	// Remember durably writes what node would claim if the store lost the job; nil: nothing.
-	Remember(node string, c *rendezvous.Claim) error
-	// Recall returns what Remember wrote; nil if the node never was in the job.
-	Recall(node string) (*rendezvous.Claim, error)
-	// Earlier returns what the node has of jobs of that name that it left for another one, the oldest
-	// first.
-	Earlier(node string) []rendezvous.Earlier
-	// TakeBack makes one of these the job of the node again, before any of its data is opened.
-	TakeBack(node string, job rendezvous.Job) error
-	// ComeLate prepares the checkpoints of node, before they are opened, for a job that went on
-	// from an older state, as seen. It keeps newer checkpoints, to be offered.
-	ComeLate(node string, seen *rendezvous.Snapshot) error
-	// Others returns what the other nodes of this host remember of the job on this server.
-	Others(node string) []rendezvous.Claim
+	// Remember durably writes what node knows of its job.
+	Remember(node string, m *rendezvous.Memory) error
+	// Recall returns what Remember wrote of the job with that identity, if the disk has data of it.
+	// Otherwise it returns what it wrote of the present one; nil: nothing.
+	Recall(node string, of schema.UID) (*rendezvous.Memory, error)
+	// MoveAside moves the data of the present job aside, before any of it is opened. With
+	// ButNewest it keeps the newest checkpoint for the next job; nil: there is none.
+	MoveAside(ctx context.Context, node string, what rendezvous.Aside) (*rendezvous.Brought, error)
 }
 
 // Saves is the part of the checkpoints that joining needs.
@@ -95,6 +92,9 @@ type Saves interface {
 	// CommitLeft commits what rank 0 of w, which is gone, left on this disk uncommitted; self is
 	// this node.
 	CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error
+	// Knows returns the newest commit of which this disk has a record, and the captures of
+	// generation g that it has.
+	Knows(g schema.Generation) reclaim.Knowledge
 }
 
 // Deps are the interfaces to everything outside.

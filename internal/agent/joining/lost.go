@@ -1,7 +1,6 @@
 package joining
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,218 +8,237 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/internal/recovery"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/rendezvous/follow"
-	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// requestLimit is the limit of a request while the store has lost the job. A node that is in no job
-// must notice that the store is away, and a claimant must read the claims again.
-const requestLimit = 10 * time.Second
+// Remake brings a job back that the store has lost, while the workers of this node go on. It continues
+// with the job if another agent has made it again, and makes it again if it is the turn of this node.
+func (j *Joiner) Remake(ctx context.Context, a action.Remake) event.Event {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	s, err := rendezvous.Read(ctx, j.Store, j.Job.Name)
+	if err != nil {
+		return event.Remade{Err: err}
+	}
+	was := &a.Lost.Job
+	a.Lost.Own = reclaim.Merge(a.Lost.Own, j.Saves.Knows(a.Lost.Own.Generation))
+	known := rendezvous.Memory{Job: *was, Generation: a.Lost.Own.Fence, Known: a.Lost.Own.Head}
+	switch {
+	case s.Job != nil && s.Job.Same(was) && s.Job.Remade > was.Remade:
+		return j.continueWith(&s)
+	case s.Job != nil && s.Job.Same(was):
+		if a.Cluster == s.Cluster && s.Rev >= a.Rev && !known.Ahead(&s) && a.Lost.World.SameAs(s.World) {
+			return event.Remade{Job: s.Job} // it was not lost
+		}
+	default:
+		if removed, err := j.requests.Removed(ctx, was); err != nil {
+			return event.Remade{Err: err}
+		} else if removed {
+			return event.Remade{Err: fmt.Errorf("the job was removed: %w", store.ErrMoved)}
+		}
+		if s.Yields(known.Known) {
+			break
+		}
+		if known.Known.Number == 0 { // nothing of this job is lost
+			return event.Remade{Err: fmt.Errorf("another job has its name: %w", store.ErrMoved)}
+		}
+		return event.Remade{Text: fmt.Sprintf(
+			"the server holds another job %s now; workers of this one go on, and nothing is saved", was.Name)}
+	}
+	if !a.Try {
+		return event.Remade{}
+	}
+	err = recovery.Remake(ctx, j.Peers, j.requests, recovery.Request{Me: a.Me, Lost: a.Lost,
+		Secret: j.state.secret, Seen: &s})
+	return event.Remade{Err: err, Again: err == nil || store.Moved(err)}
+}
 
-// storeBehind is the error that the store is behind what this node or another one has seen of the
-// job.
-type storeBehind struct{ seen rendezvous.Snapshot }
+// continueWith continues with the job as living nodes made it again.
+func (j *Joiner) continueWith(s *rendezvous.Snapshot) event.Event {
+	if err := j.adopt(s); err != nil {
+		return event.Remade{Err: err}
+	}
+	return event.Remade{Job: s.Job}
+}
 
-func (storeBehind) Error() string { return "the store is behind what nodes have seen of the job" }
+// adopt makes the data of this node that of the job in s.
+func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
+	if err := j.Workers.AdoptJob(*s.Job); err != nil {
+		return err
+	}
+	j.state.job, j.state.peersOf = *s.Job, s.Job.UID
+	return j.remember(s)
+}
 
-// checkStore returns storeBehind if the store shows less than this node remembers, or if other
-// nodes claim the job.
-//
-// It returns nil if this node is late: members of the World in the store answer, are registered, do
-// not claim, and can go on without what only this node remembers. The job then goes on. Its next
-// generation is above the one that this node registers with, and this node offers its checkpoint.
-func (j *Joiner) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
-	if s.Job == nil || s.Claimed(s.Job) {
-		return storeBehind{*s}
+// lostPatience is how long an agent that is not registered waits until living members of its job have
+// made it again. Without any, it ends.
+const lostPatience = 10 * time.Second
+
+// checkDisk compares the server with what this node has of a job of that name. If the node has more, it
+// joins only if the user said what is to become of that.
+func (j *Joiner) checkDisk(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
+	if j.state.job.UID != "" {
+		return j.checkOpened(ctx, s)
+	}
+	if j.state.movedAside {
+		return nil, nil
 	}
 	name, unlock, err := j.name(ctx)
 	if err != nil {
-		return nil // lockName reports the error
+		return nil, nil // lockName reports the error
 	}
-	c, err := j.Disk.Recall(name)
-	unlock()
-	if err != nil || c == nil {
-		return err
+	defer unlock()
+	more, err := j.moreThan(ctx, name, s)
+	if err != nil || more == nil {
+		return j.onDisk(err)
 	}
-	if !c.Ahead(s) {
-		j.state.late = c.PassedOver(s)
-		return nil
-	}
-	if c.Outranks(s) {
-		if removed, err := j.requests.Removed(ctx, c.Job.UID); removed || err != nil {
-			return err
+	bring := j.Resume
+	if !bring && !j.Again {
+		if bring, err = j.requests.MayResume(ctx); err != nil {
+			return nil, err
+		}
+		if !bring {
+			e := over(refused, more)
+			return &e, nil
 		}
 	}
-	if s.Job.UID == c.Job.UID {
-		if j.state.late, err = j.comesLate(ctx, s, name); j.state.late || err != nil {
-			return err
-		}
+	if cleared, err := j.clearName(ctx, s, more); err != nil {
+		return nil, err
+	} else if !cleared {
+		return nil, store.ErrMoved // look at the server again
 	}
-	return storeBehind{*s}
+	what := rendezvous.All
+	if bring {
+		what = rendezvous.ButNewest
+	}
+	if j.state.brought, err = j.Disk.MoveAside(ctx, name, what); err != nil {
+		return j.onDisk(err)
+	}
+	j.state.movedAside = true
+	return nil, nil
+}
+
+// refused is the exit status of a node that has more of a job than the server.
+const refused = 94
+
+// onDisk is the answer to an error of this node's disk.
+func (j *Joiner) onDisk(err error) (*event.Entered, error) {
+	if err == nil {
+		return nil, nil
+	}
+	e := over(125, err)
+	return &e, nil
+}
+
+// moreThan returns the reason for which this node must not join: its disk has a commit of a job of that
+// name that the server does not have, or knows more of the job than the server. nil: there is none.
+func (j *Joiner) moreThan(ctx context.Context, name string, s *rendezvous.Snapshot) (error, error) {
+	of := j.Job
+	if s.Job != nil {
+		of = *s.Job
+	}
+	m, err := j.Disk.Recall(name, of.Identity())
+	if err != nil || m == nil || m.Known.Number == 0 {
+		return nil, err
+	}
+	if s.Job == nil || !s.Job.Same(&m.Job) {
+		removed, err := j.requests.Removed(ctx, &m.Job)
+		if removed || err != nil {
+			return nil, err
+		}
+		return &refusal.OtherServer{Job: string(j.Job.Name), Has: m.Has()}, nil
+	}
+	if s.Job.Remade > m.Job.Remade || !m.Ahead(s) {
+		return nil, nil
+	}
+	return &refusal.StoreBehind{Job: string(j.Job.Name), Shown: s.Fence, Seen: m.Generation, Has: m.Has()}, nil
+}
+
+// clearName removes the older state of a job from the server, if no node of it is registered, and allows
+// nodes to bring checkpoints if the user asked for that. It reports whether nothing is left to do
+// before what this node has is moved aside.
+func (j *Joiner) clearName(ctx context.Context, s *rendezvous.Snapshot, more error) (bool, error) {
+	older := errors.As(more, new(*refusal.StoreBehind))
+	if !older && (s.Job != nil || !j.Resume) {
+		return true, nil
+	}
+	whole, err := rendezvous.Read(ctx, j.Store, j.Job.Name)
+	if err != nil {
+		return false, err
+	}
+	if len(whole.Nodes) > 0 {
+		return true, nil // the job goes on from its older state, and this node joins it
+	}
+	if j.Resume {
+		err = j.requests.AllowResume(ctx, &whole)
+		return err == nil && !older, err
+	}
+	if whole.Job == nil {
+		return false, nil
+	}
+	return false, j.requests.Remove(ctx, &whole)
+}
+
+// checkOpened is checkDisk for an agent that was in the job, and whose data is open.
+func (j *Joiner) checkOpened(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
+	was := &j.state.job
+	m, err := j.Disk.Recall(j.state.node, was.Identity())
+	if err != nil {
+		return j.onDisk(err)
+	}
+	known := checkpoint.Head{}
+	if m != nil {
+		known = m.Known
+	}
+	switch {
+	case s.Job != nil && s.Job.UID == was.UID && (m == nil || known.Number == 0 || !m.Ahead(s)):
+		j.state.lostSince = time.Time{}
+		return nil, nil
+	case s.Job != nil && (known.Number == 0 ||
+		s.Job.Same(was) && s.Job.Remade > was.Remade && known.Number <= s.Head.Number):
+		j.state.joined = j.state.joined && s.Job.Same(was)
+		if err := j.adopt(s); err != nil {
+			return j.cannotWrite(ctx, err)
+		}
+		return nil, store.ErrMoved // with the job as it is now
+	}
+	if removed, err := j.requests.Removed(ctx, was); err != nil {
+		return nil, err
+	} else if removed {
+		e := over(1, refusal.ErrRemoved)
+		return &e, nil
+	}
+	if j.state.lostSince.IsZero() {
+		j.state.lostSince = time.Now()
+	}
+	if time.Since(j.state.lostSince) < lostPatience {
+		return nil, hindrance{errors.New("the server does not have the job as this node knows it")}
+	}
+	if known.Number == 0 {
+		return nil, j.create(ctx)
+	}
+	has := (&rendezvous.Memory{Known: known, Server: m.Server}).Has()
+	e := over(refused, &refusal.OtherServer{Job: string(was.Name), Has: has})
+	if s.Job != nil && s.Job.Same(was) {
+		e = over(refused, &refusal.StoreBehind{Job: string(was.Name), Shown: s.Fence, Seen: m.Generation, Has: has})
+	}
+	return &e, nil
 }
 
 // openPeers lets this node talk to the other nodes of the job.
 func (j *Joiner) openPeers(ctx context.Context, s *rendezvous.Snapshot) error {
 	secret, err := rendezvous.ReadSecret(ctx, j.Store, j.Job.Name, s.Job.UID)
 	if err == nil {
-		j.Peers.Open(secret, j.Job.Name, s.Job.UID)
-		j.state.peersOf = s.Job.UID
+		j.Peers.Open(secret, j.Job.Name, s.Job.Identity())
+		j.state.peersOf, j.state.secret = s.Job.UID, secret
 	}
-	return err
-}
-
-// joinLost joins a job for which the store is behind. A node that was in the job claims it. Another
-// node makes it, if the store has none, no node claims it, and no other node of this host remembers
-// it.
-func (j *Joiner) joinLost(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
-	name, unlock, err := j.name(ctx)
-	if errors.Is(err, refusal.ErrLocked) {
-		e := over(1, &refusal.NameTaken{Node: j.Node, Where: "another agent on this host"})
-		return &e, nil
-	}
-	if err != nil {
-		e := over(125, err)
-		return &e, nil
-	}
-	defer unlock() // a claimant holds the name only while it claims
-	c, err := j.ownClaim(ctx, name, s)
-	if err != nil {
-		e := over(125, err)
-		return &e, nil
-	}
-	if c != nil && c.Phase != rendezvous.Done { // a job that is done is not claimed
-		c.Behind = c.Ahead(s)
-		_, err := j.recovery().Reclaim(ctx, *c, j.claiming(ctx))
-		if !errors.Is(err, store.ErrMoved) {
-			j.state.claimed = j.state.claimed || err == nil
-			return nil, err
-		}
-	}
-	if s.Job != nil {
-		return nil, j.awaitRemade(ctx, s, name)
-	}
-	if j.state.job.UID != "" { // the data here is of that job alone
-		ctx, cancel := context.WithTimeout(ctx, requestLimit)
-		defer cancel()
-		gone, err := j.requests.Removed(ctx, j.state.job.UID)
-		if err == nil && gone {
-			e := over(1, refusal.ErrRemoved)
-			return &e, nil
-		}
-		return nil, hindrance{cmp.Or(err, fmt.Errorf("job %s is no longer in the store", j.Job.Name))}
-	}
-	return nil, j.makeJob(ctx, name)
-}
-
-// ownClaim returns what this node claims; nil: nothing. If others claim a job that it left, and the job
-// that it is in now never ran or was removed, the node goes back to the claimed one.
-func (j *Joiner) ownClaim(
-	ctx context.Context, name string, s *rendezvous.Snapshot,
-) (*rendezvous.Claim, error) {
-	c, err := j.Disk.Recall(name)
-	if err != nil || len(s.Claims) == 0 {
-		return c, err
-	}
-	was := s.ClaimedOf(j.mayGoBackTo(name))
-	if was == nil {
-		return c, nil
-	}
-	if c != nil && c.Ran() {
-		ctx, cancel := context.WithTimeout(ctx, requestLimit)
-		defer cancel()
-		if removed, err := j.requests.Removed(ctx, c.Job.UID); err != nil || !removed {
-			return c, nil // to claim it asks the store once more
-		}
-	}
-	if err := j.Disk.TakeBack(name, *was); err != nil {
-		return nil, err
-	}
-	return j.Disk.Recall(name)
-}
-
-// mayGoBackTo returns the earlier jobs to which this node may go back. An agent that has opened the data
-// of a job stays with it.
-func (j *Joiner) mayGoBackTo(name string) []rendezvous.Earlier {
-	if j.state.unlock != nil {
-		return nil
-	}
-	return j.Disk.Earlier(name)
-}
-
-// awaitRemade waits until the job was made again, or no node claims it any more. Claims may end
-// because the store stalled or was set back, so it then waits until living nodes have claimed
-// again.
-func (j *Joiner) awaitRemade(ctx context.Context, s *rendezvous.Snapshot, name string) error {
-	uid := s.Job.UID
-	remade := func(s *rendezvous.Snapshot) bool { return s.Job == nil || s.Job.UID != uid }
-	text := fmt.Sprintf("the server is behind what nodes have seen of job %s: waiting until they make it again",
-		j.Job.Name) + j.blankText(s.Claims, name)
-	err := j.await(ctx, text, func(s *rendezvous.Snapshot) bool { return remade(s) || !s.Claimed(s.Job) })
-	if err != nil {
-		return err
-	}
-	limit, cancel := context.WithTimeout(ctx, j.Settle)
-	defer cancel()
-	// If no node claims it again within the limit, the store counts as it is.
-	_ = j.await(limit, "", func(s *rendezvous.Snapshot) bool { return remade(s) || s.Claimed(s.Job) })
-	return ctx.Err()
-}
-
-// recovery returns what claims the job for this node.
-func (j *Joiner) recovery() *recovery.Recovery {
-	return &recovery.Recovery{Store: j.Store, Job: j.Job, Disk: j.Disk, LeaseTTL: j.LeaseTTL,
-		Limit: j.StoreCutLimit, Go: j.Go}
-}
-
-// claiming returns a function that tells the user which nodes are waited for.
-func (j *Joiner) claiming(ctx context.Context) func(string) {
-	return func(text string) { j.Send(ctx, event.Claiming{Text: text}) }
-}
-
-// isBack reports whether the store has a job of that name.
-func isBack(s *rendezvous.Snapshot) bool { return s.Job != nil }
-
-// await follows the job and the claims until the condition holds.
-func (j *Joiner) await(ctx context.Context, text string, until func(*rendezvous.Snapshot) bool) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r := follow.Reader{Store: j.Store, Job: j.Job.Name, Members: new(follow.MemberCache)}
-	for s := range r.Follow(ctx, follow.ScopeClaims) {
-		switch {
-		case s.Err != nil:
-		case until(&s.Snapshot):
-			return nil
-		case text != "" && text != j.state.waitingFor: // no message if the first update ends the wait
-			j.state.waitingFor = text
-			j.Send(ctx, event.Claiming{Text: text})
-		}
-	}
-	return ctx.Err()
-}
-
-// adopt continues as the node that this one was in the job before its store was lost. If that job
-// never ran, the node is new to the job that took its place, which may have other settings or
-// another program.
-func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
-	c, err := j.Disk.Recall(j.state.node)
-	if err != nil {
-		return err
-	}
-	j.state.joined = j.state.joined && c != nil && c.Ran()
-	job := *s.Job
-	if job.Twin(&j.state.job) { // the data of a twin goes on like that of a predecessor
-		job.Supersede(&j.state.job)
-	}
-	if err := j.Workers.AdoptJob(job); err != nil {
-		return err
-	}
-	j.state.job, j.state.claimed = *s.Job, true
-	_, err = j.remember(s) // the data belongs to that job now, and so must the claim
 	return err
 }
 
@@ -230,79 +248,32 @@ func (j *Joiner) cannotWrite(ctx context.Context, err error) (*event.Entered, er
 	passes := slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO},
 		func(e error) bool { return errors.Is(err, e) })
 	if !passes || j.state.job.UID == "" {
-		e := over(125, err)
-		return &e, nil
+		return j.onDisk(err)
 	}
 	text := fmt.Sprintf("this node cannot write to its disk what it must know of job %s: %v; trying again",
 		j.Job.Name, err)
 	if text != j.state.waitingFor {
 		j.state.waitingFor = text
-		j.Send(ctx, event.Claiming{Text: text})
+		j.Send(ctx, event.Waiting{Text: text})
 	}
 	return nil, hindrance{err}
 }
 
-// remade returns the message that the job was made again, on a node that was in it.
-func (j *Joiner) remade(s *rendezvous.Snapshot) []string {
-	if !j.state.claimed {
+// remember writes down what this node knows of the job.
+func (j *Joiner) remember(s *rendezvous.Snapshot) error {
+	m := rendezvous.Memory{Job: *s.Job, Generation: s.Fence, Known: s.Head}
+	if s.World == nil || s.World.Generation == 0 {
+		m.Generation = 0
+	}
+	return j.Memory.Keep(j.state.node, m, j.Disk.Remember)
+}
+
+// bringText says what this node brings.
+func (j *Joiner) bringText() []string {
+	b := j.state.brought
+	if b == nil {
 		return nil
 	}
-	j.state.claimed = false
-	from := "from scratch: no node that claimed it had a checkpoint"
-	if h := s.Head; h.Number > 0 {
-		from = fmt.Sprintf("from checkpoint %d", h.Number)
-		if h.Step != nil {
-			from += fmt.Sprintf(" (step %d)", *h.Step)
-		}
-	}
-	return []string{fmt.Sprintf("the server lost job %s; it was made again and goes on %s", j.Job.Name, from)}
-}
-
-// remember writes what this node would claim, and returns the jobs that it gave up. The read of the job
-// shows no spares, so it keeps those that the node knew of in this World.
-func (j *Joiner) remember(s *rendezvous.Snapshot) (gaveUp []schema.UID, err error) {
-	was, err := j.Disk.Recall(j.state.node)
-	if err != nil {
-		return nil, err
-	}
-	c := rendezvous.NewClaim(j.state.node, *s.Job, s.Wish, s.World)
-	if was != nil && was.Job.UID == c.Job.UID && was.CompareWorlds(&c) == 0 {
-		c.Spares = was.Spares
-	}
-	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
-	c.Cluster, c.StoreRev = s.Cluster, s.Rev
-	c.GaveUp = rendezvous.GivenUp(j.Disk.Earlier(j.state.node))
-	return c.GaveUp, j.Memory.Keep(c, j.Disk.Remember)
-}
-
-// rememberNew is remember for a node that left an earlier job and is new to this one. If this one is lost
-// before the node has joined it, its claim says which job it gave up.
-func (j *Joiner) rememberNew(s *rendezvous.Snapshot) error {
-	if c, err := j.Disk.Recall(j.state.node); err != nil || c != nil || len(j.Disk.Earlier(j.state.node)) == 0 {
-		return err
-	}
-	_, err := j.remember(s)
-	return err
-}
-
-// Reclaim claims the job until the store has it again, or a job that succeeds it. If the store has
-// an unrelated job of that name, this node waits until an operator removes that one.
-func (j *Joiner) Reclaim(ctx context.Context, c rendezvous.Claim) event.Event {
-	for {
-		job, err := j.recovery().Reclaim(ctx, c, j.claiming(ctx))
-		if err != nil || job.UID == c.Job.UID || job.Replaces(&c.Job) {
-			return event.Reclaimed{Job: job, Err: err}
-		}
-		if removed, err := j.requests.Removed(ctx, c.Job.UID); err == nil && removed {
-			return event.Reclaimed{Job: job, Err: store.ErrMoved}
-		}
-		text := fmt.Sprintf(
-			"the server holds another job %s now; workers of this one go on, and nothing is saved",
-			j.Job.Name)
-		err = j.await(ctx, text,
-			func(s *rendezvous.Snapshot) bool { return s.Job == nil || s.Job.UID != job.UID })
-		if err != nil {
-			return event.Reclaimed{Job: job, Err: err}
-		}
-	}
+	return []string{fmt.Sprintf("this node brings checkpoint %d%s of run %s; the job begins from the newest "+
+		"that its nodes bring", b.Head.Number, checkpoint.AtStep(b.Head.Step), b.From)}
 }

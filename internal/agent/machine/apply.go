@@ -30,7 +30,7 @@ func (m *Machine) apply(e event.Event) {
 	case event.Probed, event.WatchersAsked, event.Awaited, event.Signaled, event.Suspected, event.Withdrawn,
 		event.SuspicionAnswered, event.Reports:
 		m.applyPeers(e)
-	case event.StoreBehind, event.Remembered, event.Claiming, event.Reclaimed:
+	case event.StoreBehind, event.Remembered, event.Waiting, event.Remade:
 		m.applyMemory(e)
 	case event.Asked:
 		if m.leave == nil || e.Now {
@@ -101,10 +101,10 @@ func (m *Machine) applyEntered(e event.Entered) {
 		return
 	}
 	if m.self.job != nil && m.self.job.UID != e.Job.UID {
-		m.adoptJob(e.Job)
+		m.rejoin(e.Job)
 	}
-	m.self = identity{joined: true, took: m.self.took, node: e.Node, job: &e.Job, head: e.Head, fence: e.Fence,
-		world: e.World, gaveUp: e.GaveUp, logs: e.Logs, warms: e.Warms, settled: m.now.Add(e.TTL + time.Second)}
+	m.self = identity{joined: true, took: m.self.took, node: e.Node, job: &e.Job, head: e.Head,
+		fence: e.Fence, logs: e.Logs, warms: e.Warms}
 	m.keeper.nodes, m.keeper.before = e.Nodes, e.Before
 	m.out.Do(action.Renew{Lease: e.Node.Lease, TTL: e.TTL})
 	m.seen.awaitsJob, m.seen.stale, m.seen.addressUnverified = false, false, false

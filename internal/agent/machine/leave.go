@@ -48,9 +48,6 @@ func (m *Machine) leaving() {
 	}
 	l := action.Leave{Me: m.self.node, Generation: m.generation(), Why: m.leave.Reason,
 		Stop: m.stopsJob(), Quick: m.leave.Now}
-	if w := m.seen.world; w != nil && m.leave.Reason == membership.Finished {
-		l.Ended = w.Phase
-	}
 	m.out.RequestFor(outbox.Leave, leavePriority(l), l)
 }
 

@@ -2,26 +2,23 @@ package machine
 
 import (
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/outbox"
-	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// memory is what this node has written down about the job, in case the store loses it.
+// memory is what this node has written down about the job.
 type memory struct {
 	world   schema.Generation // the newest World that is written down
-	spares  []membership.Ref  // other nodes registered under that World, also written down
-	asked   []membership.Ref  // the same, with a request under way
-	ready   []membership.Ref  // the same, with GetReady under way
+	commits bool              // it is written down that the job has commits
 	backoff time.Duration     // pause before the next write; 0: the last one succeeded
 }
 
@@ -41,78 +38,36 @@ func (m *Machine) applyMemory(e event.Event) {
 		m.out.Answered(outbox.Remember, e.Err)
 		m.noteWritten(e.Err)
 		if e.Err == nil {
-			m.noteMemory(e.World, m.memory.asked)
+			m.noteMemory(e.Memory)
 		}
-	case event.Claiming:
+	case event.Waiting:
 		m.seen.awaitsJob = !m.self.joined
 		m.out.Do(action.Say{Line: action.Line{Text: e.Text, Early: m.seen.awaitsJob}})
-	case event.Reclaimed:
-		m.applyReclaimed(e)
+	case event.Remade:
+		m.applyRemade(e)
 	}
 }
 
-// rememberWorld writes down a newer World, and nodes that registered under it. After the store lost
-// the job, this node must know for which nodes to wait, and a spare may have a copy of a
-// checkpoint. A member writes a World down before it reports Ready.
+// rememberWorld writes down a newer World that has this node, and that the job has its first commit: an
+// agent that is started later on another server must know that there is something to lose. A member
+// writes a World down before it reports Ready.
 func (m *Machine) rememberWorld() {
 	w := m.seen.world
 	if w == nil || m.seen.wrongJob || m.out.UnderWay(outbox.Remember) {
 		return
 	}
-	member := m.seat().rank >= 0 || m.leaver()
-	newer := w.Generation > m.memory.world
-	if newer && member || !newer && slices.Equal(m.spares(), m.memory.spares) {
-		return
-	}
-	c := m.claim()
-	if m.out.Request(outbox.Remember, action.Remember{Claim: c}) {
-		m.memory.asked = m.spares()
+	now := m.knowsNow()
+	if w.Generation > m.memory.world && !(m.seat().rank >= 0 || m.leaver()) ||
+		!m.memory.commits && now.Known.Number > 0 {
+		m.out.Request(outbox.Remember, action.Remember{Memory: now})
 	}
 }
 
-// noteMemory records that World g was written down, with spares.
-func (m *Machine) noteMemory(g schema.Generation, spares []membership.Ref) {
-	if g >= m.memory.world {
-		m.memory.world, m.memory.spares = g, spares
-	}
+// noteMemory records what was written down.
+func (m *Machine) noteMemory(was rendezvous.Memory) {
+	m.memory.world = max(m.memory.world, was.Generation)
+	m.memory.commits = was.Known.Number > 0
 }
-
-// spares returns the registered nodes that are not in the World. It includes those that were
-// registered earlier under the same World, because a registration may be gone for a moment with its
-// lease. It excludes a node that announced its departure, and one that was reported lost: the
-// registration of that one was gone by then, so it has no checkpoint that is newer than the head
-// read with the report.
-func (m *Machine) spares() []membership.Ref {
-	o, refs := &m.seen, []membership.Ref{}
-	if o.world == nil || o.world.Count > Few {
-		return nil
-	}
-	if m.memory.world == o.world.Generation {
-		for _, was := range m.memory.spares {
-			left := slices.ContainsFunc(o.snap.Left,
-				func(l membership.Left) bool { return l.Node == was.Node })
-			switch n := o.snap.Node(was.Node); {
-			case n != nil:
-				refs = append(refs, n.Ref)
-			case !left && !o.snap.Missed[was.Incarnation]:
-				refs = append(refs, was)
-			}
-		}
-	}
-	for _, n := range o.snap.Nodes {
-		named := func(r membership.Ref) bool { return r.Node == n.Node }
-		if o.snap.Whole && !slices.ContainsFunc(o.world.Members, named) &&
-			!slices.ContainsFunc(refs, named) &&
-			len(refs) < mostSpares {
-			refs = append(refs, n.Ref)
-		}
-	}
-	slices.SortFunc(refs, func(a, b membership.Ref) int { return strings.Compare(a.Node, b.Node) })
-	return refs
-}
-
-// mostSpares bounds the number of spares that are written down.
-const mostSpares = 64
 
 // noteWritten records whether the memory could be written. After errors the pauses grow, because
 // each try syncs the disk.
@@ -120,8 +75,7 @@ func (m *Machine) noteWritten(err error) {
 	switch {
 	case err != nil:
 		if m.memory.backoff == 0 {
-			m.say("this node cannot write down the state of the job (%v): if it dies together with the "+
-				"server, it will claim an older state", err)
+			m.say("this node cannot write down the state of the job (%v)", err)
 		}
 		m.memory.backoff = min(max(2*m.memory.backoff, firstBackoff), mostBackoff)
 		m.out.Rest(outbox.Remember, m.memory.backoff)
@@ -131,69 +85,136 @@ func (m *Machine) noteWritten(err error) {
 	}
 }
 
-// claim is what this node would claim now.
-func (m *Machine) claim() rendezvous.Claim {
-	o := &m.seen
-	c := rendezvous.NewClaim(m.self.node.Node, *m.self.job, o.snap.Wish, o.world)
-	c.Known, c.Generation = o.snap.Head, max(c.Generation, o.snap.Fence)
-	c.GaveUp = m.self.gaveUp
-	c.Cluster, c.StoreRev, c.Behind = o.cluster, o.rev, o.behind
-	for _, r := range m.spares() {
-		c.Spares = append(c.Spares, r.Node)
+// head is the newest commit that this agent knows.
+func (m *Machine) head() checkpoint.Head {
+	h := m.self.head
+	if m.seen.snap.Head.Number > h.Number {
+		h = m.seen.snap.Head
 	}
-	return c
+	return h
 }
 
-// loseJob records that the store answers, and does not have this job as it is. If it had the job
-// since the last claim, the rest after that claim ends: a node that knows nothing of the job may
-// join at any moment, and go on from the older state as long as no claim is there.
+// fence is the newest generation that this agent knows.
+func (m *Machine) fence() schema.Generation {
+	return max(m.seen.snap.Fence, m.generation(), m.self.fence)
+}
+
+// knowsNow is what this agent knows of its job.
+func (m *Machine) knowsNow() rendezvous.Memory {
+	return rendezvous.Memory{Job: *m.self.job, Generation: m.fence(), Known: m.head()}
+}
+
+// knowledge is what this agent tells a member that makes the job again.
+func (m *Machine) knowledge() reclaim.Knowledge {
+	k := reclaim.Knowledge{Node: m.self.node.Node, Remade: m.self.job.Remade, Fence: m.fence(),
+		Head: m.head()}
+	if w := m.seen.world; w != nil {
+		k.Generation, k.Turn = w.Generation, w.Rev
+	}
+	return k
+}
+
+// loseJob records that the store answers, and does not have this job as it is.
 func (m *Machine) loseJob() {
 	if !m.seen.wrongJob {
-		m.out.EndRest(outbox.Reclaim)
+		m.out.EndRest(outbox.Remake)
+		m.seen.lostSince = m.now
 	}
 	m.seen.wrongJob = true
 	m.storeSilent()
 }
 
-// reclaimJob claims the job if the store is behind. Workers go on in the meantime. The numbers of a
-// commit and of a generation that this node saw before it joined are not given again, even if it has
-// read nothing since.
-func (m *Machine) reclaimJob() {
-	if m.seen.wrongJob && m.leave == nil {
-		c := m.claim()
-		c.Generation = max(c.Generation, m.self.fence)
-		// a World that it saw before it joined, and did not read since, may have gone on
-		c.Lived = m.self.world == 0 || m.seen.snap.Job != nil
-		c.LearnCommit(m.self.head)
-		m.out.Request(outbox.Reclaim, action.Reclaim{Claim: c})
+const (
+	// turnEvery is the time between the turns of two members to make the job again.
+	turnEvery = time.Second
+	// lastTurn is when every agent may make it again.
+	lastTurn = 10 * time.Second
+	// lookEvery is how often the store is read while it does not have the job.
+	lookEvery = 300 * time.Millisecond
+)
+
+// remakeJob brings the job back, while the workers go on. The members take turns by rank; the first one
+// that lives and reaches the store makes the job again.
+func (m *Machine) remakeJob() {
+	if !m.seen.wrongJob || m.leave != nil || !m.self.joined {
+		return
+	}
+	turn := lastTurn
+	if w := m.seen.world; w == nil {
+		turn = m.jitter(turnEvery)
+	} else if rank := m.seat().rank; rank >= 0 {
+		turn = min(lastTurn, time.Duration(rank)*turnEvery)
+	}
+	at := m.seen.lostSince.Add(turn)
+	try := !m.now.Before(at)
+	if !try {
+		m.out.Wake(at)
+	}
+	m.out.Request(outbox.Remake, action.Remake{Me: m.self.node.Ref, Cluster: m.seen.cluster, Rev: m.seen.rev,
+		Lost: reclaim.Lost{Own: m.knowledge(), Job: *m.self.job, Wish: m.seen.snap.Wish, World: m.seen.world,
+			History: m.seen.snap.History}, Try: try})
+}
+
+// applyRemade handles what the store shows of the lost job now.
+func (m *Machine) applyRemade(e event.Remade) {
+	m.out.Answered(outbox.Remake, e.Err)
+	if !e.Again {
+		m.out.Rest(outbox.Remake, lookEvery)
+	}
+	if e.Text != "" && e.Text != m.seen.lostText {
+		m.seen.lostText = e.Text
+		m.say("%s", e.Text)
+	}
+	switch {
+	case !m.self.joined:
+	case errors.Is(e.Err, store.ErrMoved) && !e.Again:
+		m.drop() // the job is over: its workers end, and joining reports it
+	case e.Err == nil && e.Job != nil:
+		m.continueJob(*e.Job)
 	}
 }
 
-// applyReclaimed handles the end of a claim: the store has a job of this name again.
-func (m *Machine) applyReclaimed(e event.Reclaimed) {
-	m.out.Answered(outbox.Reclaim, e.Err)
-	m.out.Rest(outbox.Reclaim, time.Second)
-	if m.self.joined && errors.Is(e.Err, store.ErrMoved) {
-		m.drop() // the job was removed: its workers end, and joining reports it
+// continueJob goes on with the job as the store has it again. If it was made again, its World is the
+// one that this node knows, under another uid, so the workers go on. This incarnation registers again.
+func (m *Machine) continueJob(job rendezvous.Job) {
+	o, made := &m.seen, job.UID != m.self.job.UID
+	o.wrongJob, o.behind, o.setBack, o.lostText = false, false, false, ""
+	o.cluster, o.rev = 0, 0
+	m.out.EndRest(outbox.Read)
+	m.storeAnswered()
+	if !made {
 		return
 	}
-	if e.Err != nil || m.self.job == nil || !e.Job.Replaces(m.self.job) || !m.self.joined {
-		return
+	m.say("the server had lost job %s; it was made again, and training goes on", job.Name)
+	m.self.job, m.self.fence = &job, 0
+	if m.self.head = m.head(); o.world != nil {
+		w := *o.world
+		w.UID, w.Rev = job.UID, 0
+		o.world = &w
+		if w.Phase == rendezvous.Forming {
+			m.workers.Unready(w.Generation)
+		}
 	}
-	// The workers belong to the lost job. They end, and this node joins the job that was made
-	// again.
-	m.drop()
-	m.adoptJob(e.Job)
+	o.snap, o.asOf = rendezvous.Snapshot{}, time.Time{}
+	m.self.unkeyed, m.self.node.Rev = m.now, 0
+	m.memory.commits = false
+	m.workers.Joined()
+	m.keeper.marks, m.keeper.step, m.keeper.nodes, m.keeper.scope = plan.Observed{}, "", 0, nil
+	m.peers.Reregistered(m.now)
+	m.peers.StoreWasAway(m.now)
+	m.notices.JobRemade()
 }
 
-// adoptJob drops what was known of the job under its old uid.
-func (m *Machine) adoptJob(job rendezvous.Job) {
-	m.self.job = &job
+// rejoin drops what was known of another job, or of this one under an earlier uid, before this node
+// joins.
+func (m *Machine) rejoin(job rendezvous.Job) {
+	m.self = identity{job: &job}
 	m.seen.world, m.seen.snap = nil, rendezvous.Snapshot{}
 	m.seen.wrongJob, m.seen.awaySince = false, time.Time{}
 	m.seen.behind, m.seen.setBack = false, false
 	m.seen.cluster, m.seen.rev = 0, 0
 	m.keeper.marks, m.keeper.step, m.keeper.nodes, m.keeper.scope = plan.Observed{}, "", 0, nil
+	m.memory = memory{}
 	m.notices.JobRemade()
 	m.out.EndRest(outbox.Read)
 }

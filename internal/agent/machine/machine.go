@@ -28,12 +28,11 @@ import (
 
 // Config has the settings of its node that a Machine needs.
 type Config struct {
-	LeaseTTL      time.Duration
-	StoreCutLimit time.Duration
-	WaitTimeout   time.Duration // 0: none
-	Hint          string        // how to bring more nodes, shown once while some are missing
-	Times         plan.Timeouts
-	Warm          bool // workers of a spare may start before a World has it
+	LeaseTTL    time.Duration
+	WaitTimeout time.Duration // 0: none
+	Hint        string        // how to bring more nodes, shown once while some are missing
+	Times       plan.Timeouts
+	Warm        bool // workers of a spare may start before a World has it
 }
 
 // Machine is the state of one agent. One goroutine owns it.
@@ -74,10 +73,7 @@ type identity struct {
 	job     *rendezvous.Job
 	head    checkpoint.Head   // the newest commit of the job before this node joined
 	fence   schema.Generation // likewise
-	world   schema.Generation // likewise; 0: none
-	gaveUp  []schema.UID      // jobs of that name which this node was in before (rendezvous.Claim)
 	logs    string
-	settled time.Time // by then every member that reaches the store has claimed a job that is set back
 	unkeyed time.Time // since when its registration is missing, or must be written again; zero: it is there
 	listed  bool      // a world listed this incarnation
 	took    bool      // a world listed an incarnation of this agent
@@ -101,6 +97,9 @@ type observation struct {
 	// the store showed less, so it was wiped, set back or replaced; until the job is made again
 	behind  bool
 	setBack bool // the store still has an older state of the job
+	// since when it is known that the store does not have the job, and what the user was told of that
+	lostSince time.Time
+	lostText  string
 
 	awaySince time.Time // since when the store does not answer
 	// the store answers, but does not have this job as it is: none of it is accepted
@@ -119,7 +118,7 @@ type observation struct {
 // New returns the machine of an agent that has not joined its job.
 func New(c Config, now time.Time) *Machine {
 	m := &Machine{cfg: c, now: now, ticked: now, workers: workers.New(now), out: outbox.New(),
-		peers: detection.New(verdict.DefaultTimeouts(c.LeaseTTL, c.StoreCutLimit))}
+		peers: detection.New(verdict.DefaultTimeouts(c.LeaseTTL))}
 	return m
 }
 

@@ -58,9 +58,9 @@ func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
 func TestAnAnswerOfALostJob(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready")
 	job := w.job
-	job.UID, job.Succeeds = "another", w.job.UID
+	job.UID, job.FirstUID, job.Remade = "another", w.job.UID, 1
 	w.m.drop()
-	w.m.adoptJob(job)
+	w.m.rejoin(job)
 	w.m.Decide(event.Readied{Generation: 1, Begun: w.now}, w.now)
 	if w.m.seen.world != nil {
 		t.Errorf("it knows world %+v", w.m.seen.world)

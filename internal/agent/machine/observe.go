@@ -65,47 +65,28 @@ func (m *Machine) noteRevision(cluster uint64, rev int64) {
 
 // isBehind reports whether the store shows less than this node has seen. Only a read counts that
 // began after everything that this node has seen. An update of a watch, or of an earlier read, may
-// just be late, unless isOfOtherHistory shows that it is not.
+// just be late.
 func (m *Machine) isBehind(e *event.StoreRead) bool {
 	o, s := &m.seen, &e.Snapshot
-	if m.isOfOtherHistory(s) {
-		return true
-	}
 	if o.rev == 0 || !e.Begun.After(o.revAt) {
 		return false
 	}
 	if w, known := s.World, o.world; w != nil && known != nil && w.UID == known.UID &&
-		(w.Generation < known.Generation || w.Order < known.Order ||
-			w.Generation == known.Generation && w.Proposal != known.Proposal) {
+		(w.Generation < known.Generation || w.Generation == known.Generation && w.Proposal != known.Proposal) {
 		return true
 	}
 	if s.Whole {
-		c := m.claim()
-		return s.Cluster != o.cluster && (s.Job == nil || s.Job.UID == m.self.job.UID) || c.Ahead(s)
+		now := m.knowsNow()
+		return now.Ahead(s) || s.Job.UID == m.self.job.UID && (s.Cluster != o.cluster || s.Rev < o.rev)
 	}
 	return s.Cluster != o.cluster || s.Rev < o.rev
 }
 
-// isOfOtherHistory reports whether s has a World or a commit that was made before those that this
-// node knows, although s is not older. The store was then replaced by a copy of another history of the
-// job. The revision of a snapshot that is not whole says nothing about its World, because the World and
-// the registration have watches of their own.
-func (m *Machine) isOfOtherHistory(s *rendezvous.Snapshot) bool {
-	o := &m.seen
-	if w, known := s.World, o.world; w != nil && known != nil && w.UID == known.UID &&
-		s.Cluster == o.cluster && w.Order < known.Order &&
-		(s.Whole && s.Rev >= known.Rev || w.Rev > known.Rev) {
-		return true
-	}
-	return s.Whole && o.snap.Whole && s.Job != nil && o.snap.Job != nil && s.Job.UID == o.snap.Job.UID &&
-		s.Cluster == o.snap.Cluster && s.Rev >= o.snap.Rev && s.Head.Before(o.snap.Head)
-}
-
-// isWrongJob reports whether s is not of this node's job, or other nodes claim that job.
+// isWrongJob reports whether s is not of this node's job, or of that job as living nodes made it again.
 func (m *Machine) isWrongJob(s *rendezvous.Snapshot) bool {
 	uid := m.self.job.UID
 	return s.Whole && (s.Job == nil || s.Job.UID != uid) || s.World != nil && s.World.UID != uid ||
-		s.World == nil && m.seen.world != nil || s.Claimed(m.self.job)
+		s.World == nil && m.seen.world != nil
 }
 
 // keepSnapshot keeps s, apart from its World, unless a newer snapshot is known.

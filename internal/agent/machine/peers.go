@@ -36,8 +36,8 @@ func (m *Machine) watchPeers() {
 
 // hello returns what this agent answers to its peers now.
 func (m *Machine) hello() action.Hello {
-	h := action.Hello{UID: m.self.job.UID, Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
-		Generation: m.generation(), Suspects: m.peers.Suspects()}
+	h := action.Hello{UID: m.self.job.Identity(), Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
+		Generation: m.generation(), Suspects: m.peers.Suspects(), Knows: m.knowledge()}
 	h.Stays = m.workers.Stay()
 	if g := m.workers.Group; g != nil && !g.First {
 		h.Failed = len(g.Failures) > 0

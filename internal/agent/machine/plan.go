@@ -2,7 +2,6 @@ package machine
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
@@ -94,8 +93,8 @@ func (m *Machine) plan() {
 	m.take(next)
 }
 
-// mustWait reports whether this node still leaves the step to the nodes before it, or to members
-// that may know more. It asks for a wake at the end of that time.
+// mustWait reports whether this node still leaves the step to the nodes before it. It asks for a wake at
+// the end of that time.
 func (m *Machine) mustWait(turn int, next plan.Step) bool {
 	k := &m.keeper
 	if key := fmt.Sprintf("%T/%d", next, k.marks.ChangedAt.UnixNano()); k.step != key {
@@ -105,9 +104,6 @@ func (m *Machine) mustWait(turn int, next plan.Step) bool {
 	if turn > 0 {
 		at = k.stepAt.Add(time.Duration(turn)*time.Second + m.jitter(time.Second))
 	}
-	if m.membersMayKnowMore() && m.self.settled.After(at) {
-		at = m.self.settled
-	}
 	if m.now.Before(at) {
 		m.out.Wake(at)
 		return true
@@ -115,15 +111,11 @@ func (m *Machine) mustWait(turn int, next plan.Step) bool {
 	return false
 }
 
-// claimed reports whether this node has seen claims, or found the store behind. No proposal
-// succeeds then, and each one that is sent uses up the number of a generation.
-func (m *Machine) claimed() bool { return m.seen.wrongJob || len(m.seen.snap.Claims) > 0 }
-
 // take sends the request of a step.
 func (m *Machine) take(next plan.Step) {
 	k := &m.keeper
-	if _, propose := next.(plan.Propose); propose && m.claimed() {
-		return // the end of the claims is an update of the store
+	if m.seen.wrongJob {
+		return
 	}
 	take := action.Take{Seen: m.seen.snap, Me: m.self.node, Step: next,
 		Timing: k.timing.Timing(m.self.node.Node)}
@@ -171,13 +163,4 @@ func (m *Machine) current() bool {
 		return known == nil && shown == nil
 	}
 	return known.Rev <= shown.Rev
-}
-
-// membersMayKnowMore reports whether no World listed this incarnation, and the newest one goes on with
-// members that neither left nor were replaced. If the store was set back, such a member knows more,
-// and claims the job when it reaches the store.
-func (m *Machine) membersMayKnowMore() bool {
-	w := m.seen.world
-	return !m.self.listed && w != nil && !w.Phase.Ended() &&
-		slices.ContainsFunc(m.peers.View.Members, func(x verdict.Member) bool { return !x.Removed })
 }

@@ -145,8 +145,8 @@ func (m *Machine) runOutside() {
 		m.leaveOutside()
 		return
 	}
-	if m.out.UnderWay(outbox.Reclaim) {
-		return // joining claims the job as well, and two claims of one node would replace each other
+	if m.out.UnderWay(outbox.Remake) {
+		return // it may still make the data of this node that of the job
 	}
 	m.out.Request(outbox.Enter, action.Enter{Again: m.self.job != nil})
 }
@@ -155,7 +155,7 @@ func (m *Machine) runOutside() {
 // only the store is silent, requests are sent as usual, because their guards make a late one
 // harmless.
 func (m *Machine) runCut() {
-	m.reclaimJob()
+	m.remakeJob()
 	if !m.self.unkeyed.IsZero() {
 		m.workers.ReportEnd(m.workerFacts(), m.out)
 		return
@@ -182,7 +182,7 @@ func (m *Machine) leaveEnded() {
 	if m.over != nil {
 		return
 	}
-	m.reclaimJob()
+	m.remakeJob()
 	m.serveOthers()
 	if m.leave == nil && m.workers.Idle() {
 		m.leave = &departure{Leaving: event.Leaving{Reason: membership.Finished,

@@ -224,8 +224,7 @@ func (w *teller) begins(f []string) error {
 	}
 	w.s.Job = &w.job
 	w.s.Wish = rendezvous.Wish{NP: np, Request: "r1", By: "run", Rev: 1}
-	w.m = New(Config{LeaseTTL: 3 * time.Second, StoreCutLimit: time.Minute,
-		Times: plan.DefaultTimeouts, Warm: slices.Contains(f, "warm")}, w.now)
+	w.m = New(Config{LeaseTTL: 3 * time.Second, Times: plan.DefaultTimeouts, Warm: slices.Contains(f, "warm")}, w.now)
 	w.give(event.Ticked{})
 	return nil
 }

@@ -64,9 +64,9 @@ func (w *teller) does(a action.Action) {
 	case action.Locate:
 		do("locate", "find out where it is")
 	case action.Remember:
-		do("remember", "remember generation %d", a.Claim.World)
-	case action.Reclaim:
-		do("claim", "claim the job, of generation %d", a.Claim.World)
+		do("remember", "remember generation %d", a.Memory.Generation)
+	case action.Remake:
+		do("remake", "bring the job back, of generation %d", a.Lost.Own.Generation)
 	case action.Register:
 		do("register", "register again, as %s", a.Node.Incarnation)
 	case action.Take:

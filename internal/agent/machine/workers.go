@@ -30,10 +30,7 @@ func (m *Machine) workerFacts() *workers.Facts {
 
 // getReady prepares a forming World, and passes on what this node writes down about the job.
 func (m *Machine) getReady() {
-	c := m.claim()
-	if m.workers.GetReady(c, m.workerFacts(), m.out) {
-		m.memory.ready = m.spares()
-	}
+	m.workers.GetReady(m.knowsNow(), m.workerFacts(), m.out)
 }
 
 func (m *Machine) applyReady(e event.Readied) {
@@ -41,7 +38,7 @@ func (m *Machine) applyReady(e event.Readied) {
 	m.noteHindrance(e)
 	if e.Err == nil {
 		m.noteWritten(nil) // the memory is written before Ready is sent
-		m.noteMemory(e.Generation, m.memory.ready)
+		m.memory.world = max(m.memory.world, e.Generation)
 		if m.generation() == e.Generation && e.Begun.After(m.seen.asOf) {
 			m.seen.asOf = e.Begun // Ready was applied, so there was no newer World
 		}

@@ -33,7 +33,7 @@ const (
 	Failure
 	Leave
 	Remember
-	Reclaim
+	Remake
 	Warm
 	Probe
 	Suspect

@@ -30,8 +30,8 @@ type Config struct {
 
 // machine returns the settings that the machine needs.
 func (c *Config) machine() machine.Config {
-	return machine.Config{LeaseTTL: c.LeaseTTL, StoreCutLimit: c.StoreCutLimit, WaitTimeout: c.WaitTimeout,
-		Hint: c.Hint, Times: c.Times, Warm: c.Warm}
+	return machine.Config{LeaseTTL: c.LeaseTTL, WaitTimeout: c.WaitTimeout, Hint: c.Hint,
+		Times: c.Times, Warm: c.Warm}
 }
 
 // Deps are the interfaces to everything outside.

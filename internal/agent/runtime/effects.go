@@ -49,8 +49,8 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 			}
 			return event.Stepped{World: w, Err: err}
 		})
-	case action.Reclaim:
-		l.effect(ctx, func(ctx context.Context) event.Event { return l.joining.Reclaim(ctx, a.Claim) })
+	case action.Remake:
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.joining.Remake(ctx, a) })
 	case action.GetReady, action.StartWorkers, action.ContinueWorkers, action.PauseWorkers,
 		action.HaltWorkers, action.CloseSaves, action.Remember, action.ReportExit, action.ReportFailures:
 		l.doWorkers(ctx, a)
@@ -104,7 +104,8 @@ func (l *loop) doWorkers(ctx context.Context, a action.Action) {
 		})
 	case action.Remember:
 		l.effect(ctx, func(ctx context.Context) event.Event {
-			return event.Remembered{World: a.Claim.World, Err: l.memory.Keep(a.Claim, l.Disk.Remember)}
+			return event.Remembered{Memory: a.Memory,
+				Err: l.memory.Keep(l.joining.NodeName(), a.Memory, l.Disk.Remember)}
 		})
 	case action.ReportExit:
 		l.effect(ctx, func(ctx context.Context) event.Event { return l.reportExit(ctx, a) })
@@ -255,7 +256,7 @@ func (l *loop) getReady(ctx context.Context, a action.GetReady) event.Event {
 	if err := l.Disk.SetLastGeneration(a.Me.Node, a.World.Generation); err != nil {
 		return fail(unfit{err})
 	}
-	if err := l.memory.Keep(a.Memory, l.Disk.Remember); err != nil {
+	if err := l.memory.Keep(a.Me.Node, a.Memory, l.Disk.Remember); err != nil {
 		return fail(unfit{err})
 	}
 	r := event.Readied{Generation: a.World.Generation}
@@ -368,6 +369,5 @@ func (l *loop) sayGoodbye(ctx context.Context, a action.Leave) error {
 		l.Saves.HandOver(limit)
 		cancel()
 	}
-	l.forgetEnded(a)
 	return l.registry.Leave(ctx, a.Me, a.Generation, a.Why)
 }

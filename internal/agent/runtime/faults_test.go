@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -95,11 +96,10 @@ type faulty struct {
 	older    schema.Generation
 	forgot   bool // the store was set back or wiped
 	missed   bool // that was in this round
-	machines []lostMachine
 	// firstBegan is when the first rank of a world began, by its proposal
 	firstBegan map[string]time.Time
-	forked     schema.UID // of a job that was replaced by the one that it succeeds; "": none
-	begun      begunAnew
+	heads      map[schema.UID]checkpoint.Head // of each job, by its first uid
+	tender     tender
 	layout     layout
 	often      bool // it saves several times in a second, after a long history
 	last       lastSaves
@@ -130,8 +130,8 @@ func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 		layout:  m.layouts[r.IntN(len(m.layouts))],
 		stepsOf: map[checkpoint.Hash]int64{}, proposals: map[schema.Generation]string{},
 		at: map[string]*simAgent{}, lost: map[string]bool{},
-		over: make(chan struct{}), last: lastSaves{}}
-	s.settle, s.real, s.begins = schema.SettleTime, true, s.train
+		over: make(chan struct{}), last: lastSaves{}, heads: map[schema.UID]checkpoint.Head{}}
+	s.real, s.begins = true, s.train
 	s.clocks, s.exits = r.IntN(4) == 0, m.rare
 	// faults end workers more often than a job may; the budget has tests of its own
 	s.job.Rules.MaxRestarts = 1000
@@ -152,9 +152,6 @@ func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 func (s *faulty) train(g *simGroup) {
 	g.asked = make(chan struct{})
 	dir, w := g.a.host.kept.dir, g.Start.World
-	if g.a.speaksAs != w.UID {
-		s.wrongf("%s begins in job %s and has the secret of %s", g.a.label(), w.UID, g.a.speaksAs)
-	}
 	var step int64
 	if w.Resume != nil {
 		step = s.stepOf(checkpoint.Head{Number: w.Resume.Number, Manifest: w.Resume.Manifest})
@@ -228,56 +225,37 @@ func (s *faulty) look() {
 	if snap.Job == nil {
 		return
 	}
-	switch {
+	switch j := snap.Job; {
 	case s.known == nil:
-		s.known = snap.Job
-	case snap.Job.UID == s.known.UID:
-	case s.begun.replacedBy(snap.Job):
-		s.tracef("job %s takes the place of %s, which never ran", snap.Job.UID, s.known.UID)
-		s.forgetWorlds(&snap)
-		s.known, s.head, s.behind, s.begun = snap.Job, s.begun.head, false, begunAnew{}
-	case s.known.Follows(snap.Job.UID):
-		if s.behind && snap.Fence > s.older { // the nodes that heard of the newer job are away
-			s.replaced(snap.Job)
-		}
-	case snap.Job.Follows(s.known.UID):
-		s.tracef("job %s succeeds %s, fence %d, head %d of step %d", snap.Job.UID, s.known.UID, snap.Fence,
+		s.known = j
+	case j.UID == s.known.UID:
+	case j.Same(s.known) && j.Remade < s.known.Remade:
+		return // an older state of the store
+	case j.Same(s.known):
+		s.tracef("job %s was made again, fence %d, head %d of step %d", j.UID, snap.Fence,
 			snap.Head.Number, s.stepOf(snap.Head))
-		s.forgetWorlds(&snap)
-		if s.forked != "" && snap.Job.Follows(s.forked) { // its nodes are back: of two histories theirs counts
-			s.head, s.forked = checkpoint.Head{}, ""
-		}
-		s.known, s.behind = snap.Job, false
-	case slices.ContainsFunc(s.known.Predecessors(), snap.Job.Follows):
-		// The store was lost again before nodes heard of the job that was made: they made another one.
-		s.forgetWorlds(&snap)
-		s.replaced(snap.Job)
-		s.behind = false
+		s.known, s.behind = j, false
+		maps.DeleteFunc(s.proposals, func(g schema.Generation, _ string) bool { return g > snap.Fence })
 	default:
-		s.tracef("job %s was made from scratch", snap.Job.UID)
-		if s.head.Number > 0 && s.reachable() {
-			s.wrongf("the job was made from scratch while nodes were here that have checkpoints of it")
-		}
-		s.begun = begunAnew{s.known, s.head}
-		s.known, s.head, s.behind = snap.Job, checkpoint.Head{}, false
+		s.tracef("another job %s takes the place of %s", j.UID, s.known.UID)
+		s.heads[s.known.Identity()] = s.head
+		s.known, s.behind, s.head = j, false, s.heads[j.Identity()]
 		clear(s.proposals)
+		clear(s.lost)
 	}
-	s.ranAnew(&snap)
-	if snap.Job.UID != s.known.UID || s.behind && snap.Fence <= s.older {
+	if s.behind && snap.Fence <= s.older {
 		return // an older state of the store
 	}
-	// a node that knows of nothing newer goes on alone from what the store shows; the others come late
-	if s.behind {
-		if s.head.Number > 0 && s.reachable() {
-			s.wrongf("the job goes on from an older state while nodes were here that know more")
+	if s.behind { // nodes that know nothing newer go on from what the store shows
+		if a := s.lives(); a != nil {
+			s.wrongf("the job goes on from an older state, and %s lives, which knows more", a.label())
 		}
-		s.allKnewMore(snap.World)
 		s.head, s.behind = checkpoint.Head{}, false
 		clear(s.proposals)
 	}
 	s.noteWorld(snap.World)
 	switch h := snap.Head; {
-	case h.Restored && s.head.Before(h):
+	case h.Restored && h.Number > s.head.Number:
 		s.tracef("the operator goes back from step %d to %d", s.stepOf(s.head), s.stepOf(h))
 		s.head = h
 		clear(s.lost)
@@ -287,8 +265,8 @@ func (s *faulty) look() {
 		clear(s.lost)
 	case h.Number == 0 && s.head.Number > 0, s.stepOf(h) < s.stepOf(s.head):
 		switch {
-		case s.head.Copies < 2 && !s.reachable():
-			s.tracef("checkpoint %d had one copy, and its node is away", s.head.Number) // not promised
+		case !s.reachable():
+			s.tracef("checkpoint %d is on no node that lives", s.head.Number) // not promised
 		case len(s.lost) == 0:
 			s.wrongf("checkpoint %d of step %d was acknowledged, and the job goes on from %d of step %d",
 				s.head.Number, s.stepOf(s.head), h.Number, s.stepOf(h))
@@ -301,22 +279,12 @@ func (s *faulty) look() {
 	s.noteCommit(&snap)
 }
 
-// replaced has job in the place of the one that was known. mu is held.
-func (s *faulty) replaced(job *rendezvous.Job) {
-	s.tracef("job %s takes the place of %s", job.UID, s.known.UID)
-	if a := s.knows(s.known.UID); a != nil {
-		s.wrongf("%s goes on while %s is here, which is in %s", job.UID, a.label(), s.known.UID)
-	}
-	if !s.reachable() { // its nodes are away, and no node that is here heard of it: not promised
-		s.head = checkpoint.Head{}
-	}
-	s.forked, s.known = s.known.UID, job
-}
-
-// knows is an agent that was not disturbed for a while and is in the job uid, or nil. mu is held.
-func (s *faulty) knows(uid schema.UID) *simAgent {
+// lives is an agent of the job that was not disturbed for a while, has workers, and knows more than the
+// store showed; nil: none. mu is held.
+func (s *faulty) lives() *simAgent {
 	for _, a := range s.agents {
-		if a.undisturbed() && a.host.kept.uid == uid {
+		if a.undisturbed() && a.host.kept.uid == s.known.UID && a.hello.Generation > s.older &&
+			slices.ContainsFunc(a.groups, func(g *simGroup) bool { return !g.ended }) {
 			return a
 		}
 	}
@@ -405,9 +373,8 @@ func (s *faulty) close() {
 // runs waits until a world runs.
 func (s *faulty) runs(limit time.Duration) {
 	s.t.Helper()
-	began := time.Now()
 	s.untilAfter(rulesWait(), "a world runs (G6)", limit, func(x rendezvous.Snapshot) bool {
-		s.remakeAsOperator(&x, time.Since(began))
+		s.tend(&s.tender, s.at, s.up, &x)
 		s.mu.Lock()
 		same := s.known != nil && x.Job != nil && x.Job.UID == s.known.UID && !s.behind
 		s.mu.Unlock()
@@ -441,7 +408,7 @@ func (s *faulty) calm() (was rendezvous.World) {
 	since := time.Now()
 	s.until("a world runs for ten seconds", 5*time.Minute, func(x rendezvous.Snapshot) bool {
 		same := x.World != nil && x.World.Generation == was.Generation &&
-			x.World.Phase == rendezvous.Running && len(x.Suspects) == 0 && x.Job != nil && len(x.Claims) == 0
+			x.World.Phase == rendezvous.Running && len(x.Suspects) == 0 && x.Job != nil
 		if x.World != nil && !same {
 			was, since = *x.World, time.Now()
 		}
@@ -466,17 +433,13 @@ func (s *faulty) lose(how string, change func()) {
 	s.forgot, s.missed = true, true
 	s.behind, s.older = true, math.MaxUint64 // while it changes
 	s.mu.Unlock()
-	if behind { // claims go with the store: for a moment no node hears of those that know more
-		s.disturbed(s.names...)
-	}
 	change()
 	is := s.snapshot()
 	s.mu.Lock()
 	s.behind = behind || is.Job == nil && s.known != nil || is.Fence < was.Fence ||
-		is.Head.Number < was.Head.Number || is.Head.Before(was.Head) ||
+		is.Head.Number < was.Head.Number ||
 		is.Job != nil && was.Job != nil && is.Job.UID != was.Job.UID
 	s.older = is.Fence
-	s.knew = s.knowMore(&is)
 	s.tracef("it shows generation %d, checkpoint %d %.4v", is.Fence, is.Head.Number, is.Head.Manifest)
 	s.mu.Unlock()
 	s.base = rendezvous.World{}

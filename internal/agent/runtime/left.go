@@ -6,7 +6,6 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/pkg/membership"
-	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
@@ -28,19 +27,4 @@ func (l *loop) commitOrphan(ctx context.Context, a action.Take, step plan.Propos
 		// hold the job for ever.
 		_ = l.Saves.CommitLeft(ctx, *a.Seen.World, *me)
 	}
-}
-
-// forgetEnded makes the memory of this node fit the end of its attempt: a job that is done is not
-// claimed, and one that failed or was stopped is claimed as that.
-func (l *loop) forgetEnded(a action.Leave) {
-	c, err := l.Disk.Recall(a.Me.Node)
-	if err != nil || c == nil || !a.Ended.Ended() {
-		return
-	}
-	if c.Phase = a.Ended; a.Ended == rendezvous.Done {
-		c = nil
-	}
-	// After an error the disk has the old claim. If the store loses the job later, nodes wait
-	// longer because of that claim; it does no other harm.
-	_ = l.Disk.Remember(a.Me.Node, c)
 }

@@ -1,14 +1,12 @@
 package runtime
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -31,7 +29,7 @@ func (s *faulty) noteCommit(snap *rendezvous.Snapshot) {
 		s.safe = h
 		return
 	}
-	if s.safe.Number == 0 || s.forgot || len(s.lost) > 0 || len(s.machines) > 0 {
+	if s.safe.Number == 0 || s.forgot || len(s.lost) > 0 {
 		return
 	}
 	recorded := slices.Concat(snap.History, []checkpoint.Head{h})
@@ -89,15 +87,14 @@ func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 	}
 }
 
-// goesOn waits until a newer save is committed, or is reported as waiting. A node that comes now may find
-// the store behind, and wait for a lost machine.
+// goesOn waits until a newer save is committed, or is reported as waiting.
 func (s *faulty) goesOn() {
 	s.t.Helper()
 	s.mu.Lock()
 	was, began := s.head, time.Now()
 	s.mu.Unlock()
 	s.until("a newer save is committed", 2*time.Minute, func(x rendezvous.Snapshot) bool {
-		s.remakeAsOperator(&x, time.Since(began))
+		s.tend(&s.tender, s.at, s.up, &x)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		reported := func(at time.Time) bool { return began.Sub(at) < time.Minute }
@@ -145,8 +142,7 @@ func (s *faulty) bounded() {
 	}
 }
 
-// noteWorld checks that no generation number is used twice. If nodes went on from an older store
-// and knew nothing newer, it starts over. mu is held.
+// noteWorld checks that no generation number is used twice in a job. mu is held.
 func (s *faulty) noteWorld(w *rendezvous.World) {
 	if w == nil {
 		return
@@ -156,32 +152,3 @@ func (s *faulty) noteWorld(w *rendezvous.World) {
 	}
 	s.proposals[w.Generation] = w.Proposal
 }
-
-// forgetWorlds drops generations that no node claimed when a job was made again, if a node is away,
-// has just come, or lost its disk. Numbers that only that node knew may be used again for Worlds of
-// another job. mu is held.
-func (s *faulty) forgetWorlds(snap *rendezvous.Snapshot) {
-	claimed := snap.Fence
-	if snap.World != nil {
-		claimed = snap.World.Generation - 1
-	}
-	unheard := len(s.machines) > 0
-	for _, name := range s.names {
-		if a := s.at[name]; a != nil {
-			unheard = unheard || a.isDead() || a.frozen != nil || time.Since(a.upSince) < untilClaimed
-			known := max(a.host.memory[a.node].Generation, a.host.seen[a.node])
-			_, proposed := s.proposals[known] // a number that was refused was not given
-			if proposed && a.undisturbed() && a.host.memory[a.node].Job.UID == s.known.UID &&
-				known > claimed {
-				s.wrongf("the job was made again above generation %d, and %s is here, which knows of %d",
-					claimed, a.label(), known)
-			}
-		}
-	}
-	if unheard {
-		maps.DeleteFunc(s.proposals, func(g schema.Generation, _ string) bool { return g > claimed })
-	}
-}
-
-// untilClaimed is the time within which a living agent claims a lost job: a lease and a second.
-const untilClaimed = 4 * time.Second

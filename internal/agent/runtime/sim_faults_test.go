@@ -25,7 +25,7 @@ type fault struct {
 // someFaults has faults that come one at a time.
 func someFaults() mix {
 	return mix{layouts: layouts, faults: slices.Concat(storeFaults(), nodeFaults(),
-		[]fault{{2, true, (*faulty).diesProposing}, {1, false, (*faulty).beginsAnew}}, workerFaults())}
+		[]fault{{2, true, (*faulty).diesProposing}}, workerFaults())}
 }
 
 // everyFault also has faults that come in a row, and more layouts.

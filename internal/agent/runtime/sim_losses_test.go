@@ -5,9 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
-	"github.com/elasticd/elastic/pkg/membership"
-	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
@@ -129,31 +126,83 @@ func (s *faulty) killNodes() {
 	}
 }
 
-// knowMore returns the hosts whose disks have more of the job than snap shows. mu is held.
-func (s *sim) knowMore(snap *rendezvous.Snapshot) map[string]bool {
-	more := map[string]bool{}
-	for name, h := range s.hosts {
-		c, ok := h.memory[h.node]
-		if !ok || snap.Job == nil || c.Job.UID != snap.Job.UID {
-			continue
-		}
-		known := c.Known.Number
-		for _, saved := range h.saved[h.node] {
-			known = max(known, saved.Number)
-		}
-		if newest, err := readonly.New(h.kept.chunks).Newest(); err == nil {
-			known = max(known, newest.Number)
-		}
-		more[name] = c.Generation > snap.Fence || known > snap.Head.Number
+// back is the time within which a World runs after faults ended and every node is there (G6). If the
+// store lost the job, and no agent of it lived, the operator decides first.
+func (s *faulty) back() time.Duration {
+	if s.missed {
+		return 85 * time.Second
 	}
-	return more
+	return 25 * time.Second
 }
 
-// allKnewMore records an error if workers begin in w, which was made from an older state of the
-// store, although every member knew more when the store was set back. A proposal from before may
-// arrive late. mu is held.
-func (s *sim) allKnewMore(w *rendezvous.World) {
-	if w != nil && !slices.ContainsFunc(w.Members, func(m membership.Ref) bool { return !s.knew[m.Node] }) {
-		s.fromOlder = w.Proposal
+// storeAlone lets only the store fail, or the connections to it. G5: no node is evicted because of
+// that, and no worker ends. A World may still grow, because nodes returned. Workers that report a
+// wrong state may fail in a grown World, and the next World then has the members of before.
+func (s *faulty) storeAlone() {
+	s.t.Helper()
+	was := s.calm()
+	s.mu.Lock()
+	failed := s.failed
+	s.mu.Unlock()
+	how := s.storeFails()
+	s.disturbed(s.names...)
+	time.Sleep(5 * time.Second)
+	is := s.snapshot().World
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is == nil || is.Ledger.Lost != was.Ledger.Lost || is.Count < was.Count ||
+		is.Generation != was.Generation && is.Count == was.Count && s.failed == failed {
+		s.wrongf("G5: generation %d of %d nodes ran; the store alone failed (%s), and then there was %+v",
+			was.Generation, was.Count, how, is)
 	}
 }
+
+// storeFails makes the store fail for a while, now and then for minutes. It returns how.
+func (s *faulty) storeFails() string {
+	span, kinds := time.Duration(s.r.IntN(20))*time.Second, 2
+	if s.mix.rare {
+		kinds = 6
+		if s.r.IntN(30) == 0 {
+			span *= 30
+		}
+	}
+	how, begin, end := "it stands still", s.etcd.Freeze, s.etcd.Thaw
+	switch s.r.IntN(kinds) {
+	case 0:
+	case 1:
+		how, begin, end = "it is down", s.etcd.Down, s.etcd.Up
+	case 2:
+		how, begin, end = "no answer of it arrives", s.ways(wayBack), s.ways(noWay)
+	case 3:
+		how, begin, end = "no request to it arrives", s.ways(wayOut), s.ways(noWay)
+	case 4:
+		how, begin, end = "no watch hears anything", s.deaf(true), s.deaf(false)
+	default:
+		how = "it is full, and is compacted"
+		begin = func() { s.etcd.Full(true) }
+		end = func() {
+			s.etcd.Full(false)
+			s.etcd.Compact(s.etcd.Rev())
+			s.gaps = true
+		}
+	}
+	s.note("the store alone fails: %s, for %v", how, span)
+	begin()
+	time.Sleep(span)
+	end()
+	return how
+}
+
+// ways cuts one way between all agents and the store, or opens both.
+func (s *faulty) ways(way oneWay) func() {
+	return func() {
+		for _, name := range s.names {
+			if a := s.at[name]; a != nil {
+				s.cutOneWay(a, way)
+			}
+		}
+	}
+}
+
+// deaf returns a function that closes the watches of all agents, or opens them.
+func (s *faulty) deaf(on bool) func() { return func() { s.othersHear("", !on) } }

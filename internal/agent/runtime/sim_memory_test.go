@@ -2,148 +2,136 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"syscall"
 
+	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/pkg/checkpoint"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// What a disk of the simulation remembers of its job.
+// What a disk of the simulation remembers of its job, and what agents tell each other of it.
 
-func (d *simDisk) Remember(node string, c *rendezvous.Claim) error {
+func (d *simDisk) Remember(node string, m *rendezvous.Memory) error {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if d.host.full {
 		d.host.refused++
 		return error(syscall.ENOSPC)
 	}
-	delete(d.host.memory, node)
-	if c != nil {
-		d.host.memory[node] = *c
-	}
+	d.host.memory[node] = *m
 	return nil
 }
 
-func (d *simDisk) Recall(node string) (*rendezvous.Claim, error) {
+func (d *simDisk) Recall(node string, of schema.UID) (*rendezvous.Memory, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
-	if c, ok := d.host.memory[node]; ok {
-		h, err := readonly.New(d.host.kept.chunks).Newest()
-		// noted when it was committed, as by the real one
-		if saved := d.host.saved[node]; len(saved) > 0 && d.kept == nil {
-			h = saved[len(saved)-1]
-		}
-		if h.Number > c.Known.Number {
-			c.Known = h
-		}
-		return &c, err
-	}
-	return nil, nil
-}
-
-func (d *simDisk) ComeLate(_ string, seen *rendezvous.Snapshot) error {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	if d.kept == nil {
-		return nil
-	}
-	return late.TruncateIn(d.host.kept.chunks, seen.Head)
-}
-
-func (d *simDisk) Earlier(node string) (all []rendezvous.Earlier) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	for _, x := range d.host.aside[node] {
-		if x.memory != nil {
-			held, _ := readonly.New(x.kept.chunks).Held()
-			some, _ := readonly.New(x.kept.chunks).Partial()
-			all = append(all, rendezvous.Earlier{Claim: *x.memory,
-				Holds: len(x.saved)+len(held)+len(some) > 0})
+	m, ok := d.host.memory[node]
+	kept, saved := d.host.kept, d.host.saved[node]
+	if !ok || m.Job.Identity() != of {
+		for _, x := range d.host.aside[node] {
+			if x.memory != nil && x.memory.Job.Identity() == of {
+				m, ok, kept, saved = *x.memory, true, x.kept, x.saved
+			}
 		}
 	}
-	return all
+	if !ok {
+		return nil, nil
+	}
+	h, err := readonly.New(kept.chunks).Newest()
+	if !d.s.real && len(saved) > 0 {
+		h = saved[len(saved)-1] // noted when it was committed, as by the real one
+	}
+	if h.Number > m.Known.Number {
+		m.Known = h
+	}
+	return &m, err
 }
 
-func (d *simDisk) TakeBack(node string, job rendezvous.Job) error {
+func (d *simDisk) MoveAside(
+	ctx context.Context, node string, what rendezvous.Aside,
+) (*rendezvous.Brought, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
+	h := d.host
+	m, ok := h.memory[node]
 	if d.opened {
-		d.s.wrongf("%s takes back job %s while it uses the data of another one", (*simAgent)(d).label(), job.UID)
+		d.s.wrongf("%s moves data aside that it uses", (*simAgent)(d).label())
 	}
-	d.node = node
-	d.s.tracef("%s goes back to job %s", (*simAgent)(d).label(), job.UID)
-	(*simAgent)(d).adopt(job)
-	return nil
-}
-
-func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
-
-func (d *simDisk) Salvage(
-	ctx context.Context, node string, k checkpoint.Known) (checkpoint.Salvaged, error) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	if d.kept != nil {
-		return checkpoint.Salvage(ctx, readonly.New(d.host.kept.chunks), k)
+	was, saved := h.kept, h.saved[node]
+	h.setAside(node)
+	if what == rendezvous.All || !ok {
+		return nil, nil
 	}
-	found := checkpoint.Salvaged{Committed: slices.Clone(d.host.saved[node])}
-	for _, h := range slices.Backward(found.Committed) {
-		if !slices.Contains(d.host.failing, h.Number) {
-			found.Newest = &h
-			break
+	h.memory[node] = m
+	b := &rendezvous.Brought{Node: node, From: m.Job.Identity()}
+	if d.s.real {
+		h.kept.chunks = was.chunks.Crash(func() bool { return true })
+		found, err := bring.In(ctx, h.kept.chunks)
+		if found == nil || err != nil {
+			h.kept = newKeptDisk()
+			return nil, err
 		}
-		found.Unread = errors.New("permission denied")
+		b.Head, b.Sequence, b.Has = found.Head, found.Sequence, found.Has
+	} else if len(saved) == 0 {
+		return nil, nil
+	} else {
+		b.Head = saved[len(saved)-1]
+		b.Sequence = uint64(b.Head.Number)
+		h.saved[node] = []checkpoint.Head{b.Head}
 	}
-	return found, nil
+	h.seen[node] = max(m.Generation, b.Head.Generation)
+	d.s.tracef("%s brings checkpoint %d of generation %d", d.name, b.Head.Number, b.Head.Generation)
+	return b, nil
 }
 
 // asideDisk is what a disk has of a job that its node left for another one.
 type asideDisk struct {
 	uid    schema.UID
-	memory *rendezvous.Claim
+	memory *rendezvous.Memory
 	saved  []checkpoint.Head
 	seen   schema.Generation
 	kept   *keptDisk
 }
 
-// adopt does what Open and AdoptJob do with data of another job: it is kept if the job goes on, and is
-// moved aside otherwise. mu is held.
+// setAside moves the data of a node aside. mu is held.
+func (h *simHost) setAside(node string) {
+	x := asideDisk{uid: h.salvaged[node], saved: h.saved[node], seen: h.seen[node], kept: h.kept}
+	if m, ok := h.memory[node]; ok {
+		x.memory = &m
+	}
+	h.aside[node] = append(h.aside[node], x)
+	delete(h.saved, node)
+	delete(h.memory, node)
+	delete(h.seen, node)
+	delete(h.salvaged, node)
+	h.kept = newKeptDisk()
+}
+
+// adopt does what Open does with data of another job. mu is held.
 func (a *simAgent) adopt(job rendezvous.Job) {
 	h, node := a.host, a.node
-	was := h.salvaged[node]
-	h.salvaged[node] = job.UID
-	mine := func(x asideDisk) bool { return x.uid == job.UID || job.Follows(x.uid) }
-	if was != "" && !mine(asideDisk{uid: was}) {
-		a.s.movedAside = true
-		x := asideDisk{uid: was, saved: h.saved[node], seen: h.seen[node], kept: h.kept}
-		if c, ok := h.memory[node]; ok {
-			x.memory = &c
-		}
-		h.aside[node] = append(h.aside[node], x)
-		delete(h.saved, node)
-		delete(h.memory, node)
-		delete(h.seen, node)
-		h.kept, was = newKeptDisk(), ""
+	if was := h.salvaged[node]; was == job.UID {
+		return
+	} else if was != "" {
+		h.setAside(node)
 	}
 	for i, x := range slices.Backward(h.aside[node]) {
-		if was == "" && mine(x) {
-			was = x.uid
+		if _, there := h.memory[node]; !there && x.uid == job.UID {
 			h.saved[node], h.seen[node], h.kept = x.saved, x.seen, x.kept
 			if x.memory != nil {
 				h.memory[node] = *x.memory
 			}
 			h.aside[node] = slices.Delete(slices.Clone(h.aside[node]), i, i+1)
+			break
 		}
 	}
-	for i, x := range h.aside[node] {
-		if job.Follows(x.uid) {
-			h.aside[node][i].memory = nil
-		}
-	}
+	h.salvaged[node] = job.UID
 }
 
 func (a *simAgent) AdoptJob(job rendezvous.Job) error {
@@ -152,13 +140,48 @@ func (a *simAgent) AdoptJob(job rendezvous.Job) error {
 	if a.host.full && !a.host.fits {
 		return error(syscall.ENOSPC)
 	}
-	a.s.tracef("%s goes on in the job that succeeds %s", a.label(), job.Succeeds)
-	if !job.Follows(a.host.salvaged[a.node]) {
-		a.s.wrongf("%s goes on in job %s without what it has", a.label(), job.UID)
-	}
-	a.adopt(job)
+	a.s.tracef("%s goes on in job %s", a.label(), job.UID)
+	a.host.salvaged[a.node] = job.UID
 	if a.kept != nil {
-		return a.kept.succeed(job)
+		a.kept.succeed(job)
 	}
 	return nil
+}
+
+// Knows implements recovery.Peers.
+func (p *simPeers) Knows(ctx context.Context, of membership.Ref) (reclaim.Knowledge, error) {
+	if p.Probe(ctx, of).Kind != membership.Same {
+		return reclaim.Knowledge{}, errNoAnswer
+	}
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	for _, b := range p.s.agents {
+		if b.address == of.Address {
+			return reclaim.Merge(b.hello.Knows, b.disk(b.hello.Knows.Generation)), nil
+		}
+	}
+	return reclaim.Knowledge{}, errNoAnswer
+}
+
+// disk is what the disk of an agent knows. mu is held.
+func (a *simAgent) disk(g schema.Generation) (k reclaim.Knowledge) {
+	if a.kept != nil && a.kept.replicator != nil {
+		return saves.Known(a.kept.replicator, g)
+	}
+	if saved := a.host.saved[a.node]; len(saved) > 0 {
+		k.Head = saved[len(saved)-1]
+	}
+	return k
+}
+
+func (x simSaves) Knows(g schema.Generation) reclaim.Knowledge {
+	x.a.s.mu.Lock()
+	defer x.a.s.mu.Unlock()
+	return x.a.disk(g)
+}
+
+func (x *keptSaves) Knows(g schema.Generation) reclaim.Knowledge {
+	x.a.s.mu.Lock()
+	defer x.a.s.mu.Unlock()
+	return x.a.disk(g)
 }

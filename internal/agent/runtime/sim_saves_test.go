@@ -16,7 +16,6 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -45,22 +44,6 @@ func newKeptDisk() *keptDisk {
 // saves is the checkpoint directory, in which the agent has a directory of its own.
 func (d *keptDisk) saves() capture.Dir { return capture.Dir{FS: d.dir, Exclude: []string{ownDir}} }
 
-// adopt does what internal/node does before a disk is used for job.
-func (d *keptDisk) adopt(job rendezvous.Job) error {
-	if d.uid == job.UID {
-		return nil
-	}
-	if job.Follows(d.uid) {
-		if err := late.KeepIn(d.chunks, job.AdoptedHead()); err != nil {
-			return err
-		}
-	} else if d.uid != "" {
-		*d = *newKeptDisk()
-	}
-	d.uid = job.UID
-	return nil
-}
-
 // knows is what the disk of a host has of a job: the generation, and the numbers of the commits.
 func (h *simHost) knows() string {
 	c, ok := h.memory[h.node]
@@ -72,8 +55,8 @@ func (h *simHost) knows() string {
 	for _, x := range heads {
 		numbers = append(numbers, x.Number)
 	}
-	return fmt.Sprintf("; its disk knows generation %d, world %d, commit %d and has %v",
-		c.Generation, c.World, c.Known.Number, numbers)
+	return fmt.Sprintf("; its disk knows generation %d, commit %d and has %v", c.Generation, c.Known.Number,
+		numbers)
 }
 
 // keptSaves is the Saves of an agent with the real replicator, pipeline, retention and removal, over a
@@ -89,6 +72,7 @@ type keptSaves struct {
 	replicator *replicator.Replicator
 	chunks     *chunkstore.Store
 	disk       *keptDisk
+	identity   schema.UID // of the job
 	pipelines  map[schema.Generation]*keptPipeline
 	trimmer    *history.Trimmer
 	commits    int // in the generation that is captured; guarded by sim.mu
@@ -124,16 +108,14 @@ func (x *keptSaves) end() {
 
 func (x *keptSaves) open(node string, job rendezvous.Job) error {
 	disk := x.a.host.kept
-	if err := disk.adopt(job); err != nil {
-		return err
-	}
+	disk.uid = job.UID
 	chunks, err := chunkstore.OpenFS(disk.chunks)
 	if err != nil {
 		return err
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.disk, x.chunks = disk, chunks
+	x.disk, x.chunks, x.identity = disk, chunks, job.Identity()
 	x.trimmer = &history.Trimmer{Store: x.a.client, Job: x.a.s.job.Name}
 	x.replicator = &replicator.Replicator{Store: chunks, Self: node, Replicas: job.Rules.Replicas,
 		Keep: job.Rules.Keep, Peers: &checkpointtest.Peers{To: x.a.storeOf},
@@ -143,15 +125,12 @@ func (x *keptSaves) open(node string, job rendezvous.Job) error {
 	return nil
 }
 
-func (x *keptSaves) succeed(job rendezvous.Job) error {
+func (x *keptSaves) succeed(job rendezvous.Job) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if err := x.disk.adopt(job); err != nil {
-		return err
-	}
+	x.disk.uid = job.UID
 	x.replicator.AdoptJob(job.UID)
-	x.head, x.nodes, x.resume = checkpoint.Head{}, nil, nil
-	return nil
+	x.head, x.nodes = checkpoint.Head{}, nil
 }
 
 func (x *keptSaves) report(e replicator.Event) {
@@ -305,7 +284,7 @@ func (x *keptSaves) state(g schema.Generation) capture.WorkerState {
 }
 
 func (x *keptSaves) stamp(w rendezvous.World) checkpoint.Stamp {
-	return checkpoint.Stamp{Job: x.a.s.job.Name, UID: w.UID, Generation: w.Generation, World: w.Order,
+	return checkpoint.Stamp{Job: x.a.s.job.Name, UID: x.identity, Generation: w.Generation,
 		WorldSize: w.Size()}
 }
 
@@ -364,7 +343,7 @@ func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resu
 		return event.Resume{}, capture.Scratch(x.chunks, dir)
 	}
 	from, m, err := x.replicator.Prepare(ctx,
-		replicator.Resume{Generation: w.Generation, Number: w.Resume.Number, Order: w.Resume.Order,
+		replicator.Resume{Generation: w.Generation, Number: w.Resume.Number,
 			Manifest: w.Resume.Manifest}, dir)
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -178,16 +178,17 @@ func (s *sim) finish() {
 			if e.Deleted && e.Key == s.job.Name.Job() { // removed: what comes after it is another job
 				worlds, last = map[schema.Generation]rendezvous.World{}, rendezvous.World{}
 			}
-			// made again: the counts begin again, above every generation
-			if e.Deleted && e.Key == s.job.Name.World() {
-				last.Ledger.Lost, before.Ledger.Lost = 0, 0
-			}
 			if e.Deleted || e.Key != s.job.Name.World() {
 				continue
 			}
 			w, err := rendezvous.DecodeWorld(&e.Entry)
 			if err != nil {
 				s.t.Fatal(err)
+			}
+			if w.UID != last.UID { // made again from memory, with its counts, or another job
+				worlds, before.Ledger.Lost = map[schema.Generation]rendezvous.World{}, w.Ledger.Lost-lost
+				before.Attempt = w.Attempt
+				last.Generation, last.Phase = 0, ""
 			}
 			if w.Generation < last.Generation {
 				s.wrongf("G1: generation %d after %d", w.Generation, last.Generation)

@@ -35,19 +35,16 @@ type sim struct {
 	t       *testing.T
 	etcd    *memory.Cluster
 	job     rendezvous.Job
-	program func(s *simGroup)        // what a worker does
-	ahead   map[string]time.Duration // by how much the wall clock of a host is ahead
-	settle  time.Duration
-	clocks  bool // wall clocks are set while agents run
-	// movedAside: a host moved its data of one job aside for another job
-	movedAside bool
-	removed    map[schema.UID]bool             // jobs that an operator removed
-	real       bool                            // checkpoints are kept by the real replicator
-	exits      bool                            // a capture learns of workers that end without a signal
-	gaps       bool                            // changes are missing in the history of the store
-	begins     func(*simGroup)                 // workers are started, or are handed a world; mu is held
-	fated      func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
-	lie        func() bool                     // whether a worker that lies does so now; nil: always. mu is held
+	program func(s *simGroup)               // what a worker does
+	ahead   map[string]time.Duration        // by how much the wall clock of a host is ahead
+	clocks  bool                            // wall clocks are set while agents run
+	removed map[schema.UID]bool             // jobs that an operator removed
+	real    bool                            // checkpoints are kept by the real replicator
+	exits   bool                            // a capture learns of workers that end without a signal
+	gaps    bool                            // changes are missing in the history of the store
+	begins  func(*simGroup)                 // workers are started, or are handed a world; mu is held
+	fated   func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
+	lie     func() bool                     // whether a worker that lies does so now; nil: always. mu is held
 
 	all   []store.Range // what snapshot reads
 	read  lastRead
@@ -61,17 +58,14 @@ type sim struct {
 	apart  func(a, b string) bool     // which hosts do not reach each other; nil: none
 	vain   func(from, to string) bool // which dials fail, from a host to another one; nil: none
 	base   rendezvous.World           // what the store showed when it was set back last
-	knew   map[string]bool            // hosts that knew more then
-	// fromOlder is the proposal of a World that was made from base by hosts that all knew more
-	fromOlder string
-	trace     []traceLine
-	wrong     []string
-	least     int         // number of nodes that was ever wished for by scale; 0: none was
-	kept      int         // how often workers went on in another generation
-	first     int         // and how often in their first one, which they had waited for
-	failed    int         // how often workers ended by themselves with an error
-	doubts    []time.Time // when a save that waits was reported
-	began     time.Time
+	trace  []traceLine
+	wrong  []string
+	least  int         // number of nodes that was ever wished for by scale; 0: none was
+	kept   int         // how often workers went on in another generation
+	first  int         // and how often in their first one, which they had waited for
+	failed int         // how often workers ended by themselves with an error
+	doubts []time.Time // when a save that waits was reported
+	began  time.Time
 }
 
 // traceLine is a line of the story.
@@ -87,7 +81,7 @@ type simHost struct {
 	node     string // that an agent of it had last: it is started again as that
 	locked   map[string]*simAgent
 	seen     map[string]schema.Generation
-	memory   map[string]rendezvous.Claim
+	memory   map[string]rendezvous.Memory
 	aside    map[string][]asideDisk // of jobs that a node left for another one, the oldest first
 	saved    map[string][]checkpoint.Head
 	salvaged map[string]schema.UID // of the job that the checkpoints belong to
@@ -95,7 +89,6 @@ type simHost struct {
 	jumped   *atomic.Int64         // by how much its wall clock was set ahead; nil: it is never set
 	full     bool                  // its disk is full: Remember fails, and AdoptJob unless fits is set
 	fits     bool                  // AdoptJob succeeds although the disk is full
-	failing  []checkpoint.Number   // checkpoints that the disk does not read
 	refused  int                   // how often Remember failed because the disk is full
 }
 
@@ -198,7 +191,7 @@ func letters(n int) (names []string) {
 // newHost is a machine with an empty disk.
 func newHost(id string) *simHost {
 	return &simHost{id: id, locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
-		memory: map[string]rendezvous.Claim{}, aside: map[string][]asideDisk{},
+		memory: map[string]rendezvous.Memory{}, aside: map[string][]asideDisk{},
 		saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{},
 		kept: newKeptDisk()}
 }
@@ -222,7 +215,7 @@ func (s *sim) makeAgent(name string) *simAgent {
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
 	a.cfg = Config{Times: plan.DefaultTimeouts, Config: joining.Config{Job: s.job, Given: map[string]bool{},
 		Node: cmp.Or(h.node, name), NodeGiven: h.node != "" && h.node != name, Machine: name, Warm: true,
-		LeaseTTL: 3 * time.Second, StoreCutLimit: 60 * time.Second, Settle: s.settle}}
+		LeaseTTL: 3 * time.Second}}
 	return a
 }
 
@@ -373,14 +366,9 @@ func (a *simAgent) thaw() {
 // --- Workers
 
 func (a *simAgent) Open(node string, job rendezvous.Job) (string, error) {
-	now := a.s.snapshot()
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	a.node, a.host.node = node, node
-	if c, ok := a.host.memory[node]; ok && now.Job != nil && now.Job.UID == job.UID && c.Outranks(&now) &&
-		!a.s.removed[c.Job.UID] {
-		a.s.wrongf("%s leaves what it has of job %s for a job that never ran", a.label(), c.Job.UID)
-	}
 	a.adopt(job)
 	a.opened = true
 	if a.kept != nil {
@@ -582,6 +570,8 @@ func (a *simAgent) peerGeneration() (g schema.Generation) {
 	}
 	return g
 }
+
+var errNoAnswer = errors.New("no answer")
 
 // --- Disk, Saves
 

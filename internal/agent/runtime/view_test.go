@@ -12,7 +12,7 @@ import (
 // A save that it captured before is still committed with its copies.
 func TestAgentThatStoodStillKeepsTheOthersInView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newFaulty(t, seedOf(3), someFaults())
+		s := newFaulty(t, 3, someFaults())
 		for _, name := range s.names[:3] {
 			s.up(name)
 		}

@@ -23,22 +23,13 @@ import (
 // wiped is a simulation with checkpoints, and with a store that may lose everything.
 type wiped struct {
 	*sim
-	acked map[schema.UID]checkpoint.Head // the newest commit of each job that was read back
-	last  schema.UID                     // of the job that was made last
-	stop  context.CancelFunc
-	fence map[schema.UID]schema.Generation // as it was when the store was wiped or set back
-	known map[schema.UID]*rendezvous.Job   // jobs that were made
-	older *schema.Generation               // the fence of a store that was set back; nil: made again
-	two   bool                             // the job has two histories: numbers of checkpoints were given twice
-	anew  bool                             // a job was made from scratch after the first one was lost
-
-	setBackAt time.Time // when the store was set back last
+	stop   context.CancelFunc
+	acked  map[schema.UID]checkpoint.Head // the newest commit of each job that was read back
+	remade map[schema.UID]int             // how often each job was made again
 }
 
 func newWiped(t *testing.T, np string, seed uint64) *wiped {
-	s := &wiped{sim: newSim(t, np, seed), acked: map[schema.UID]checkpoint.Head{},
-		fence: map[schema.UID]schema.Generation{}, known: map[schema.UID]*rendezvous.Job{}}
-	s.settle = schema.SettleTime
+	s := &wiped{sim: newSim(t, np, seed), acked: map[schema.UID]checkpoint.Head{}, remade: map[schema.UID]int{}}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
 	go s.follow(ctx, s.matters, s.made)
@@ -91,7 +82,7 @@ func (s *wiped) commit() {
 			holders, at = append(holders, n), append(at, a)
 		}
 	}
-	h := checkpoint.Head{Generation: w.Generation, Order: w.Order.Next(time.Now()), Time: time.Now()}
+	h := checkpoint.Head{Generation: w.Generation, Time: time.Now()}
 	s.mu.Lock()
 	s.rng.bytes(h.Manifest[:])
 	s.mu.Unlock()
@@ -109,7 +100,7 @@ func (s *wiped) commit() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tracef("checkpoint %d is committed", head.Number)
-	s.acked[w.UID] = head
+	s.acked[snap.Job.Identity()] = head
 	for _, a := range at {
 		if a.host.salvaged[a.node] == w.UID {
 			a.host.saved[a.node] = append(a.host.saved[a.node], head)
@@ -147,17 +138,25 @@ func (s *wiped) agent(r membership.Ref) *simAgent {
 	return nil
 }
 
-// wipe deletes everything in the store, between two commits, so that no commit is acknowledged that
-// no disk has.
+// wipe deletes everything in the store, between two commits.
 func (s *wiped) wipe() {
-	if snap := s.snapshot(); snap.Job != nil {
-		s.fence[snap.Job.UID] = snap.Fence
-	}
 	s.mu.Lock()
 	s.tracef("the store is wiped")
 	s.mu.Unlock()
 	s.etcd.Wipe()
 	s.base = rendezvous.World{}
+}
+
+// setBack replaces the data of the store with an older copy.
+func (s *wiped) setBack(b memory.Backup, same bool) {
+	s.mu.Lock()
+	s.tracef("the store is set back (same: %v)", same)
+	s.mu.Unlock()
+	s.restore(b, same)
+	s.base = rendezvous.World{}
+	if w := s.snapshot().World; w != nil {
+		s.base = *w
+	}
 }
 
 // remove does what `elastic rm` does, once no node is registered.
@@ -170,104 +169,36 @@ func (s *wiped) remove() {
 		&snap); err != nil {
 		s.t.Fatal(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = "" // a removed job is not lost
-	s.removed[snap.Job.UID] = true
 }
 
-// made checks a new job. It is not made from scratch while an agent that could claim the lost job
-// has a checkpoint. It succeeds the job before it, its fence is not lower, and its head is the
-// newest acknowledged checkpoint.
+// made checks a job that was made again: its head is the newest commit that an agent knows that lived
+// through the loss undisturbed.
 func (s *wiped) made() {
 	snap := s.snapshot()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if snap.Job == nil {
+	j := snap.Job
+	if j == nil || j.Remade <= s.remade[j.Identity()] {
 		return
 	}
-	if s.known[snap.Job.UID] != nil { // a store that was set back shows an earlier job
-		s.goesOnOlder(&snap)
-		return
-	}
-	s.known[snap.Job.UID], s.older = snap.Job, nil
-	j, was := snap.Job, s.last
-	s.last = j.UID
-	if s.acked[j.UID].Number < snap.Head.Number {
-		s.acked[j.UID] = snap.Head
-	}
-	s.tracef("job %s was made, it succeeds %q, fence %d, head %d", j.UID, j.Succeeds, snap.Fence,
-		snap.Head.Number)
-	if was == "" {
-		return
-	}
-	if !j.Replaces(s.known[was]) {
-		s.anew = true
-		for _, a := range s.agents {
-			if len(a.host.saved[a.node]) > 0 && a.host.salvaged[a.node] == was && a.reachable() {
-				s.wrongf("the job was made from scratch while %s was here, which has checkpoints of it",
-					a.label())
-			}
+	s.remade[j.Identity()] = j.Remade
+	s.tracef("job %s was made again, fence %d, head %d", j.UID, snap.Fence, snap.Head.Number)
+	acked := s.acked[j.Identity()]
+	for _, a := range s.agents {
+		saved, mine := a.host.saved[a.node], a.host.memory[a.node].Job
+		if a.reachable() && mine.Same(j) && snap.Head.Number < acked.Number &&
+			slices.ContainsFunc(saved, func(h checkpoint.Head) bool { return h.Manifest == acked.Manifest }) {
+			s.wrongf("checkpoint %d was acknowledged, %s lives and has it, and the head is %d", acked.Number,
+				a.label(), snap.Head.Number)
 		}
-		return
 	}
-	if snap.Fence == 0 && !slices.ContainsFunc(s.agents,
-		func(a *simAgent) bool { return a.host.memory[a.node].World > 0 && a.reachable() }) {
-		return // the claimants had never heard of a World, and no other agent was there
-	}
-	// both may be made from one job, and have the same head
-	if acked := s.acked[was]; acked.Number > 0 && !s.two &&
-		(snap.Head.Manifest != acked.Manifest || j.Follows(was) && snap.Head.Number <= acked.Number) {
-		s.wrongf("checkpoint %d was acknowledged, and the job goes on from what had the number %d (head %d)",
-			acked.Number, j.Adopted, snap.Head.Number)
-	}
-	// With two histories, the claimants may never have heard of one. When its nodes return, the
-	// next generation is made above what they saw. A twin is such a second history.
-	two := s.two || !j.Follows(was)
-	knows := func(a *simAgent) bool { return a.reachable() && a.host.seen[a.node] >= s.fence[was] }
-	if snap.Fence < s.fence[was] && (!two || slices.ContainsFunc(s.agents, knows)) {
-		s.wrongf("the fence was %d, and is %d now", s.fence[was], snap.Fence)
-	}
-}
-
-// goesOnOlder records that nodes went on from a store that was set back: nodes that know nothing
-// newer came first. The others come late. mu is held.
-func (s *wiped) goesOnOlder(snap *rendezvous.Snapshot) {
-	uid := snap.Job.UID
-	if s.older == nil || uid != s.last || snap.Fence <= *s.older {
-		return
-	}
-	if acked := s.acked[uid]; acked.Number > snap.Head.Number {
-		for _, a := range s.agents {
-			if time.Since(s.setBackAt) < untilClaimed {
-				break // a node that comes in this moment may be faster than those that claim
-			}
-			if a.host.salvaged[a.node] == uid && a.reachable() && slices.ContainsFunc(a.host.saved[a.node],
-				func(h checkpoint.Head) bool { return h.Manifest == acked.Manifest }) {
-				s.wrongf("the job goes on from an older state while %s was here, which knows more", a.label())
-			}
-		}
-		s.acked[uid] = snap.Head
-	}
-	s.allKnewMore(snap.World)
-	s.tracef("the job goes on from an older state, fence %d, head %d", snap.Fence, snap.Head.Number)
-	s.fence[uid], s.older, s.two = snap.Fence, nil, true
+	s.acked[j.Identity()] = snap.Head
 }
 
 // reachable reports whether the agent and its requests to the store were undisturbed for some time.
 // sim.mu is held.
 func (a *simAgent) reachable() bool {
 	return !a.isDead() && a.frozen == nil && !a.bad && time.Since(a.upSince) > 5*time.Second
-}
-
-// back is faulty.back for a story in which no machine is lost.
-func (s *wiped) back() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.knowsLittle() {
-		return 85 * time.Second
-	}
-	return 25 * time.Second
 }
 
 // end ends the simulation.
@@ -277,143 +208,194 @@ func (s *wiped) end() {
 	s.finish()
 }
 
-// A store loses everything while two nodes train. Their workers run on, both claim the job, and one
-// of them makes it again, from the newest commit and above its generation.
-func TestWipedStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, _ := withCheckpoint(t, "2", "a", "b")
-		s.commit()
-		s.wipe()
-		s.until("it runs again", 30*time.Second, s.running(2, 2))
-		if snap := s.snapshot(); snap.Job.Adopted != 2 || snap.Head.Number != 3 || snap.World.Resume == nil ||
-			snap.World.Resume.Number != 3 {
-			t.Errorf("job %+v, head %+v, world %+v", snap.Job, snap.Head, snap.World)
+// workersOf are the workers that run.
+func (s *sim) workersOf() (all []*simGroup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.agents {
+		for _, g := range a.groups {
+			if !g.ended {
+				all = append(all, g)
+			}
 		}
+	}
+	return all
+}
+
+// goesOn waits until the job was made again, and checks that no worker ended, that its head is checkpoint
+// n, and that the next save is committed.
+func (s *wiped) goesOn(before []*simGroup, n checkpoint.Number) {
+	s.t.Helper()
+	s.until("it was made again, and all nodes are in it", 5*time.Second, func(x rendezvous.Snapshot) bool {
+		return x.Job != nil && x.Job.Remade > 0 && len(x.Nodes) == len(before)
+	})
+	if h := s.snapshot().Head; h.Number != n {
+		s.t.Errorf("its head is %d, not %d\n%s", h.Number, n, s.story())
+	}
+	if !slices.Equal(before, s.workersOf()) {
+		s.t.Errorf("workers ended\n%s", s.story())
+	}
+	s.commit()
+	if h := s.snapshot().Head; h.Number != n+1 {
+		s.t.Errorf("the next save is not committed: %d\n%s", h.Number, s.story())
+	}
+}
+
+// A store loses everything, or is set back, while nodes train. Their workers run on, the job is made again
+// with its newest commit, and a node that is killed later is replaced.
+func TestStoreLostUnderARunningJob(t *testing.T) {
+	for name, lose := range map[string]func(*wiped, memory.Backup){
+		"wiped":                  func(s *wiped, _ memory.Backup) { s.wipe() },
+		"set back":               func(s *wiped, b memory.Backup) { s.setBack(b, true) },
+		"replaced by an old one": func(s *wiped, b memory.Backup) { s.setBack(b, false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, nodes := withCheckpoint(t, "2:3", "a", "b", "c")
+				old := s.etcd.Backup()
+				s.commit()
+				lose(s, old)
+				s.goesOn(s.workersOf(), 2)
+				nodes[0].kill()
+				s.until("it goes on without a", 15*time.Second, s.running(2, 2))
+				s.end()
+			})
+		})
+	}
+}
+
+// Rank 0 is killed in the moment in which the store is lost, after a commit of which no other node has
+// heard. The others make the job again, with that commit, and go on without it.
+func TestStoreLostWithRankZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2:3", "a", "b", "c")
+		s.commit()
+		nodes[0].kill()
+		s.wipe()
+		s.until("it goes on without a", 20*time.Second, func(x rendezvous.Snapshot) bool {
+			return s.running(0, 2)(x) && x.Job.Remade > 0 && x.World.Resume != nil && x.World.Resume.Number == 2
+		})
+		s.start("a") // its files are moved aside, and it joins as any node
+		s.until("a is back", 30*time.Second, s.running(0, 3))
 		s.end()
 	})
 }
 
-// All agents died with the store. A node that returns claims what its disk remembers. A new node
-// that comes before the second one waits.
+// refused waits until an agent ends because it has more than the store.
+func (s *wiped) refused(a *simAgent) error {
+	s.t.Helper()
+	select {
+	case <-a.done:
+	case <-time.After(time.Second):
+		s.t.Fatalf("%s is not refused at once\n%s", a.name, s.story())
+	}
+	if a.result.Status != 94 {
+		s.t.Errorf("%s ends with %d (%v)", a.name, a.result.Status, a.result.Err)
+	}
+	return a.result.Err
+}
+
+// All agents died with the store. Each that starts is refused at once. When the operator recovers the job,
+// it goes on from the newest checkpoint that the nodes have.
 func TestWipedWhileAllWereDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "2", "a", "b")
-		a, b := nodes[0], nodes[1]
-		a.kill()
-		b.kill()
+		s.commit()
+		nodes[0].kill()
+		nodes[1].kill()
 		s.wipe()
-		s.start("a")
-		time.Sleep(time.Second)
-		s.start("c") // it was never in the job
-		time.Sleep(time.Minute - 5*time.Second)
-		if snap := s.snapshot(); snap.Job != nil {
-			t.Errorf("made again without b: %+v", snap.Job)
+		if err := s.refused(s.start("a")); !errors.As(err, new(*refusal.OtherServer)) {
+			t.Errorf("a is refused because of %v", err)
 		}
-		s.start("b")
-		s.until("it runs again", 60*time.Second, s.running(2, 2))
-		s.end()
-	})
-}
-
-// A node waits for a job that the store has lost. The server answers, so the connect timeout does
-// not limit that wait.
-func TestWipedForLongerThanTheConnectTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, nodes := withCheckpoint(t, "2", "a", "b")
-		a, b := nodes[0], nodes[1]
-		a.kill()
-		b.kill()
-		s.wipe()
-		for _, name := range []string{"a", "c"} { // one claims it, and one was never in it
-			x := s.makeAgent(name)
-			x.cfg.ConnectTimeout = 10 * time.Second
-			s.sim.run(x)
-		}
-		time.Sleep(time.Minute)
-		s.start("b")
-		s.until("it runs again", 30*time.Second, s.running(2, 2))
-		for _, x := range s.agents[2:] {
-			if x.isDead() {
-				t.Errorf("%s ended with %d (%v)", x.name, x.result.Status, x.result.Err)
-			}
-		}
-		s.end()
-	})
-}
-
-// A new store counts revisions anew. Lines that depend on revisions are printed there as well.
-func TestWipedAndLostIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "2", 1)
-		b := s.trains("a", "b")[1]
-		for range 20 {
-			s.commit() // the store gets on in years
-		}
-		lose := func(g schema.Generation) {
-			b.kill()
-			s.until("a waits", 10*time.Second,
-				func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
-			time.Sleep(time.Second)
-			b = s.start("b")
-			s.until("it runs again", 30*time.Second, s.running(g, 2))
-		}
-		lose(2)
-		s.wipe()
-		s.until("it runs in the new store", 30*time.Second, s.running(3, 2))
-		lose(4)
-		if n := strings.Count(s.story(), "a says: wait: b was lost"); n != 2 {
-			t.Errorf("told %d times\n%s", n, s.story())
-		}
-		s.end()
-	})
-}
-
-// One of three nodes never returns, which is fewer than the copies. The others wait for the limit,
-// and go on.
-func TestWipedAndOneIsMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, nodes := withCheckpoint(t, "2:3", "a", "b", "c")
-		c := nodes[2]
-		c.kill()
-		s.wipe()
-		began := time.Now()
-		s.until("it runs again", 90*time.Second, s.running(2, 2))
-		if took := time.Since(began); took < 60*time.Second {
-			t.Errorf("it waited %v for c", took)
-		}
-		s.end()
-	})
-}
-
-// A checkpoint that only a missing node has is waited for without a limit.
-func TestWipedAndTheHolderIsMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, nodes := withCheckpoint(t, "1", "a")
-		a := nodes[0]
-		s.start("b") // a spare, without a copy
-		s.until("b is here", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 2 })
-		time.Sleep(time.Second)
-		a.kill()
-		s.wipe()
-		time.Sleep(5 * time.Minute)
-		if snap := s.snapshot(); snap.Job != nil {
-			t.Errorf("made again without a, which has the only copy: %+v", snap.Job)
+		s.refused(s.start("b"))
+		snap := s.snapshot()
+		r := txn.Requests{Store: s.etcd.Client("operator"), Job: s.job.Name}
+		if err := r.AllowResume(t.Context(), &snap); err != nil {
+			t.Fatal(err)
 		}
 		s.start("a")
-		s.until("it runs again", 90*time.Second, func(x rendezvous.Snapshot) bool {
-			return x.World != nil && x.World.Resume != nil && s.running(0, x.World.Count)(x)
+		s.start("b")
+		s.until("it goes on", 10*time.Second, func(x rendezvous.Snapshot) bool {
+			return s.running(0, 2)(x) && x.World.Resume != nil && x.World.Resume.Number == 2
 		})
 		s.end()
 	})
 }
 
-// A spare cannot write its claim to its disk. It reports that once, tries less and less often, and
-// reports when it succeeds.
+// The store was set back while no agent lived: each one that starts and remembers more is refused.
+// --resume removes the older state, and goes on from the newest checkpoint.
+func TestSetBackWhileAllWereDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2", "a", "b")
+		old := s.etcd.Backup()
+		s.commit()
+		nodes[0].kill()
+		nodes[1].kill()
+		s.setBack(old, true)
+		if err := s.refused(s.start("a")); !errors.As(err, new(*refusal.StoreBehind)) {
+			t.Errorf("a is refused because of %v", err)
+		}
+		s.until("the leases are gone", 30*time.Second,
+			func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
+		for _, name := range []string{"a", "b"} {
+			x := s.makeAgent(name)
+			x.cfg.Resume = true
+			s.sim.run(x)
+		}
+		s.until("it goes on", 10*time.Second, func(x rendezvous.Snapshot) bool {
+			return s.running(0, 2)(x) && x.World.Resume != nil && x.World.Resume.Number == 2
+		})
+		s.end()
+	})
+}
+
+// A node with a checkpoint of another server begins anew with --again, next to a node without one.
+func TestAgainOnAnotherServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2", "a", "b")
+		nodes[0].kill()
+		nodes[1].kill()
+		s.wipe() // as another server
+		s.start("c")
+		x := s.makeAgent("a")
+		x.cfg.Again = true
+		s.sim.run(x)
+		s.until("it trains from scratch", 3*time.Second, func(x rendezvous.Snapshot) bool {
+			return s.running(1, 2)(x) && x.World.Resume == nil
+		})
+		if n := len(s.hosts["a"].aside["a"]); n != 1 {
+			t.Errorf("%d jobs were moved aside", n)
+		}
+		s.end()
+	})
+}
+
+// A new node makes a job of that name in the moment in which the store is lost. The job of the nodes that
+// live takes its place, and the new node joins it.
+func TestANewcomerIsFasterThanThoseThatLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2:3", "a", "b")
+		for _, a := range nodes {
+			a.client.Cut(true)
+		}
+		s.wipe()
+		s.start("d")
+		s.until("d has made a job", 5*time.Second, func(x rendezvous.Snapshot) bool { return x.Job != nil })
+		for _, a := range nodes {
+			a.client.Cut(false)
+		}
+		s.until("all are in the job that was lost", 30*time.Second, func(x rendezvous.Snapshot) bool {
+			return s.running(0, 3)(x) && x.Job.Remade > 0 && x.Head.Number == 1
+		})
+		s.end()
+	})
+}
+
+// A spare cannot write to its disk that the job has commits. It reports that once, tries less and less
+// often, and reports when it succeeds.
 func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSim(t, "1", 1)
-		s.start("a")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		s, _ := withCheckpoint(t, "1", "a")
 		b := s.makeAgent("b")
 		full := func(on bool) {
 			s.mu.Lock()
@@ -426,7 +408,7 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 			}
 			return memory.Fate{}
 		})
-		s.run(b)
+		s.sim.run(b)
 		time.Sleep(5 * time.Minute)
 		b.client.Fates(nil)
 		s.mu.Lock()
@@ -437,8 +419,8 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 		}
 		full(false)
 		time.Sleep(31 * time.Second)
-		if c, _ := (*simDisk)(b).Recall("b"); c == nil || c.World != 1 {
-			t.Errorf("it remembers %+v", c)
+		if m, _ := (*simDisk)(b).Recall("b", ""); m == nil || m.Known.Number != 1 {
+			t.Errorf("it remembers %+v", m)
 		}
 		for _, line := range []string{"cannot write down the state of the job (no space left on device)",
 			"has written down the state of the job"} {
@@ -446,7 +428,7 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 				t.Errorf("%q was said %d times\n%s", line, n, s.story())
 			}
 		}
-		s.finish()
+		s.end()
 	})
 }
 
@@ -484,38 +466,29 @@ func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
 	})
 }
 
-// The disk of a node is full when the job is made again: the node says so once, tries again, and goes on in
+// The disk of a node is full when the job is made again: its workers go on, it tries again, and it is in
 // the job as soon as there is room.
 func TestWipedWhileADiskIsFull(t *testing.T) {
-	for name, fits := range map[string]bool{"nothing fits": false, "the uid fits": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { wipedWhileADiskIsFull(t, fits) })
-		})
-	}
-}
-
-func wipedWhileADiskIsFull(t *testing.T, fits bool) {
-	s, nodes := withCheckpoint(t, "2", "a", "b")
-	b := nodes[1]
-	full := func(on bool) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		b.host.full, b.host.fits = on, fits
-	}
-	full(true)
-	s.wipe()
-	s.until("the job is made again", 30*time.Second,
-		func(x rendezvous.Snapshot) bool { return x.Job != nil && x.Job.Succeeds != "" })
-	time.Sleep(time.Minute)
-	if b.isDead() {
-		t.Fatalf("b ended with %d, %v", b.result.Status, b.result.Err)
-	}
-	full(false)
-	s.until("it runs again", 30*time.Second, s.running(0, 2))
-	if n := strings.Count(s.story(), "b says: this node cannot write to its disk what it must know"); n != 1 {
-		t.Errorf("it was said %d times\n%s", n, s.story())
-	}
-	s.end()
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2", "a", "b")
+		full := func(on bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			nodes[1].host.full = on
+		}
+		before := s.workersOf()
+		full(true)
+		s.wipe()
+		s.until("the job is made again", 30*time.Second,
+			func(x rendezvous.Snapshot) bool { return x.Job != nil && x.Job.Remade > 0 })
+		time.Sleep(5 * time.Second)
+		full(false)
+		s.until("both are in it", 10*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 2 })
+		if !slices.Equal(before, s.workersOf()) {
+			t.Errorf("workers ended\n%s", s.story())
+		}
+		s.end()
+	})
 }
 
 // A job that was removed is not made again by a node that was away.
@@ -530,7 +503,7 @@ func TestRemovedIsNotClaimed(t *testing.T) {
 			return x.Job != nil &&
 				s.running(0, 1)(x)
 		})
-		if now := s.snapshot(); now.Job.Succeeds != "" || now.Head.Number != 0 {
+		if now := s.snapshot(); now.Job.Remade != 0 || now.Head.Number != 0 {
 			t.Errorf("a removed job came back: %+v, head %d", now.Job, now.Head.Number)
 		}
 		s.end()
@@ -557,8 +530,8 @@ func TestRemovedJobEndsReturningNode(t *testing.T) {
 }
 
 // TestWipes runs random schedules of commits, crashes, freezes, late answers, newcomers and wipes.
-// The checks are those of made, and of finish; and a world runs when the faults are over. COUNT and
-// SEED as in TestSchedules.
+// The checks are those of made, and of finish; and a world runs when the faults are over, after the
+// operator has recovered the job where no agent lived. COUNT and SEED as in TestSchedules.
 func TestWipes(t *testing.T) {
 	eachSeed(t, 60, wipes)
 }
@@ -638,10 +611,9 @@ func wipes(t *testing.T, seed uint64) *sim {
 			at[n] = s.start(n)
 		}
 	}
-	s.until("a world runs again (G6)", s.back(), func(x rendezvous.Snapshot) bool {
-		if s.stayBehind(&x) {
-			return true
-		}
+	var tender tender
+	s.until("a world runs again (G6)", 85*time.Second, func(x rendezvous.Snapshot) bool {
+		s.tend(&tender, at, up, &x)
 		w := x.World
 		return w != nil && (w.Phase.Ended() || w.Phase == rendezvous.Running && s.running(0, w.Count)(x))
 	})

@@ -11,19 +11,19 @@ import (
 // maxReadAge is the largest age of the read on which a start depends.
 const maxReadAge = time.Second
 
-// GetReady prepares a forming World and reports Ready, once nothing older is left here. It reports
-// whether it made that request. claim is what this node then writes down about the job.
-func (w *Workers) GetReady(claim rendezvous.Claim, f *Facts, out *outbox.Outbox) bool {
+// GetReady prepares a forming World and reports Ready, once nothing older is left here. memory is
+// what this node then writes down about the job.
+func (w *Workers) GetReady(memory rendezvous.Memory, f *Facts, out *outbox.Outbox) {
 	world := f.World
 	if w.ready >= world.Generation || !w.Quiet() || f.Leaving != nil {
-		return false
+		return
 	}
-	ready := action.GetReady{World: *world, Memory: claim, Me: f.Self, Member: f.member(), Ports: f.ports(),
+	ready := action.GetReady{World: *world, Memory: memory, Me: f.Self, Member: f.member(), Ports: f.ports(),
 		InMemory: w.needsNoCheckpoint(f)}
 	if w.stopped >= f.Ran { // other workers have trained since an older stop
 		ready.StopMS, ready.Idle = w.stopMS, w.idleAt
 	}
-	return out.RequestFor(outbox.Ready, world.Generation, ready)
+	out.RequestFor(outbox.Ready, world.Generation, ready)
 }
 
 // ports is the number of ports that the workers of a member need.

@@ -131,5 +131,8 @@ func (w *Workers) Stay() bool { return w.Group != nil && !w.Group.First && w.Gro
 // Joined records that this node joined: its new incarnation has reported no exit.
 func (w *Workers) Joined() { w.exit = reportedExit{} }
 
+// Unready records that Ready of that generation is not in the store any more.
+func (w *Workers) Unready(generation schema.Generation) { w.ready = min(w.ready, generation-1) }
+
 // Forget drops the group, of which no process is left.
 func (w *Workers) Forget() { w.Group = nil }

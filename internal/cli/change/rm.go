@@ -49,8 +49,8 @@ func rmAction(ctx context.Context, c *command.Call) error {
 	for agreed := false; ; {
 		snap, err := target.ReadJob(ctx, s, name)
 		var none *problem.Error
-		if errors.As(err, &none) && (none.Code == problem.JobNone || none.Code == problem.JobLost) {
-			return removal{c, s, name}.forget(ctx, snap.Claims, err)
+		if errors.As(err, &none) && none.Code == problem.JobNone {
+			return removal{c, s, name}.forget(err)
 		}
 		if schema.Unreadable(err) {
 			return removal{c, s, name}.removeUnreadable(ctx, err)
@@ -80,7 +80,15 @@ func rmAction(ctx context.Context, c *command.Call) error {
 		if err != nil {
 			return err
 		}
-		return removed(c, name, snap.Job.UID)
+		mine, err := target.Kept(c, name, snap.Job.UID)
+		if err != nil {
+			return err
+		}
+		also, err := askOthers(c, name, snap.Job.UID)
+		if err != nil {
+			return err
+		}
+		return removed(c, name, append(mine, also...))
 	}
 }
 
@@ -151,9 +159,9 @@ func holdersAway(snap *rendezvous.Snapshot, here []disk.Kept) []string {
 	return slices.Sorted(maps.Keys(away))
 }
 
-// removed deletes the data of removed jobs of one name on this machine, and prints the result.
-func removed(c *command.Call, name schema.Job, uids ...schema.UID) error {
-	nodes, bytes, err := clear(c, name, uids)
+// removed deletes kept data of removed jobs of one name on this machine, and prints the result.
+func removed(c *command.Call, name schema.Job, kept []disk.Kept) error {
+	nodes, bytes, err := clear(c, name, kept)
 	if err != nil {
 		return problem.New(problem.Failed, "job %s is removed, but not all that it left here: %v",
 			name, err).Of(err)
@@ -164,18 +172,11 @@ func removed(c *command.Call, name schema.Job, uids ...schema.UID) error {
 	return c.Out.Line("job %s removed", name)
 }
 
-// clear removes the data that the nodes of this host keep of the jobs. It skips a node whose agent
-// still runs, although the server does not know it.
-func clear(c *command.Call, name schema.Job, uids []schema.UID) (nodes []string, bytes int64, err error) {
+// clear removes kept data. It skips that of a node whose agent still runs, although the server does not
+// know it.
+func clear(c *command.Call, name schema.Job, kept []disk.Kept) (nodes []string, bytes int64, err error) {
 	nodes = []string{}
-	kept, err := target.KeptOf(c, name)
-	if err != nil {
-		return nodes, 0, err
-	}
 	for _, k := range kept {
-		if !slices.Contains(uids, k.UID) {
-			continue
-		}
 		n, err := k.Remove(name, part(c))
 		if errors.Is(err, refusal.ErrLocked) {
 			c.Out.Say("node %s of the job still runs here: its data stays", k.Node)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 )
@@ -38,5 +39,9 @@ func (r removal) removeUnreadable(ctx context.Context, cause error) error {
 		}
 		return c.Out.Line("job %s removed", name)
 	}
-	return removed(c, name, u.UID)
+	kept, err := target.Kept(c, name, u.UID)
+	if err != nil {
+		return err
+	}
+	return removed(c, name, kept)
 }

@@ -70,9 +70,6 @@ func ckptAction(ctx context.Context, c *command.Call) error {
 		read = target.LivingJob
 	}
 	k.snap, err = read(ctx, c, s, name)
-	if v.name == "restore" && len(k.snap.Claims) > 0 {
-		return k.remake(ctx)
-	}
 	if err != nil {
 		return err
 	}
@@ -210,7 +207,7 @@ func (k *saves) sources(
 		closeAll()
 		return nil, nil, err
 	}
-	peers, hangUp, err := node.Reach(secret, k.snap.Job.Name, k.snap.Job.UID)
+	peers, hangUp, err := node.Reach(secret, k.snap.Job.Name, k.snap.Job.Identity())
 	if err != nil {
 		closeAll()
 		return nil, nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/overview"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -55,7 +56,22 @@ func (k *saves) list(context.Context) error {
 	if k.Out.Json {
 		return k.Out.Object(all)
 	}
-	return k.Out.Table(rows)
+	if err := k.Out.Table(rows); err != nil {
+		return err
+	}
+	return k.listAside()
+}
+
+// listAside prints what nodes of this machine have of other jobs of that name.
+func (k *saves) listAside() error {
+	kept, err := target.KeptOf(k.Call, k.snap.Job.Name)
+	for _, x := range kept {
+		if x.Aside && x.Newest.Number > 0 {
+			k.Out.Say("moved aside: checkpoint %d%s of run %s, node %s, server %s: %s", x.Newest.Number,
+				atStep(x.Newest.Step), x.UID, x.Node, x.Server, x.Dir)
+		}
+	}
+	return err
 }
 
 // savedFile is one file of a checkpoint, for scripts.

@@ -24,7 +24,9 @@ const (
 	JobID        Code = "E-JOB-ID"
 	JobAmbiguous Code = "E-JOB-AMBIGUOUS"
 	JobNone      Code = "E-JOB-NONE"
-	JobLost      Code = "E-JOB-LOST" // the server lost the job, and nodes claim it
+	JobLost      Code = "E-JOB-LOST"     // the server lost the job, and nodes claim it
+	OtherServer  Code = "E-OTHER-SERVER" // this machine has a job of that name from another server
+	StoreBehind  Code = "E-STORE-BEHIND" // this machine knows more of the job than the server shows
 	JobBroken    Code = "E-JOB-UNREADABLE"
 	JobEnded     Code = "E-JOB-ENDED"
 	JobDone      Code = "E-JOB-DONE" // this node did not train, because the job is done
@@ -70,6 +72,8 @@ func (c Code) Status() int {
 		return 93
 	case JobDone:
 		return 95
+	case OtherServer, StoreBehind:
+		return 94
 	case Timeout:
 		return 124
 	case LocalOwner, LocalStart, PreHook, Address, Ports, StateDir, LogDir, WorkDir, CkptDir:

@@ -47,6 +47,9 @@ func Known(err error) *Error {
 	if e, ok := errors.AsType[*refusal.JobDone](err); ok {
 		return fromJobDone(e)
 	}
+	if e := earlierJob(err); e != nil {
+		return e
+	}
 	if e, ok := errors.AsType[*refusal.NotWithin](err); ok {
 		return New(Timeout, "this node did not get into the job within %s", e.Limit).Of(err).
 			Because("%v", e.Err).
@@ -119,6 +122,21 @@ func fromJobDone(e *refusal.JobDone) *Error {
 			Cure("one node less, or --np with more; --done-ok takes this for success")
 	}
 	return f
+}
+
+// earlierJob returns the error of a node whose machine has more of a job than the server, or nil.
+func earlierJob(err error) *Error {
+	if e, ok := errors.AsType[*refusal.OtherServer](err); ok {
+		return New(OtherServer, "%v", e).Of(err).Because("this server does not have that job").
+			Cure("--again begins anew and keeps it aside; --resume goes on from the newest checkpoint "+
+				"that the nodes bring").Detail("job", e.Job).Detail("has", e.Has)
+	}
+	if e, ok := errors.AsType[*refusal.StoreBehind](err); ok {
+		return New(StoreBehind, "%v", e).Of(err).Because("the server was set back: this machine has %s", e.Has).
+			Cure("elastic recover %s goes on from the newest checkpoint of the nodes that are here", e.Job).
+			Detail("job", e.Job).Detail("has", e.Has)
+	}
+	return nil
 }
 
 func fromHook(e *hook.Failed) *Error {

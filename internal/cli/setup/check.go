@@ -104,7 +104,7 @@ func checkNetwork(ctx context.Context, c *command.Call, n *check.Network) ([]che
 	if n.Secret, err = rendezvous.ReadSecret(ctx, s, snap.Job.Name, snap.Job.UID); err != nil {
 		return nil, err
 	}
-	n.Job, n.UID = snap.Job.Name, snap.Job.UID
+	n.Job, n.UID = snap.Job.Name, snap.Job.Identity()
 	var members []membership.Ref
 	if snap.World != nil {
 		members = snap.World.Members

@@ -66,7 +66,7 @@ func logsAction(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	to, hangUp, err := node.Dial(secret, snap.Job.Name, snap.Job.UID)
+	to, hangUp, err := node.Dial(secret, snap.Job.Name, snap.Job.Identity())
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (f Followed) Follow(
 				away = true
 				continue
 			case u.Job == nil:
-				return vanishedError(ctx, s, &u.Snapshot, jobOf(last, seen))
+				return vanishedError(ctx, s, jobOf(last, seen))
 			}
 			if away {
 				c.Out.Say("the server answers again")

@@ -67,7 +67,7 @@ func LivingJob(
 	case err != nil:
 		return rendezvous.Snapshot{}, err
 	case m.living != nil:
-		return unclaimed(*m.living)
+		return *m.living, nil
 	case len(m.abandoned) > 0:
 		names := namesOf(m.abandoned)
 		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job on this server is active").
@@ -92,18 +92,9 @@ func JobOrNewest(
 	case err != nil:
 		return rendezvous.Snapshot{}, err
 	case m.living != nil:
-		return unclaimed(*m.living)
+		return *m.living, nil
 	}
-	return unclaimed(m.newest)
-}
-
-// unclaimed returns the error of a command about a job of which the store shows an older state, and that
-// nodes claim.
-func unclaimed(snap rendezvous.Snapshot) (rendezvous.Snapshot, error) {
-	if snap.Claimed(snap.Job) {
-		return snap, lostError(snap.Job.Name, snap.Claims)
-	}
-	return snap, nil
+	return m.newest, nil
 }
 
 // candidates has the jobs that a command without a job name can be about.
@@ -121,11 +112,6 @@ func candidateJobs(ctx context.Context, c *command.Call, s *Server) (candidates,
 	}
 	Skipped(c, broken)
 	if len(all) == 0 {
-		if e, err := lostJob(ctx, s); err != nil {
-			return candidates{}, err
-		} else if e != nil {
-			return candidates{}, e
-		}
 		return candidates{}, problem.New(problem.JobNone, "no job on this server")
 	}
 	live, abandoned := living(c, all)
@@ -185,11 +171,8 @@ func Ended(s *rendezvous.Snapshot) bool {
 // ReadJob reads one job. If there is none of that name, the error E-JOB-NONE suggests the nearest.
 func ReadJob(ctx context.Context, s *Server, name schema.Job) (rendezvous.Snapshot, error) {
 	snap, err := rendezvous.Read(ctx, s, name)
-	if err != nil || snap.Job != nil && !snap.Claimed(snap.Job) {
+	if err != nil || snap.Job != nil {
 		return snap, err
-	}
-	if len(snap.Claims) > 0 {
-		return snap, lostError(name, snap.Claims)
 	}
 	e := problem.New(problem.JobNone, "no job %s on this server", name)
 	all, _, err := ReadJobs(ctx, s)

@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// KeptOf lists the data that nodes of this host keep of all jobs of that name.
+// KeptOf lists the data that nodes of this host keep of all jobs of that name, also of other servers.
 func KeptOf(c *command.Call, name schema.Job) ([]disk.Kept, error) {
 	state, err := local.State(c.Setting("state-dir").Text, c.Getenv)
 	if err != nil {

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -47,8 +48,9 @@ func RemoveEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed in
 			clientv3.Compare(clientv3.ModRevision(j.Job()), "=", job[0].ModRevision),
 			clientv3.Compare(clientv3.ModRevision(j.World()), "=", world[0].ModRevision),
 			clientv3.Compare(clientv3.Version(j.Nodes()), "=", 0).WithPrefix(),
-		).Then(append(tombstones(j, job[0], now), clientv3.OpDelete(j.Prefix(), clientv3.WithPrefix()),
-			clientv3.OpDelete(j.Secrets(), clientv3.WithPrefix()))...).Commit()
+		).Then(clientv3.OpPut(j.Removed(identity(job[0])), now.UTC().Format(time.RFC3339)),
+			clientv3.OpDelete(j.Prefix(), clientv3.WithPrefix()),
+			clientv3.OpDelete(j.Secrets(), clientv3.WithPrefix())).Commit()
 		if err != nil {
 			return fmt.Errorf("remove job %s: %w", j, err)
 		}
@@ -60,17 +62,11 @@ func RemoveEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed in
 	return removed, err
 }
 
-// tombstones returns the writes of tombstones, so that nodes do not take the job for lost.
-func tombstones(j schema.Job, e *mvccpb.KeyValue, now time.Time) (ops []clientv3.Op) {
+// identity returns the uid that the job had first, under which nodes look for its tombstone.
+func identity(e *mvccpb.KeyValue) schema.UID {
 	job, _ := record[struct {
-		UID      schema.UID   `json:"uid"`
-		Succeeds schema.UID   `json:"succeeds"`
-		Lineage  []schema.UID `json:"lineage"`
+		UID   schema.UID `json:"uid"`
+		First schema.UID `json:"first_uid"`
 	}](e)
-	for _, u := range append(job.Lineage, job.UID, job.Succeeds) {
-		if u != "" {
-			ops = append(ops, clientv3.OpPut(j.Removed(u), now.UTC().Format(time.RFC3339)))
-		}
-	}
-	return ops
+	return cmp.Or(job.First, job.UID, "none")
 }

@@ -19,7 +19,7 @@ func TestEnded(t *testing.T) {
 		stored(`"phase":"waiting","time":"2026-01-02T03:04:05Z"`):              false,
 		stored(`"phase":"done"`):                                               false,
 		stored(`"phase":3,"time":"2026-01-02T03:04:05Z"`):                      false,
-		`{"format":2,"record":{"phase":"done","time":"2026-01-02T03:04:05Z"}}`: false,
+		`{"format":3,"record":{"phase":"done","time":"2026-01-02T03:04:05Z"}}`: false,
 		`nonsense`: false,
 	} {
 		when, ok := ended(&mvccpb.KeyValue{Key: []byte("k"), Value: []byte(value)})

@@ -14,7 +14,6 @@ import (
 	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -24,12 +23,9 @@ type Disk struct {
 	job  schema.Job
 	host string
 
-	Server string // as given; claims that were written for another server are ignored
+	Server string // as given, for people
 
 	mu sync.Mutex // orders calls of SetLastGeneration, so that the highest generation is written last
-
-	reading  sync.Mutex // guards readOnly
-	readOnly *readonly.Store
 }
 
 // Open opens the state directory dir for one job.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -38,39 +38,33 @@ func DirsOf(stateDir, node string, job schema.Job) Dirs {
 }
 
 // Adopt assigns the directory of a node to the job. The caller holds the lock of the node. Data of
-// another job with the same name (checkpoints, generation) is moved to the directory aside. A job
-// that was made again, because its server was lost, keeps its data. Data of this job that was moved
-// aside before is moved back. Claims that were moved aside with jobs that go on as this one are
-// deleted: from now on the node knows more of those than they say.
+// another job with the same name is moved to the directory aside, also data of this job from before its
+// living nodes made it again. Data of this job that was moved aside before is moved back.
 func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) {
 	dir := d.JobDir(node)
 	was, err := uidOf(dir)
 	if err != nil {
 		return "", err
 	}
-	if was != "" && was != job.UID && !job.Follows(was) {
+	if was != "" && was != job.UID {
 		if aside, err = setAside(dir, was); err != nil {
 			return "", fmt.Errorf("move what is left of an earlier job %s: %w", d.job, err)
 		}
 		was = ""
 	}
-	if was, err = bringBack(dir, was, job); err != nil {
+	if was, err = bringBack(dir, was, job.UID); err != nil {
 		return "", fmt.Errorf("move back what is left of job %s: %w", d.job, err)
 	}
 	if was == job.UID {
 		return aside, nil
 	}
-	if err := dropClaims(dir, job); err != nil {
-		return "", fmt.Errorf("forget the jobs before job %s: %w", d.job, err)
-	}
-	// this is before the new id is written: afterwards unlisted files of the store are deleted
-	if job.Follows(was) {
-		if err := late.Keep(filepath.Join(dir, StoreDir), job.AdoptedHead()); err != nil {
-			return "", err
-		}
-	}
-	path := filepath.Join(dir, uidFile)
-	return aside, Publish(path+".tmp", path, []byte(string(job.UID)+"\n"))
+	return aside, d.Continue(node, job)
+}
+
+// Continue makes the data of a node that of the job, which was made again while the node was in it.
+func (d *Disk) Continue(node string, job rendezvous.Job) error {
+	path := filepath.Join(d.JobDir(node), uidFile)
+	return Publish(path+".tmp", path, []byte(string(job.UID)+"\n"))
 }
 
 // damaged stands for the id in an unreadable uidFile. No job has this id.
@@ -140,7 +134,7 @@ func asideOf(dir string) (all []aside, err error) {
 // bringBack moves the data that was set aside of a job back to its directory. If was is "", it
 // takes the newest such data, else the rest of an interrupted move. It moves the id first, and
 // returns the id that the directory then has.
-func bringBack(dir string, was schema.UID, job rendezvous.Job) (schema.UID, error) {
+func bringBack(dir string, was, job schema.UID) (schema.UID, error) {
 	list, err := asideOf(dir)
 	if err != nil {
 		return was, err
@@ -149,7 +143,7 @@ func bringBack(dir string, was schema.UID, job rendezvous.Job) (schema.UID, erro
 	for _, x := range list {
 		of := strings.TrimPrefix(x.dir, dir+"~")
 		half := was != "" && x.uid == "" && (of == string(was) || strings.HasPrefix(of, string(was)+"-"))
-		if half || was == "" && (x.uid == job.UID || job.Follows(x.uid)) {
+		if half || was == "" && x.uid == job {
 			from, id = x.dir, cmp.Or(was, x.uid)
 		}
 	}
@@ -162,27 +156,6 @@ func bringBack(dir string, was schema.UID, job rendezvous.Job) (schema.UID, erro
 	}
 	_ = os.Remove(from) // fails if some names were not moved, because dir had them
 	return id, err
-}
-
-// dropClaims deletes the claims that were moved aside from dir with jobs that job follows.
-func dropClaims(dir string, job rendezvous.Job) error {
-	list, err := asideOf(dir)
-	if err != nil {
-		return err
-	}
-	for _, x := range list {
-		if !job.Follows(x.uid) {
-			continue
-		}
-		err := os.Remove(filepath.Join(x.dir, claimFile))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err := errors.Join(err, syncDir(x.dir)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // entries are the names in the directory of a job, without its lock and its id.
@@ -224,13 +197,20 @@ func anyIn(dir string, names []string) bool {
 
 // Kept is what one node of this host keeps of a job.
 type Kept struct {
-	Node string
-	UID  schema.UID // "": the node was never in the job
-	Dir  string
+	Node   string
+	UID    schema.UID // "": the node was never in the job
+	Dir    string
+	Aside  bool // it was moved aside
+	Server string
+	Time   time.Time       // when the node last wrote what it knows of the job
+	Newest checkpoint.Head // the newest commit that it knows; number 0: none
+	// the largest generation that it saw
+	Generation schema.Generation
+	Job        *rendezvous.Job // nil: not known
 }
 
-// KeptOf lists what the nodes of this host keep of the jobs of that name, by node; state is
-// <state>/<host>.
+// KeptOf lists what the nodes of this host keep of the jobs of that name, by node; what was moved aside
+// follows, the oldest first. state is <state>/<host>.
 func KeptOf(state string, job schema.Job) ([]Kept, error) {
 	nodes, err := os.ReadDir(filepath.Join(state, "nodes"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -238,16 +218,37 @@ func KeptOf(state string, job schema.Job) ([]Kept, error) {
 	}
 	var all []Kept
 	for _, n := range nodes {
-		k := Kept{Node: n.Name(), Dir: (&Disk{Dir: state, job: job}).JobDir(n.Name())}
-		if _, err := os.Stat(k.Dir); err != nil {
-			continue
+		dir := (&Disk{Dir: state, job: job}).JobDir(n.Name())
+		dirs, err := asideOf(dir)
+		if err != nil {
+			return nil, err
 		}
-		if k.UID, err = uidOf(k.Dir); err != nil {
-			return nil, fmt.Errorf("read the job of node %s: %w", k.Node, err)
+		if _, err := os.Stat(dir); err == nil {
+			dirs = append([]aside{{dir: dir}}, dirs...)
 		}
-		all = append(all, k)
+		for _, x := range dirs {
+			k := Kept{Node: n.Name(), Dir: x.dir, Aside: x.dir != dir}
+			if k.UID, err = uidOf(x.dir); err != nil {
+				return nil, fmt.Errorf("read the job of node %s: %w", k.Node, err)
+			}
+			k.recall(job)
+			all = append(all, k)
+		}
 	}
 	return all, nil
+}
+
+// recall adds what the node wrote down of the job. What cannot be read is not shown.
+func (k *Kept) recall(job schema.Job) {
+	r, err := readMemory(k.Dir)
+	m, bad := (&Disk{job: job}).recall(k.Dir)
+	if r == nil || m == nil || err != nil || bad != nil {
+		return
+	}
+	k.Server, k.Newest, k.Job, k.Generation = r.Server, m.Known, &m.Job, m.Generation
+	if fi, err := os.Stat(filepath.Join(k.Dir, memoryFile)); err == nil {
+		k.Time = fi.ModTime()
+	}
 }
 
 // OpenStore opens the checkpoints of the node for reading. It fails with fs.ErrNotExist without

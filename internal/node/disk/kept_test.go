@@ -9,27 +9,23 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
-	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
-	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // life is an agent of node a that held its lock, and left something of the job of that id.
-func life(t *testing.T, d *Disk, uid, succeeds schema.UID, what string) (aside string) {
+func life(t *testing.T, d *Disk, uid schema.UID, what string) (aside string) {
 	t.Helper()
 	unlock, err := d.Lock("a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unlock()
-	if aside, err = d.Adopt("a", rendezvous.Job{UID: uid, Succeeds: succeeds}); err != nil {
+	if aside, err = d.Adopt("a", rendezvous.Job{UID: uid}); err != nil {
 		t.Fatal(err)
 	}
 	dir := d.JobDir("a")
@@ -75,24 +71,27 @@ func TestAdopt(t *testing.T) {
 	dir := d.JobDir("a")
 	all := []string{"lock", "run/1/0/progress.jsonl", "store/manifests/one", "uid", "work/one"}
 
-	if aside := life(t, d, "u1", "", "one"); aside != "" {
+	if aside := life(t, d, "u1", "one"); aside != "" {
 		t.Errorf("a first job moved %s aside", aside)
 	}
 	if err := d.SetLastGeneration("a", 7); err != nil {
 		t.Fatal(err)
 	}
-	for _, again := range []schema.UID{"", "u0"} { // the same job; another attempt of it, or another agent
-		if aside := life(t, d, "u1", again, "one"); aside != "" ||
+	for range 2 { // another attempt, or another agent
+		if aside := life(t, d, "u1", "one"); aside != "" ||
 			!slices.Equal(files(t, dir), slices.Insert(slices.Clone(all), 0, "generation")) {
 			t.Errorf("the same job moved %q aside and has %v", aside, files(t, dir))
 		}
 	}
-	// Made again because its server was lost: it goes on with what it had.
-	if aside := life(t, d, "u2", "u1", "one"); aside != "" || len(files(t, dir)) != 6 {
+	// Made again while this node lived: it goes on with what it had.
+	if err := d.Continue("a", rendezvous.Job{UID: "u2", FirstUID: "u1", Remade: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if aside := life(t, d, "u2", "one"); aside != "" || len(files(t, dir)) != 6 {
 		t.Errorf("its successor moved %q aside and has %v", aside, files(t, dir))
 	}
 	// Made again after it was removed: it has nothing, not even a generation.
-	aside := life(t, d, "u3", "", "two")
+	aside := life(t, d, "u3", "two")
 	if want := dir + "~u2"; aside != want {
 		t.Fatalf("another job moved what was there to %q, want %q", aside, want)
 	}
@@ -109,7 +108,7 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("another job has seen generation %d, %v", g, err)
 	}
 	// The job of before is here again, on another server or from a backup: it has what it had.
-	aside = life(t, d, "u2", "", "three")
+	aside = life(t, d, "u2", "three")
 	if want := dir + "~u3"; aside != want || len(files(t, dir+"~u3")) != 4 {
 		t.Fatalf("the first job moved what was there to %q, want %q: %v", aside, want, files(t, aside))
 	}
@@ -119,10 +118,6 @@ func TestAdopt(t *testing.T) {
 	}
 	if g, err := d.LastGeneration("a"); g != 7 || err != nil {
 		t.Errorf("the first job has seen generation %d, %v", g, err)
-	}
-	aside = life(t, d, "u4", "u3", "four") // made again from the second one
-	if got := files(t, dir); aside != dir+"~u2" || !slices.Contains(got, "store/manifests/two") {
-		t.Errorf("the job that follows the second one moved %q aside and has %v", aside, got)
 	}
 	if strings.HasPrefix(filepath.Base(aside), "x~") && schema.ValidName(filepath.Base(aside)) {
 		t.Errorf("%s could be the directory of a job", aside)
@@ -134,12 +129,12 @@ func TestAdopt(t *testing.T) {
 func TestAnIDThatIsAPathMovesNothingOut(t *testing.T) {
 	for _, uid := range []string{"../../../x", "/x", "..", "a/b", "a\x00b", strings.Repeat("u", 65), ""} {
 		d := newTestDisk(t)
-		life(t, d, "u1", "", "one")
+		life(t, d, "u1", "one")
 		dir := d.JobDir("a")
 		if err := os.WriteFile(filepath.Join(dir, uidFile), []byte(uid+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if aside := life(t, d, "u2", "", "two"); aside != dir+"~damaged" {
+		if aside := life(t, d, "u2", "two"); aside != dir+"~damaged" {
 			t.Errorf("with the id %.20q it was moved to %q", uid, aside)
 		}
 		if got := files(t, dir+"~damaged"); !slices.Contains(got, "store/manifests/one") {
@@ -152,7 +147,7 @@ func TestAnIDThatIsAPathMovesNothingOut(t *testing.T) {
 func TestAdoptInterrupted(t *testing.T) {
 	for _, next := range []schema.UID{"u1", "u2"} {
 		d := newTestDisk(t)
-		life(t, d, "u1", "", "one")
+		life(t, d, "u1", "one")
 		dir := d.JobDir("a")
 		if err := os.MkdirAll(dir+"~u1", 0o700); err != nil {
 			t.Fatal(err)
@@ -164,7 +159,7 @@ func TestAdoptInterrupted(t *testing.T) {
 		if next == "u2" {
 			want, at = dir+"~u1", dir+"~u1"
 		}
-		if aside := life(t, d, next, "", "two"); aside != want {
+		if aside := life(t, d, next, "two"); aside != want {
 			t.Errorf("moved to %q, want %q", aside, want)
 		}
 		if got := files(t, at); !slices.Contains(got, "store/manifests/one") ||
@@ -176,7 +171,7 @@ func TestAdoptInterrupted(t *testing.T) {
 
 func TestRemove(t *testing.T) {
 	d := newTestDisk(t)
-	life(t, d, "u1", "", "one")
+	life(t, d, "u1", "one")
 	kept := func() Kept {
 		t.Helper()
 		all, err := KeptOf(d.Dir, "x")
@@ -212,7 +207,7 @@ func TestRemove(t *testing.T) {
 		t.Errorf("still kept: %v, %v", all, err)
 	}
 	// A job of that name was created meanwhile, so the listed one is no longer there.
-	life(t, d, "u2", "", "two")
+	life(t, d, "u2", "two")
 	if n, err := k.Remove("x", Everything); n != 0 || err != nil || len(files(t, d.JobDir("a"))) != 5 {
 		t.Errorf("another job's: %d bytes, %v", n, err)
 	}
@@ -250,78 +245,4 @@ func TestLockOutlivesRemoval(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-// What a node has of jobs that it left is read from where their data is, the oldest first. It leaves out
-// what it cannot read, and jobs that go on as a later one of the node.
-func TestEarlier(t *testing.T) {
-	d := newTestDisk(t)
-	unlock, err := d.Lock("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unlock()
-	in := func(job rendezvous.Job) {
-		t.Helper()
-		job.Attempt, job.Slots = 1, 1
-		if _, err := d.Adopt("a", job); err != nil {
-			t.Fatal(err)
-		}
-		c := rendezvous.NewClaim("a", job, rendezvous.Wish{}, nil)
-		if err := d.Remember("a", &c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	expect := func(what string, want ...string) {
-		t.Helper()
-		var got []string
-		for _, e := range d.Earlier("a") {
-			uid := string(e.Claim.Job.UID)
-			if e.Holds {
-				uid += " with a checkpoint"
-			}
-			got = append(got, uid)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: it left %v, want %v", what, got, want)
-		}
-	}
-	dir := d.JobDir("a")
-	aged := func(uid schema.UID, second int64) {
-		t.Helper()
-		at := time.Unix(second, 0)
-		if err := os.Chtimes(dir+"~"+string(uid), at, at); err != nil { // two may have the same time
-			t.Fatal(err)
-		}
-	}
-	in(rendezvous.Job{UID: "u2"})
-	expect("in its first job")
-	tree, err := dirfs.Make(filepath.Join(dir, StoreDir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tree.Close()
-	save := memfs.New()
-	memfs.Model(t, save)
-	checkpointtest.Put(t, checkpointtest.OpenStore(t, tree), save, 1, 1)
-	in(rendezvous.Job{UID: "u1"})
-	aged("u2", 1)
-	in(rendezvous.Job{UID: "u3"})
-	aged("u1", 2)
-	expect("in its third job", "u2 with a checkpoint", "u1")
-	if err := d.TakeBack("a", rendezvous.Job{UID: "u1"}); err != nil {
-		t.Fatal(err)
-	}
-	if c, err := d.Recall("a"); err != nil || c.Job.UID != "u1" {
-		t.Errorf("back in its second job it remembers %+v, %v", c, err)
-	}
-	expect("in its second job again", "u2 with a checkpoint", "u3")
-	if err := os.WriteFile(filepath.Join(dir+"~u2", claimFile), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	expect("one claim is damaged", "u3")
-	in(rendezvous.Job{UID: "u4", Succeeds: "u1", Lineage: []schema.UID{"u3"}})
-	expect("its second job was made again, and its third one goes on in that")
-	in(rendezvous.Job{UID: "u5"})
-	expect("the claim of that job is there", "u4")
 }

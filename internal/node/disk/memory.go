@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,178 +10,174 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/elasticd/elastic/pkg/checkpoint"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// claimFile has the claim that the node would make if the store lost the job. It is on disk for the
-// case that the agent ends together with the store.
-const claimFile = "claim"
+// memoryFile has what the node knows of its job. The next agent compares the server with it.
+const memoryFile = "claim"
 
-// remembered is the content of claimFile.
+// remembered is the content of memoryFile. Its names are those of the version before, which wrote more.
 type remembered struct {
-	Server string           `json:"server"`
-	Claim  rendezvous.Claim `json:"claim"`
+	Server string            `json:"server"`
+	Memory rendezvous.Memory `json:"claim"`
 }
 
-// Remember writes the claim c to disk durably; nil removes the old one.
-func (d *Disk) Remember(node string, c *rendezvous.Claim) error {
+// Remember writes what a node knows of its job to disk durably.
+func (d *Disk) Remember(node string, m *rendezvous.Memory) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	path := filepath.Join(d.JobDir(node), claimFile)
-	if c == nil {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("forget the job: %w", err)
-		}
-		return nil
-	}
-	b, err := json.Marshal(remembered{d.Server, *c})
+	return writeMemory(d.JobDir(node), remembered{d.Server, *m})
+}
+
+func writeMemory(dir string, r remembered) error {
+	b, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("remember the job: %w", err)
 	}
+	path := filepath.Join(dir, memoryFile)
 	return Publish(path+".tmp", path, b)
 }
 
-// Recall reads the claim that Remember wrote. A damaged file was never written completely, and
-// counts as none.
-func (d *Disk) Recall(node string) (*rendezvous.Claim, error) {
-	m, err := d.recall(node)
-	if m == nil {
-		return nil, err
+// Recall returns what the node knows of the job with that identity, if its disk has it, present or moved
+// aside. Otherwise it returns what it knows of the job whose data is present; nil: nothing.
+func (d *Disk) Recall(node string, of schema.UID) (*rendezvous.Memory, error) {
+	dir := d.JobDir(node)
+	present, err := d.recall(dir)
+	if err != nil || present != nil && present.Job.Identity() == of {
+		return present, err
 	}
-	err = d.read(node, func(s *readonly.Store) error {
-		h, err := s.Newest()
-		m.Claim.LearnCommit(h) // it may have been committed after the claim was written
-		return err
-	})
-	return &m.Claim, err
-}
-
-// recall reads the claim of a node as it was written.
-func (d *Disk) recall(node string) (*remembered, error) {
-	m, err := d.recallFrom(d.JobDir(node), node)
-	if err != nil {
-		return nil, fmt.Errorf("read what node %s remembers of the job: %w", node, err)
-	}
-	return m, nil
-}
-
-// recallFrom reads the claim of a node from the directory of a job.
-func (d *Disk) recallFrom(dir, node string) (*remembered, error) {
-	b, err := os.ReadFile(filepath.Join(dir, claimFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	list, err := asideOf(dir)
 	if err != nil {
 		return nil, err
 	}
-	var m remembered
-	if json.Unmarshal(b, &m) != nil || m.Claim.Validate() != nil {
-		return nil, nil
-	}
-	m.Claim.Node, m.Claim.Job.Name = node, d.job
-	return &m, nil
-}
-
-// Earlier returns what the node has of earlier jobs, whose data was moved aside, the oldest first. A job
-// is left out if its claim or its checkpoints cannot be read: its other nodes may then wait for this one.
-func (d *Disk) Earlier(node string) (all []rendezvous.Earlier) {
-	list, _ := asideOf(d.JobDir(node))
 	for _, x := range list {
-		m, err := d.recallFrom(x.dir, node)
-		if m == nil || err != nil {
-			continue
-		}
-		holds, err := x.holds()
-		if err == nil {
-			all = append(all, rendezvous.Earlier{Claim: m.Claim, Holds: holds})
+		if m, err := d.recall(x.dir); err == nil && m != nil && m.Job.Identity() == of {
+			return m, nil
 		}
 	}
-	return all
+	return present, nil
 }
 
-// holds reports whether all or some parts of a checkpoint are there.
-func (x aside) holds() (bool, error) {
-	s, err := readonly.Open(filepath.Join(x.dir, StoreDir))
+// recall reads the memory in the directory of a job. A damaged file was never written completely, and
+// counts as none.
+func (d *Disk) recall(dir string) (*rendezvous.Memory, error) {
+	r, err := readMemory(dir)
+	if r == nil || err != nil {
+		return nil, err
+	}
+	m := &r.Memory
+	m.Job.Name, m.Server = d.job, r.Server
+	s, err := readonly.Open(filepath.Join(dir, StoreDir))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return m, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer s.Close()
-	held, err := s.Held()
+	h, err := s.Newest()
+	if h.Number > m.Known.Number { // it may have been committed after the memory was written
+		m.Known = h
+	}
+	return m, err
+}
+
+func readMemory(dir string) (*remembered, error) {
+	b, err := os.ReadFile(filepath.Join(dir, memoryFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		return false, err
+		return nil, fmt.Errorf("read what this node knows of the job: %w", err)
 	}
-	some, err := s.Partial()
-	return len(held)+len(some) > 0, err
+	var r remembered
+	if json.Unmarshal(b, &r) != nil || r.Memory.Validate() != nil {
+		return nil, nil
+	}
+	return &r, nil
 }
 
-// TakeBack makes the earlier job the job of the node again. What the node has of its present one is
-// moved aside. The caller holds the lock of the node, and no agent uses its data.
-func (d *Disk) TakeBack(node string, job rendezvous.Job) error {
-	_, err := d.Adopt(node, job)
-	d.Close() // later reads open it again
-	return err
-}
-
-// ComeLate keeps the late checkpoint of a job that went on from an older state (see late.Truncate).
-func (d *Disk) ComeLate(node string, seen *rendezvous.Snapshot) error {
-	return late.Truncate(filepath.Join(d.JobDir(node), StoreDir), seen.Head)
-}
-
-// Others returns the claims that other nodes of this host remember of the job, on the same server.
-func (d *Disk) Others(node string) (all []rendezvous.Claim) {
-	kept, err := KeptOf(d.Dir, d.job)
+// MoveAside moves what the node has of a job aside. With ButNewest, a copy of its newest checkpoint
+// stays, for the next job of that name; nil: there is none. The caller holds the lock of the node, and no agent
+// uses its data. After a crash the memory is still there, so that the next agent is asked again.
+func (d *Disk) MoveAside(
+	ctx context.Context, node string, what rendezvous.Aside,
+) (*rendezvous.Brought, error) {
+	dir := d.JobDir(node)
+	was, err := uidOf(dir)
 	if err != nil {
-		return nil // each node reads its own claim again when it makes it
+		return nil, err
 	}
-	for _, k := range kept {
-		if m, err := d.recall(k.Node); err == nil && m != nil && k.Node != node && m.Server == d.Server {
-			all = append(all, m.Claim)
-		}
+	r, err := readMemory(dir)
+	if err != nil {
+		return nil, err
 	}
-	return all
+	if r != nil {
+		was = cmp.Or(was, r.Memory.Job.UID)
+	}
+	aside, err := setAside(dir, cmp.Or(was, damaged))
+	if err != nil {
+		return nil, fmt.Errorf("move an earlier job aside: %w", err)
+	}
+	if what == rendezvous.All || r == nil {
+		return nil, nil
+	}
+	if err := writeMemory(dir, *r); err != nil {
+		return nil, err
+	}
+	found, err := bringFrom(ctx, filepath.Join(aside, StoreDir), filepath.Join(dir, StoreDir))
+	if found == nil || err != nil {
+		return nil, err
+	}
+	// generations of this node go on above those of the earlier job
+	if err := d.SetLastGeneration(node, max(r.Memory.Generation, found.Head.Generation)); err != nil {
+		return nil, err
+	}
+	return &rendezvous.Brought{Node: node, Head: found.Head, Sequence: found.Sequence, Has: found.Has,
+		From: r.Memory.Job.Identity()}, nil
 }
 
-// Salvage reads the checkpoints on the disk of a node. The caller holds the lock of the node.
-func (d *Disk) Salvage(
-	ctx context.Context, node string, k checkpoint.Known,
-) (found checkpoint.Salvaged, err error) {
-	err = d.read(node, func(s *readonly.Store) error {
-		found, err = checkpoint.Salvage(ctx, s, k)
-		return err
-	})
+// bringFrom makes a store in to that has the newest checkpoint of the store in from. Both share the
+// files.
+func bringFrom(ctx context.Context, from, to string) (*bring.Found, error) {
+	if err := os.RemoveAll(to); err != nil {
+		return nil, err
+	}
+	err := linkTree(from, to)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, os.RemoveAll(to)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bring the newest checkpoint: %w", err)
+	}
+	t, err := dirfs.Open(to)
+	if err != nil {
+		return nil, fmt.Errorf("bring the newest checkpoint: %w", err)
+	}
+	found, err := bring.In(ctx, t)
+	if err = errors.Join(err, t.Close()); err == nil && found == nil {
+		err = os.RemoveAll(to)
+	}
 	return found, err
 }
 
-// read calls f with the checkpoints of a node, if it has any. It keeps the store open, because that
-// caches what was read.
-func (d *Disk) read(node string, f func(*readonly.Store) error) error {
-	d.reading.Lock()
-	defer d.reading.Unlock()
-	if d.readOnly == nil {
-		s, err := Kept{Dir: d.JobDir(node)}.OpenStore()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+// linkTree makes a tree of hard links. The files of a chunk store are replaced and never changed.
+func linkTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		d.readOnly = s
-	}
-	return f(d.readOnly)
-}
-
-// Close closes the checkpoints that Recall and Salvage opened. A later call opens them again.
-func (d *Disk) Close() {
-	d.reading.Lock()
-	defer d.reading.Unlock()
-	if d.readOnly != nil {
-		d.readOnly.Close()
-	}
-	d.readOnly = nil
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o700)
+		}
+		return os.Link(path, filepath.Join(to, rel))
+	})
 }

@@ -5,69 +5,154 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
+// A node remembers its job, also one whose data was moved aside, if that is the one that is asked for.
 func TestMemory(t *testing.T) {
 	d := newTestDisk(t)
 	d.Server = "one:2379"
-	life(t, d, "u", "", "m")
-	if c, err := d.Recall("a"); c != nil || err != nil {
-		t.Fatalf("before it was in a job: %v %v", c, err)
+	life(t, d, "u", "m")
+	recall := func(of schema.UID) *rendezvous.Memory {
+		t.Helper()
+		m, err := d.Recall("a", of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
 	}
-	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u"}, World: 3, Count: 2, Members: []string{"a", "b"}}
-	if err := d.Remember("a", &c); err != nil {
+	if m := recall(""); m != nil {
+		t.Fatalf("before it was in a job: %v", m)
+	}
+	m := rendezvous.Memory{Job: rendezvous.Job{UID: "u"}, Generation: 3,
+		Known: checkpoint.Head{Number: 2, Generation: 3}}
+	if err := d.Remember("a", &m); err != nil {
 		t.Fatal(err)
 	}
-	got, err := d.Recall("a")
-	if err != nil || got == nil || got.World != 3 || got.Node != "a" || got.Job.Name != d.job ||
-		len(got.Members) != 2 {
-		t.Errorf("%+v %v", got, err)
+	if got := recall(""); got == nil || got.Generation != 3 || got.Known.Number != 2 ||
+		got.Job.Name != d.job || got.Server != "one:2379" {
+		t.Errorf("%+v", got)
 	}
-	if others := d.Others("b"); len(others) != 1 || others[0].Node != "a" {
-		t.Errorf("for another node of this host: %+v", others)
-	}
-	if others := d.Others("a"); len(others) != 0 {
-		t.Errorf("its own is none of another: %+v", others)
-	}
-	d.Server = "two:2379"
-	if others := d.Others("b"); len(others) != 0 {
-		t.Errorf("on another server: %+v", others)
-	}
-	if err := os.WriteFile(filepath.Join(d.JobDir("a"), claimFile), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := d.Recall("a"); got != nil || err != nil {
-		t.Errorf("what is no memory: %+v %v", got, err)
-	}
-	if err := d.Remember("a", &c); err != nil {
-		t.Fatal(err)
-	}
-	if aside := life(t, d, schema.UID("v"), "", "n"); aside == "" {
+	if aside := life(t, d, "v", "n"); aside == "" {
 		t.Error("another job took the place, and nothing went aside")
 	}
-	if got, err := d.Recall("a"); got != nil || err != nil {
-		t.Errorf("what another job left: %+v %v", got, err)
+	if got := recall("v"); got != nil {
+		t.Errorf("of the other job it remembers %+v", got)
 	}
-	for range 2 { // also when there is nothing
-		if err := d.Remember("a", nil); err != nil {
-			t.Error(err)
-		}
+	if got := recall("u"); got == nil || got.Job.UID != "u" {
+		t.Errorf("of the first job it remembers %+v", got)
+	}
+	if err := os.WriteFile(filepath.Join(d.JobDir("a"), memoryFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := recall("v"); got != nil {
+		t.Errorf("what is no memory: %+v", got)
 	}
 }
 
-// What a job kept goes on under its new id, also for a node that was away while it was made again
-// twice.
-func TestAdoptFollowsTheJob(t *testing.T) {
+// The memory of the version before is read: it has the job, the generation and the newest commit.
+func TestMemoryOfTheVersionBefore(t *testing.T) {
 	d := newTestDisk(t)
-	life(t, d, "u", "", "m")
-	if aside, err := d.Adopt("a",
-		rendezvous.Job{UID: "w", Succeeds: "v", Lineage: []schema.UID{"u"}}); aside != "" ||
-		err != nil {
-		t.Errorf("moved aside: %q %v", aside, err)
+	life(t, d, "u", "m")
+	before := `{"server":"s:1","claim":{"job":{"uid":"u","attempt":1,"slots":1,"succeeds":"t","lineage":["r"],` +
+		`"limits":{"min":1,"max":2,"exact":false}},"wish":{"np":2},"generation":9,"world":9,"world_order":17,` +
+		`"count":2,"rank":0,"members":["a","b"],"known":{"number":4,"order":16,"generation":8,"copies":2,` +
+		`"bytes":3},"heads":null,"newest":null,"looked":false,"behind":false,"gave_up":["q"]}}`
+	if err := os.WriteFile(filepath.Join(d.JobDir("a"), memoryFile), []byte(before), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(d.JobDir("a"), "store/manifests/m")); err != nil {
-		t.Error(err)
+	m, err := d.Recall("a", "u")
+	if err != nil || m == nil || m.Job.Identity() != "u" || m.Generation != 9 || m.Known.Number != 4 ||
+		m.Server != "s:1" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// withCheckpoint is a disk with a job u that has checkpoint 5 of generation 3.
+func withCheckpoint(t *testing.T) (*Disk, checkpoint.Head) {
+	t.Helper()
+	d := newTestDisk(t)
+	if _, err := d.Lock("a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Adopt("a", rendezvous.Job{UID: "u"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := chunkstore.Open(filepath.Join(d.JobDir("a"), StoreDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	save := memfs.New()
+	memfs.Model(t, save)
+	_, older := checkpointtest.Put(t, s, save, 2, 9)
+	m, newest := checkpointtest.Put(t, s, save, 3, 1)
+	h := checkpoint.Head{Number: 5, Generation: 3, Manifest: newest, Step: m.Step, Bytes: m.Bytes()}
+	for _, c := range []checkpoint.Head{{Number: 4, Generation: 2, Manifest: older, Bytes: m.Bytes()}, h} {
+		if err := s.AddCommitted(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mem := rendezvous.Memory{Job: rendezvous.Job{UID: "u"}, Generation: 7}
+	if err := d.Remember("a", &mem); err != nil {
+		t.Fatal(err)
+	}
+	return d, h
+}
+
+// What a node has is moved aside. With ButNewest, its newest checkpoint stays for the next job, above whose
+// generations that job goes on, and nothing of the old data changes.
+func TestMoveAside(t *testing.T) {
+	for _, what := range []rendezvous.Aside{rendezvous.All, rendezvous.ButNewest} {
+		d, h := withCheckpoint(t)
+		b, err := d.MoveAside(t.Context(), "a", what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		aside := d.JobDir("a") + "~u"
+		s, err := chunkstore.Open(filepath.Join(aside, StoreDir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Verify(t.Context(), h.Manifest); err != nil || len(s.Numbers()) != 2 {
+			t.Errorf("aside: %v, commits %v", err, s.Numbers())
+		}
+		if what == rendezvous.All {
+			if m, err := d.Recall("a", "v"); b != nil || m != nil || err != nil {
+				t.Errorf("it brings %+v, and remembers %+v, %v", b, m, err)
+			}
+			continue
+		}
+		if b == nil || b.Head.Number != 5 || b.Head.Manifest != h.Manifest || b.Has != nil || b.From != "u" {
+			t.Fatalf("it brings %+v", b)
+		}
+		if m, err := d.Recall("a", "v"); m == nil || err != nil {
+			t.Errorf("after a crash the next agent would not be asked: %v", err)
+		}
+		if g, err := d.LastGeneration("a"); g != 7 || err != nil {
+			t.Errorf("generations go on above %d, %v", g, err)
+		}
+		if _, err := d.Adopt("a", rendezvous.Job{UID: "v"}); err != nil {
+			t.Fatal(err)
+		}
+		tree, err := dirfs.Make(filepath.Join(d.JobDir("a"), StoreDir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine := checkpointtest.OpenStore(t, tree)
+		if got, err := mine.Brought(); got == nil || got.Manifest != h.Manifest || err != nil {
+			t.Errorf("it offers %+v, %v", got, err)
+		}
+		if err := mine.Verify(t.Context(), h.Manifest); err != nil || len(mine.Numbers()) != 0 {
+			t.Errorf("brought: %v, commits %v", err, mine.Numbers())
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -32,6 +33,7 @@ type Peers struct {
 
 	mu      sync.Mutex // guards what follows: Tell and Open write it, many connections read it
 	hello   peer.Hello
+	knows   reclaim.Knowledge
 	alive   time.Time // when the loop last called Tell
 	secret  []byte
 	client  *peer.Client
@@ -151,7 +153,7 @@ func (p *Peers) holds(about membership.Ref) bool {
 func (p *Peers) Tell(h action.Hello) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.alive = time.Now()
+	p.alive, p.knows = time.Now(), h.Knows
 	p.hello.Node, p.hello.Incarnation, p.hello.Generation = h.Node, h.Incarnation, h.Generation
 	p.hello.Failed, p.hello.Ended, p.hello.Stays = h.Failed, h.Ended, h.Stays
 }

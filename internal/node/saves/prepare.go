@@ -49,8 +49,8 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	if shared {
 		resume.From, err = s.replicator.Entry(ctx, r.Number, r.Manifest, dir.Path)
 	} else {
-		from := replicator.Resume{Generation: w.Generation, Number: r.Number, Order: r.Order,
-			Manifest: r.Manifest, Own: s.reader(w)}
+		from := replicator.Resume{Generation: w.Generation, Number: r.Number, Manifest: r.Manifest,
+			Own: s.reader(w)}
 		resume.From, manifest, err = s.replicator.Prepare(ctx, from, dir)
 	}
 	switch {
@@ -117,7 +117,9 @@ func (s *Saves) CommitLeft(ctx context.Context, w rendezvous.World, self members
 
 // stamp names the generation of w in its captures.
 func (s *Saves) stamp(w rendezvous.World) checkpoint.Stamp {
-	return checkpoint.Stamp{Job: s.c.Job, UID: w.UID, Generation: w.Generation, World: w.Order,
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return checkpoint.Stamp{Job: s.c.Job, UID: s.job.Identity(), Generation: w.Generation,
 		WorldSize: w.Size()}
 }
 

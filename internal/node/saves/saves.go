@@ -142,13 +142,13 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 // storeDir is the directory of the chunk store.
 func (s *Saves) storeDir() string { return filepath.Join(s.node.Dir, disk.StoreDir) }
 
-// AdoptJob continues with a job that was made again while this node was in it.
+// AdoptJob continues with a job that was made again while this node was in it. Pipelines go on.
 func (s *Saves) AdoptJob(job rendezvous.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replicator.AdoptJob(job.UID)
 	s.job = job
-	s.head, s.nodes, s.resume = checkpoint.Head{}, nil, nil
+	s.head, s.nodes = checkpoint.Head{}, nil
 }
 
 // rules returns the settings of the job.

@@ -46,22 +46,22 @@ func (s *Store) Fingerprints() (*Fingerprints, error) {
 	return &f, nil
 }
 
-// Late returns the record of the late checkpoint (see package late), or nil. It removes a damaged
-// record.
-func (s *Store) Late() (*manifest.Head, error) {
-	b, err := s.disk.ReadFile(layout.Late, manifest.MaxSize)
+// Brought returns the record of the checkpoint of an earlier job (see package bring), or nil. It
+// removes a damaged record.
+func (s *Store) Brought() (*manifest.Head, error) {
+	b, err := s.disk.ReadFile(layout.Brought, manifest.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the record of the late checkpoint: %w", err)
+		return nil, fmt.Errorf("read the record of the brought checkpoint: %w", err)
 	}
 	var h manifest.Head
 	if json.Unmarshal(b, &h) != nil || h.Validate() != nil {
-		return nil, s.DropLate()
+		return nil, s.DropBrought()
 	}
 	return &h, nil
 }
 
-// DropLate removes the record of the late checkpoint, after it was offered.
-func (s *Store) DropLate() error { return s.disk.Discard(layout.Late) }
+// DropBrought removes that record, when the job has the checkpoint.
+func (s *Store) DropBrought() error { return s.disk.Discard(layout.Brought) }

@@ -13,7 +13,7 @@ import (
 // FuzzDisk puts any bytes into a file of a node's disk. What is read of it is within the bounds of
 // the records, and damage to lists that can be made again is no error.
 func FuzzDisk(f *testing.F) {
-	names := []string{layout.Heads, layout.Late, layout.Fingerprints, layout.Generation}
+	names := []string{layout.Heads, layout.Brought, layout.Fingerprints, layout.Generation}
 	const head = `{"number":1,"generation":1,"manifest":"` +
 		`e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","step":3,"bytes":5,"copies":1}`
 	f.Add(uint8(0), []byte("["+head+"]"))
@@ -34,10 +34,10 @@ func FuzzDisk(f *testing.F) {
 			return // the generation is what no node can do without
 		}
 		must(t, err)
-		late, err := s.Late()
+		brought, err := s.Brought()
 		must(t, err)
-		if late != nil {
-			heads = append(heads, *late)
+		if brought != nil {
+			heads = append(heads, *brought)
 		}
 		for _, h := range append(heads, s.heads...) {
 			if err := h.Validate(); err != nil {
@@ -53,16 +53,16 @@ func FuzzDisk(f *testing.F) {
 	})
 }
 
-// A disk whose note of a late checkpoint is damaged goes on without it.
-func TestDamagedNoteOfALateCheckpoint(t *testing.T) {
+// A disk whose note of a brought checkpoint is damaged goes on without it.
+func TestDamagedNoteOfABroughtCheckpoint(t *testing.T) {
 	for _, bytes := range []string{"{", `{"number":18446744073709551615}`, `{"number":0}`} {
 		disk := memfs.New()
-		memfs.WriteFile(t, disk, layout.Late, []byte(bytes), 0o600)
+		memfs.WriteFile(t, disk, layout.Brought, []byte(bytes), 0o600)
 		s := storeOn(t, disk)
-		if late, err := s.Late(); late != nil || err != nil {
-			t.Errorf("%s: %v, %v", bytes, late, err)
+		if brought, err := s.Brought(); brought != nil || err != nil {
+			t.Errorf("%s: %v, %v", bytes, brought, err)
 		}
-		if _, err := disk.Lstat(layout.Late); err == nil {
+		if _, err := disk.Lstat(layout.Brought); err == nil {
 			t.Errorf("%s stays on the disk", bytes)
 		}
 	}

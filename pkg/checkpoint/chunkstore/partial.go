@@ -91,6 +91,18 @@ func (s *Store) knows(h manifest.Hash) bool {
 	return whole || parts
 }
 
+// InParts returns the captures of generation g of which this disk has parts.
+func (s *Store) InParts(g schema.Generation) (all []manifest.Hash) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for h, p := range s.partial {
+		if p.At.Generation == g {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
 // DropParts removes parts of saves that were captured before a position, because they were
 // committed or never will be. The newest part of each other node stays, and so do parts of
 // checkpoints that are committed or may be. Retain later removes the chunks.

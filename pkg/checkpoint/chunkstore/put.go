@@ -129,7 +129,7 @@ type intake struct {
 func (s Save) manifest() (*manifest.Manifest, error) {
 	m := &manifest.Manifest{
 		Format: manifest.Format, Job: s.Job, UID: s.UID, Generation: s.Generation, Sequence: s.Sequence,
-		World: s.World, WorldSize: s.WorldSize, Part: s.Part, Of: s.Of,
+		WorldSize: s.WorldSize, Part: s.Part, Of: s.Of,
 		Entry: s.Entry, Written: s.Written, Reopened: s.Reopened, Directories: s.Directories,
 		Step: s.Step, Samples: s.Samples, Cursor: s.Cursor,
 		Time: s.Time.UTC().Truncate(time.Millisecond),

@@ -122,8 +122,7 @@ func (s *Store) sweepChunk(h manifest.Hash) error {
 }
 
 // NoteCommitted writes the commit records of the checkpoints on this disk to a file. If the store
-// of the job is lost, checkpoint.Salvage reads the file to find the checkpoint from which the job
-// can start.
+// of the job is lost, the file says which checkpoint is the newest.
 func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,8 +155,8 @@ func (s *Store) noteCommitted(committed []manifest.Head) error {
 	return nil
 }
 
-// AddCommitted records one commit before the record is read again. If this node and the store then
-// fail, the node can still claim the checkpoint.
+// AddCommitted records one commit before the record is read again, in case this node and the store
+// then fail.
 func (s *Store) AddCommitted(h manifest.Head) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

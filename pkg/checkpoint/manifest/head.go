@@ -16,7 +16,6 @@ type Number uint64
 // Head is the record of a committed checkpoint: ckpt/head is the newest, ckpt/n/<number> is each.
 type Head struct {
 	Number     Number            `json:"number"`
-	Order      schema.Order      `json:"order,omitempty"`
 	Generation schema.Generation `json:"generation"` // of the workers that wrote the bytes
 	Manifest   Hash              `json:"manifest"`
 	Step       *int64            `json:"step"`    // null: not in the save
@@ -29,9 +28,9 @@ type Head struct {
 	// Parts says which of Holders had which part. nil: each holder had all of it.
 	Parts []HeldPart `json:"parts,omitempty"`
 	Time  time.Time  `json:"time"`
-	// Offered says that the checkpoint was committed before the store was lost, and was found after
-	// the job had been made again without it. The job starts from it only if the operator asks for
-	// it. Retention keeps it until then.
+	// Offered says that a node brought the checkpoint from an earlier job of this name, and the job
+	// began from another one. The job starts from it only if the operator asks for it. Retention keeps
+	// it until then.
 	Offered bool `json:"offered,omitempty"`
 	// Restored says that an operator made an earlier checkpoint the head again. Saves of Worlds before
 	// that, committed or not, are not newer.
@@ -53,25 +52,13 @@ func Unheld(parts []Hash) (list []HeldPart) {
 	return list
 }
 
-// Compare orders the commits of a job by time. The numbers alone do not, because they are given again
-// after the store was set back.
-func (h Head) Compare(o Head) int {
-	return cmp.Or(cmp.Compare(h.Order, o.Order), cmp.Compare(h.Number, o.Number))
-}
+// Compare orders the commits of one job.
+func (h Head) Compare(o Head) int { return cmp.Compare(h.Number, o.Number) }
 
-// Before reports whether h was committed before o.
-func (h Head) Before(o Head) bool { return h.Compare(o) < 0 }
-
-// Again returns h as the commit that follows head: the job goes back to h. The clock is not in its
-// order, so it does not become newer than commits of which the store does not know.
+// Again returns h as the commit that follows head: the job goes back to h.
 func (h Head) Again(head Head) Head {
-	h.Number, h.Order, h.Restored = head.Number+1, head.Order.After(), false
+	h.Number, h.Restored = head.Number+1, false
 	return h
-}
-
-// LaterStep reports whether both steps are known, and h has the later one.
-func (h Head) LaterStep(than Head) bool {
-	return h.Step != nil && than.Step != nil && *h.Step > *than.Step
 }
 
 // HasPart reports whether part is the manifest of one of the checkpoint's parts.

@@ -51,15 +51,12 @@ type Manifest struct {
 	Job        schema.Job        `json:"job"`
 	UID        schema.UID        `json:"uid"`
 	Generation schema.Generation `json:"generation"` // of the workers that wrote the bytes
-	// World is the order of the World of that generation. Where the store was set back, another World
-	// may have the same generation.
-	World     schema.Order `json:"world,omitempty"`
-	Sequence  uint64       `json:"sequence"` // 1, 2, 3… of the captures of this generation
-	WorldSize int          `json:"world_size"`
-	Entry     string       `json:"entry"` // the path from which a worker resumes; "" is the directory
-	Step      *int64       `json:"step"`
-	Samples   *int64       `json:"samples"`
-	Cursor    *Cursor      `json:"cursor,omitempty"` // nil: the script did not state it
+	Sequence   uint64            `json:"sequence"`   // 1, 2, 3… of the captures of this generation
+	WorldSize  int               `json:"world_size"`
+	Entry      string            `json:"entry"` // the path from which a worker resumes; "" is the directory
+	Step       *int64            `json:"step"`
+	Samples    *int64            `json:"samples"`
+	Cursor     *Cursor           `json:"cursor,omitempty"` // nil: the script did not state it
 	// Written has the names that each save of these workers writes, each as often as a save writes
 	// it.
 	Written []string `json:"written,omitempty"`
@@ -180,9 +177,6 @@ func Decode(b []byte) (*Manifest, error) {
 func (m *Manifest) Check() error {
 	if m.Format != Format || !schema.ValidName(string(m.Job)) || m.WorldSize < 0 {
 		return fmt.Errorf("format %d, job %q, world size %d", m.Format, m.Job, m.WorldSize)
-	}
-	if m.World < 0 || m.World > schema.MaxOrder {
-		return fmt.Errorf("the order of its world is %d", m.World)
 	}
 	if len(m.Files) == 0 || len(m.Files) > MaxFiles {
 		return fmt.Errorf("%d files", len(m.Files))

@@ -6,9 +6,8 @@ import "github.com/elasticd/elastic/pkg/schema"
 // It does not change when their save is found, stored or committed.
 type Stamp struct {
 	Job        schema.Job
-	UID        schema.UID
+	UID        schema.UID // that the job had first
 	Generation schema.Generation
-	World      schema.Order // of the World of that generation
 	WorldSize  int
 	Part       bool   // see Manifest
 	Of         string // see Manifest

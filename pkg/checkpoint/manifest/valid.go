@@ -15,7 +15,6 @@ func (h *Head) Validate() error {
 	var p schema.Problems
 	p.Check(h.Number >= 1 && h.Number <= MaxNumber, "number is %d", h.Number)
 	p.Generation("generation", h.Generation)
-	p.Range("order", int64(h.Order), 0, int64(schema.MaxOrder))
 	p.Range("bytes", h.Bytes, 0, MaxBytes)
 	p.Range("copies", int64(h.Copies), 0, maxHolders)
 	p.Range("holders", int64(len(h.Holders)), 0, maxHolders)

@@ -170,7 +170,7 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 		case !p.Part:
 			return nil, fmt.Errorf("what node %s has is no part of a save", nodes[i])
 		case p.Job != lead.Job || p.UID != lead.UID || p.Generation != lead.Generation ||
-			p.World != lead.World || p.WorldSize != lead.WorldSize:
+			p.WorldSize != lead.WorldSize:
 			return nil, fmt.Errorf("the part of node %s is of generation %d with %d ranks, that of node %s "+
 				"of generation %d with %d",
 				nodes[i], p.Generation, p.WorldSize, nodes[0], lead.Generation, lead.WorldSize)

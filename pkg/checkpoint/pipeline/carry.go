@@ -69,12 +69,10 @@ func (l *Pipeline) afterCommit(
 	_ = l.replicator.Tidy(ctx)
 }
 
-// headOf returns the record of a manifest. Its order has the time of the capture and not of the
-// commit, because a capture that was left may be committed after later ones, in a store that was set
-// back.
+// headOf returns the record of a manifest.
 func headOf(m *manifest.Manifest, h manifest.Hash) manifest.Head {
-	return manifest.Head{Generation: m.Generation, Order: m.World.Next(m.Time), Manifest: h, Step: m.Step,
-		Samples: m.Samples, Bytes: m.Bytes(), Time: time.Now().UTC()}
+	return manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
+		Bytes: m.Bytes(), Time: time.Now().UTC()}
 }
 
 // protect commits a save whose copies are held at the time of the commit.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
@@ -12,7 +11,6 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
-	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // A save that generation 1 left on the disk of its rank 0 is committed, unless the job went on
@@ -84,56 +82,6 @@ func TestCommitLeft(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A capture that was left is committed an hour later, perhaps in a store that was set back. It is not
-// newer than what was captured meanwhile, but newer than its World.
-func TestOrderOfWhatWasLeft(t *testing.T) {
-	for _, ahead := range []schema.Order{-1000, 1000} { // of the order of the World
-		synctest.Test(t, func(t *testing.T) {
-			l := newCluster(t, "a", "b")
-			k := l.replicator("a", l.etcd.Client("a"), func(replicator.Event) {})
-			dir := memfs.New()
-			memfs.WriteFile(t, dir, "model.raw", []byte("weights"), 0o600)
-			save, stamp := checkpointtest.SaveOf(t, dir, 1, 1), stampOf(1)
-			now := schema.Order(save.Time.UnixMilli())
-			stamp.World = now + ahead
-			save.World = stamp.World
-			_, _, err := k.Store.Put(t.Context(), save)
-			must(t, err)
-			time.Sleep(time.Hour)
-			h, err := CommitLeft(t.Context(), k, Left{Stamp: stamp, Self: l.nodes[0]})
-			if want := max(now, stamp.World+1); err != nil || h.Order != want {
-				t.Errorf("it has the order %d, want %d: %v", h.Order, want, err)
-			}
-		})
-	}
-}
-
-// A save that was left in the directory is captured an hour later. It is not newer than what was
-// committed meanwhile.
-func TestOrderOfWhatWasLeftInTheDirectory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newCluster(t, "a", "b")
-		k := l.replicator("a", l.etcd.Client("a"), func(replicator.Event) {})
-		dir := capture.Dir{FS: l.dirs["a"]}
-		save := func(step string) {
-			memfs.WriteFile(t, l.dirs["a"], "step-"+step+"/model.raw", []byte(step), 0o600)
-			memfs.WriteFile(t, l.dirs["a"], "step-"+step+"/.elastic-commit", []byte(`{}`), 0o600)
-		}
-		save("1")
-		must(t, capture.Scratch(k.Store, dir))
-		w, err := capture.Watch(dir, stampOf(1), capture.Workers{}, nil)
-		must(t, err)
-		must(t, w.RecordFingerprints(k.Store))
-		save("2")
-		written := schema.Order(time.Now().UnixMilli())
-		time.Sleep(time.Hour)
-		h, err := CommitLeft(t.Context(), k, Left{Stamp: stampOf(1), Dir: &dir, Self: l.nodes[0]})
-		if err != nil || h.Order != written {
-			t.Errorf("it has the order %d, written at %d: %v", h.Order, written, err)
-		}
-	})
 }
 
 // A save that lies in the checkpoint directory and was never captured is committed if it is

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -21,8 +21,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// The job was made again without a node that had something newer. It comes back: what it has stays
-// on its disk, is offered once there is a head, survives retention, and nothing of it is the head.
+// A node brought a checkpoint, and the job began from another one: what it has stays on its disk, is
+// offered once there is a head, survives retention, and nothing of it is the head.
 func TestWhatCameTooLateIsOffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")
@@ -37,7 +37,9 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 
 		c.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
 		must(t, b.Store.Raise(3))
-		must(t, late.KeepIn(c.disks["b"], manifest.Head{Number: 4}))
+		if _, err := bring.In(ctx, c.disks["b"]); err != nil {
+			t.Fatal(err)
+		}
 		b.AdoptJob("again")
 		done := make(chan error, 1)
 		run, crash := context.WithCancel(ctx)
@@ -73,7 +75,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		if !b.Store.Has(seventh) {
 			t.Error("it was removed although it is offered")
 		}
-		if h, err := b.Store.Late(); h != nil || err != nil {
+		if h, err := b.Store.Brought(); h != nil || err != nil {
 			t.Errorf("it is still to be offered: %+v, %v", h, err)
 		}
 		cancel()
@@ -81,9 +83,8 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 	})
 }
 
-// The job was made again without two nodes that had a part of something newer, of which the others
-// have parts. These keep theirs, and offer it; with one of the two all of it is there. If the parts had
-// been brought together before the commit, its record does not name them.
+// Nodes brought the parts of a checkpoint, and the job began from another one. They keep theirs, and offer
+// it. If the parts had been brought together before the commit, its record does not name them.
 func TestPartsThatCameTooLateAreOffered(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) { offersParts(t, named) })
@@ -111,7 +112,9 @@ func offersParts(t *testing.T, named bool) {
 			must(t, err)
 			memfs.WriteFile(t, x.disks[n], layout.Heads, b, 0o600)
 		}
-		must(t, late.KeepIn(x.disks[n], manifest.Head{}))
+		if _, err := bring.In(t.Context(), x.disks[n]); err != nil {
+			t.Fatal(err)
+		}
 		x.replicators[n].AdoptJob("again")
 	}
 	tidy := func(nodes ...string) {
@@ -151,14 +154,14 @@ func TestOffer(t *testing.T) {
 		{[]manifest.Number{1, 2, 3, 4, 5, 6, 7}, 9, 0}} {
 		e := newCluster(t, "a")
 		r := e.replicator("a", e.etcd.Client("a"), func(replicator.Event) {}).Record
-		head := manifest.Head{Number: 8, Order: 80, Manifest: manifest.Hash{8}}
+		head := manifest.Head{Number: 8, Manifest: manifest.Hash{8}}
 		head.Rev = e.write(t, store.Put(testJob.Head(), schema.Encode(head)))
 		var committed []manifest.Head
 		for _, n := range c.taken {
 			committed = append(committed, manifest.Head{Number: n})
 			e.write(t, store.Put(testJob.Checkpoint(uint64(n)), schema.Encode(manifest.Head{Number: n})))
 		}
-		offered := manifest.Head{Number: c.was, Order: 90, Manifest: manifest.Hash{9}}
+		offered := manifest.Head{Number: c.was, Manifest: manifest.Hash{9}}
 		err := r.Offer(t.Context(), offered, head, committed)
 		if c.want == 0 {
 			if !errors.Is(err, checkpoint.ErrNoNumber) {
@@ -170,7 +173,7 @@ func TestOffer(t *testing.T) {
 		read, err := r.Store.Get(t.Context(), testJob.Checkpoint(uint64(c.want)), "")
 		must(t, err)
 		h, err := checkpoint.DecodeHead(read.One())
-		if err != nil || h.Manifest != (manifest.Hash{9}) || !h.Offered || !h.Before(head) {
+		if err != nil || h.Manifest != (manifest.Hash{9}) || !h.Offered {
 			t.Errorf("%+v: %+v %v", c, h, err)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -119,9 +119,9 @@ func TestANodeLoadsItsOwnParts(t *testing.T) {
 		if last.What != "fetch" || last.Done != last.Total || last.Total != x.stored("e") {
 			t.Errorf("progress ended with %+v", last)
 		}
-		found, err := checkpoint.Salvage(t.Context(), readonly.New(x.disks["e"]), checkpoint.Known{World: 2})
+		found, err := bring.Newest(t.Context(), readonly.New(x.disks["e"]))
 		must(t, err)
-		if len(found.Parts) != 1 || len(found.Parts[0].Parts) != 2 || found.Newest != nil {
+		if found == nil || found.Head.Number != head.Number || len(found.Has) != 2 {
 			t.Errorf("a job whose store is lost finds %+v on the new node", found)
 		}
 		for _, n := range []string{"a", "b", "d", "e"} {

@@ -519,7 +519,7 @@ func TestPrepareMends(t *testing.T) {
 		c.peers.Stores["d"] = checkpointtest.OpenStore(t, memfs.New())
 		kd := c.replicator("d", c.etcd.Client("d"), func(replicator.Event) {})
 		_, _, err = kd.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number,
-			Order: head.Order, Manifest: h}, capture.Dir{FS: memfs.New()})
+			Manifest: h}, capture.Dir{FS: memfs.New()})
 		must(t, err)
 		if noted, _ := kd.Store.Newest(); noted.Compare(head) != 0 {
 			t.Errorf("it notes %+v as %+v", head, noted)

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -184,36 +184,34 @@ func TestTheLastCheckpointIsBroughtTogether(t *testing.T) {
 	})
 }
 
-// What the disks of any two of three nodes have is every part.
-func TestPartsAreSalvaged(t *testing.T) {
+// What the disks of any two of three nodes bring is every part, also before they heard of the commit.
+func TestPartsAreBrought(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b", "c")
 		defer x.close()
 		head := x.saveParts(10)
-		found, err := checkpoint.Salvage(t.Context(), readonly.New(x.disks["b"]), checkpoint.Known{World: 1})
-		if must(t, err); found.Parts != nil || len(found.Others) != 1 || len(found.Others[0].Parts) != 2 {
-			t.Errorf("before b has heard of the commit: %+v", found)
-		}
-		for _, n := range []string{"a", "b", "c"} {
-			must(t, x.replicators[n].Tidy(t.Context()))
-		}
-		for _, lost := range []string{"a", "b", "c"} {
-			there := map[manifest.Hash]bool{}
-			for n, d := range x.disks {
-				if n == lost {
-					continue
+		for _, heard := range []bool{false, true} {
+			for _, lost := range []string{"b", "c"} {
+				there := map[manifest.Hash]bool{}
+				for n, d := range x.disks {
+					if n == lost {
+						continue
+					}
+					found, err := bring.Newest(t.Context(), readonly.New(d))
+					must(t, err)
+					if found == nil || found.Head.Manifest != head.Manifest || found.Head.Number != head.Number {
+						t.Fatalf("%s, heard of it %v: %+v", n, heard, found)
+					}
+					for _, p := range found.Has {
+						there[p] = true
+					}
 				}
-				found, err := checkpoint.Salvage(context.Background(), readonly.New(d), checkpoint.Known{World: 1})
-				must(t, err)
-				if len(found.Parts) != 1 || found.Parts[0].Head.Number != head.Number || found.Newest != nil {
-					t.Fatalf("%s: %+v", n, found)
-				}
-				for _, p := range found.Parts[0].Parts {
-					there[p] = true
+				if len(there) != 3 {
+					t.Errorf("without %s, heard of it %v: %d parts", lost, heard, len(there))
 				}
 			}
-			if len(there) != 3 {
-				t.Errorf("without %s there are %d parts", lost, len(there))
+			for _, n := range []string{"a", "b", "c"} {
+				must(t, x.replicators[n].Tidy(t.Context()))
 			}
 		}
 	})

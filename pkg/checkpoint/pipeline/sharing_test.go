@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -478,7 +478,7 @@ func TestTheNextGenerationSavesItsOwnParts(t *testing.T) {
 
 // A store that was lost is not made again from the part of one node, and what rank 0 left is not
 // committed if it is a part, captured or not.
-func TestAPartIsNotSalvaged(t *testing.T) {
+func TestAPartIsNotBrought(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b")
 		x.save("b", 10, map[string]string{"s1": "1"})
@@ -494,9 +494,8 @@ func TestAPartIsNotSalvaged(t *testing.T) {
 			Left{Stamp: stampOf(1), Dir: &dir, Self: x.nodes[1]}); err != nil || h.Number != 0 {
 			t.Errorf("committed %+v, %v", h, err)
 		}
-		found, err := checkpoint.Salvage(t.Context(), readonly.New(x.disks["b"]), checkpoint.Known{World: 1})
-		if err != nil || found.Newest != nil || found.Committed != nil || found.Parts != nil {
-			t.Errorf("%+v %v", found, err)
+		if found, err := bring.Newest(t.Context(), readonly.New(x.disks["b"])); err != nil || found != nil {
+			t.Errorf("it brings %+v, %v", found, err)
 		}
 	})
 }

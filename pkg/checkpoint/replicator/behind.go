@@ -30,12 +30,12 @@ func (r *Replicator) Read(ctx context.Context) (head manifest.Head, committed []
 	return head, committed, nil
 }
 
-// known returns the newest commit of this job that this node knows. It ignores the late checkpoint,
-// whose number is from before the job was made again.
+// known returns the newest commit of this job that this node knows. It ignores a checkpoint
+// of an earlier job.
 func (r *Replicator) known() manifest.Number {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h, ok := r.Store.Newest(); ok && r.looked && r.late == nil {
+	if h, ok := r.Store.Newest(); ok && r.looked && r.brought == nil {
 		return max(r.newest, h.Number)
 	}
 	return r.newest

@@ -22,7 +22,6 @@ import (
 type Resume struct {
 	Generation schema.Generation
 	Number     manifest.Number
-	Order      schema.Order
 	Manifest   manifest.Hash
 	Own        *parts.Reader // set if this node fetches only the parts that its ranks load; nil: all
 }
@@ -110,7 +109,7 @@ func (r *Replicator) ensureHeld(ctx context.Context, try attempt) (*resumed, err
 	if err != nil {
 		return nil, err
 	}
-	return &resumed{m, manifest.Head{Number: n, Order: try.from.Order, Generation: m.Generation,
+	return &resumed{m, manifest.Head{Number: n, Generation: m.Generation,
 		Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time,
 		Copies: 1, Holders: []membership.Ref{{Node: r.Self}}}}, nil
 }

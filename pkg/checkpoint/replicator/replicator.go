@@ -33,8 +33,8 @@ type Replicator struct {
 	away        []membership.Node // nodes that lost their registration, newest last
 	moved       chan struct{}     // closed when nodes change
 	resume      []manifest.Hash   // the checkpoint of the newest world
-	late        *manifest.Head    // the late checkpoint on this disk
-	looked      bool              // findLate has run
+	brought     *manifest.Head    // the checkpoint of an earlier job on this disk
+	looked      bool              // findBrought has run
 	published   []manifest.Number // the inventory in held/, written for the registration publishedAs
 	publishedAs int64
 	withdrawn   bool            // the inventory was removed, because the disk is gone
@@ -141,7 +141,7 @@ func (r *Replicator) tidyNow(ctx context.Context) time.Duration {
 // Tidy reads the record, and updates this disk and held/.
 func (r *Replicator) Tidy(ctx context.Context) error {
 	seen := r.Store.Generation() // before the record is read: see chunkstore.Store.Retain
-	if err := r.findLate(); err != nil {
+	if err := r.findBrought(); err != nil {
 		// the other nodes use the inventory, also that of a disk that is gone
 		return errors.Join(err, r.publishInventory(ctx))
 	}

@@ -102,8 +102,8 @@ type Timeouts struct {
 }
 
 // DefaultTimeouts are those of docs/PROTOCOL.md.
-func DefaultTimeouts(ttl, cut time.Duration) Timeouts {
-	return Timeouts{Window: 10 * time.Second, Fresh: 2 * time.Second, TTL: ttl, CutLimit: cut}
+func DefaultTimeouts(ttl time.Duration) Timeouts {
+	return Timeouts{Window: 10 * time.Second, Fresh: 2 * time.Second, TTL: ttl, CutLimit: time.Minute}
 }
 
 // Records are what the store says of the members of a world and of the registered nodes.

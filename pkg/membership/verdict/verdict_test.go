@@ -47,7 +47,7 @@ func given(facts ...func(*trial)) *trial {
 
 func (x *trial) verdict() View {
 	return Judge(Records{Members: x.members, Nodes: x.nodes, Left: x.left, Suspects: x.suspects},
-		x.ev, DefaultTimeouts(3*sec, time.Minute), judgeNow)
+		x.ev, DefaultTimeouts(3*sec), judgeNow)
 }
 
 // accuses adds a suspicion of c by a watcher, which confirmed it ago.

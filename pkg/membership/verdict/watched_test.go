@@ -37,7 +37,7 @@ func TestThoseThatALostNodeWatchedAreAsked(t *testing.T) {
 		{"the world has ended: no node is watched", given(wrote("d")), 0, "", "c"},
 	} {
 		v := Judge(Records{Members: c.x.members, Ring: c.ring, Nodes: c.x.nodes, Suspects: c.x.suspects},
-			c.x.ev, DefaultTimeouts(3*sec, 0), judgeNow)
+			c.x.ev, DefaultTimeouts(3*sec), judgeNow)
 		var unasked, dial []string
 		for _, m := range v.Members {
 			if m.Unasked {

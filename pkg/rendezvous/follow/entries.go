@@ -56,7 +56,7 @@ func (f *follower) skip(key string) bool {
 func (f *follower) memo(key string) *store.Memo {
 	if f.many == nil {
 		f.many = []string{f.Job.Nodes(), f.Job.AllLeft(), f.Job.AllReady(), f.Job.AllExits(), f.Job.AllHeld(),
-			f.Job.AllSuspects(), f.Job.Checkpoints(), f.Job.AllClaims(), f.Job.AllPlans()}
+			f.Job.AllSuspects(), f.Job.Checkpoints(), f.Job.AllPlans()}
 	}
 	for _, prefix := range f.many {
 		if strings.HasPrefix(key, prefix) {

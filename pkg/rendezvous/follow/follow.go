@@ -19,8 +19,6 @@ type Scope int
 const (
 	ScopeOwn Scope = iota
 	ScopeAll
-	ScopeClaims // the job record and the claims, while the store does not have the job
-	ScopeJob    // the job record alone, for nodes that do not read the claims
 	ScopeEvents // everything, with all events, for `elastic status` and the like
 )
 
@@ -71,12 +69,11 @@ func (r Reader) ReadOwn(ctx context.Context) Update {
 	return u
 }
 
-// ReadJob reads what a node needs to join: the records that exist once, and the claims. Of the
-// records that exist for each node it reads only the members of the World.
+// ReadJob reads what a node needs to join: the records that exist once. Of the records that exist for
+// each node it reads only the members of the World.
 func (r Reader) ReadJob(ctx context.Context) (rendezvous.Snapshot, error) {
 	read, err := r.Store.GetRanges(ctx, store.One(r.Job.Job()), store.One(r.Job.Wish()),
-		store.One(r.Job.Fence()), store.One(r.Job.World()), store.One(r.Job.Head()),
-		store.Below(r.Job.AllClaims()))
+		store.One(r.Job.Fence()), store.One(r.Job.World()), store.One(r.Job.Head()))
 	if err != nil {
 		return rendezvous.Snapshot{}, err
 	}
@@ -89,13 +86,7 @@ func (r Reader) ReadJob(ctx context.Context) (rendezvous.Snapshot, error) {
 
 // ranges returns the keys that scope needs.
 func (r Reader) ranges(scope Scope) []store.Range {
-	job := []store.Range{store.One(r.Job.Job()), store.One(r.Job.Fence())}
-	switch scope {
-	case ScopeClaims:
-		return append(job, store.Below(r.Job.AllClaims()))
-	case ScopeJob:
-		return job
-	case ScopeOwn:
+	if scope == ScopeOwn {
 		return []store.Range{store.One(r.Job.World()), store.One(r.Job.Node(r.Node))}
 	}
 	return []store.Range{store.Below(r.Job.Prefix())}

@@ -9,6 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Facts are the inputs of Next.
@@ -74,6 +75,7 @@ type planner struct {
 
 	newHead, older *checkpoint.Head // see Propose
 	distrust       string           // why older replaces a newest checkpoint that can be read
+	broughtFrom    schema.UID       // the earlier job of newHead, which nodes brought; "": none
 	evict          []string         // nodes to drop although they are not known to be gone
 }
 

@@ -25,6 +25,9 @@ func (p *planner) propose(c rendezvous.Cause, text string, b ledger.Settled) Ste
 		return p.holdUnplanned(c, text, b)
 	}
 	p.useOlderCheckpoint(&b.Ledger)
+	if p.w == nil && p.s.Head.Number == 0 {
+		p.newHead, p.broughtFrom = p.s.NewestBrought()
+	}
 	w := p.successor(n, batch)
 	w.Cause, w.CauseText, w.Ledger = c, text, b.Ledger
 	if w.Generation > schema.MaxGeneration {
@@ -32,7 +35,7 @@ func (p *planner) propose(c rendezvous.Cause, text string, b ledger.Settled) Ste
 	}
 	p.arrangeMembers(&w)
 	p.resumeFrom(&w)
-	step := Propose{NewHead: p.newHead, Older: p.older, Distrust: p.distrust}
+	step := Propose{NewHead: p.newHead, Older: p.older, Distrust: p.distrust, BroughtFrom: p.broughtFrom}
 	p.sortDeparted(&w, &step)
 	w.Ledger = ledger.CountLost(w.Ledger, p.w, step.Lost, p.now)
 	w.Ledger.Nodes = ledger.AdmitMembers(w.Ledger.Nodes, w.Members,
@@ -90,8 +93,7 @@ func (p *planner) resumeFrom(w *rendezvous.World) {
 	if h.Number == 0 {
 		return
 	}
-	w.Resume = &rendezvous.Resume{Number: h.Number, Order: h.Order, Manifest: h.Manifest, Step: h.Step,
-		Samples: h.Samples}
+	w.Resume = &rendezvous.Resume{Number: h.Number, Manifest: h.Manifest, Step: h.Step, Samples: h.Samples}
 	for _, r := range h.Holders {
 		w.Resume.Holders = append(w.Resume.Holders, r.Node)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -28,6 +29,8 @@ type (
 		// Distrust says why NewHead replaces a newest commit that can be read; "": that commit
 		// cannot be read.
 		Distrust string
+		// BroughtFrom is the earlier job of this name from which nodes brought NewHead; "": none.
+		BroughtFrom schema.UID
 	}
 	// Hold turns the world to waiting, in which no worker trains.
 	Hold struct {

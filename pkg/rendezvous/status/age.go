@@ -21,7 +21,7 @@ const abandonedAfter = 10 * time.Second
 // one for a while.
 func (x *explainer) abandoned() bool {
 	s := x.s
-	if len(s.Nodes) > 0 || x.w != nil && x.w.Phase.Ended() || s.Claimed(s.Job) {
+	if len(s.Nodes) > 0 || x.w != nil && x.w.Phase.Ended() {
 		return false
 	}
 	newest := s.Job.Time

@@ -100,23 +100,6 @@ func TestTheNodeWithAnOlderCheckpointIsNamed(t *testing.T) {
 	}
 }
 
-// The server was set back, and nodes claim the job: that is its status, whatever the older record says.
-func TestAJobThatIsClaimed(t *testing.T) {
-	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	job := rendezvous.Job{Name: "x", UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}}
-	s := rendezvous.Snapshot{Job: &job, Whole: true,
-		World: &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Running, Count: 1},
-		Claims: []rendezvous.Claim{{Node: "a", Job: job, World: 3, Generation: 3, Count: 2,
-			Members: []string{"a", "b"}, Looked: true, Behind: true}}}
-	st := status.Explain(&s, now)
-	const want = "the server shows an older state of this job (nodes that claim it: a); " +
-		"waiting for b, to make it again"
-	if st.State != status.StateWaiting || st.WhyCode != rendezvous.StoreBehind || st.Why != want ||
-		st.Abandoned || st.Next != nil {
-		t.Errorf("%s (%s): %q, abandoned %t, next %v", st.State, st.WhyCode, st.Why, st.Abandoned, st.Next)
-	}
-}
-
 // A job that was made again has events of its older generations, and no World yet.
 func TestASaveThatWasRefusedBeforeTheJobWasLost(t *testing.T) {
 	s := rendezvous.Snapshot{

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -43,7 +44,7 @@ func healthy() []store.Entry {
 		job.Doing("a"):    schema.Encode(rendezvous.Activity{Kind: "saving"}),
 		job.Warm("a"):     schema.Encode(rendezvous.WarmWorkers{Count: 1}),
 		job.Progress():    schema.Encode(rendezvous.Progress{}),
-		job.Claim("a"):    schema.Encode(rendezvous.Claim{Job: rendezvous.Job{UID: "u"}, Rank: -1}),
+		job.Brought("a"):  schema.Encode(rendezvous.Brought{Head: checkpoint.Head{Number: 1}, From: "u"}),
 		job.Event("e"):    schema.Encode([]history.Event{{Kind: history.JobCreated}}),
 		job.Plan("p", 0):  []byte("a i 127.0.0.1:1\n"),
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
-	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 )
 
 // explanation is the state of a job, and the reason.
@@ -27,8 +26,6 @@ type explanation struct {
 func (x *explainer) explain() explanation {
 	s, w := x.s, x.w
 	switch {
-	case s.Claimed(s.Job):
-		return x.claimed()
 	case w != nil && w.Phase.Ended():
 		return x.ended()
 	case s.Wish.Stop == s.Job.Attempt:
@@ -49,13 +46,6 @@ func (x *explainer) explain() explanation {
 		return x.finishing()
 	}
 	return x.running()
-}
-
-// claimed explains a job of which the store shows an older state than its nodes have seen.
-func (x *explainer) claimed() explanation {
-	return explanation{state: StateWaiting, code: rendezvous.StoreBehind, since: x.s.Job.Time,
-		text: fmt.Sprintf("the server shows an older state of this job (nodes that claim it: %s); %s",
-			phrase.List(reclaim.Claimants(x.s.Claims)), reclaim.DecideNewest(x.s.Claims).Text())}
 }
 
 func (x *explainer) ended() explanation {

@@ -12,11 +12,10 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Create makes the job, with its secret and its first wish. It does nothing while nodes claim a job
-// of that name which the store has lost.
+// Create makes the job, with its secret and its first wish.
 func (r Requests) Create(ctx context.Context, j rendezvous.Job) error {
 	_, err := r.send(ctx, "create job", store.Request{
-		If: []store.Guard{store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())},
+		If: []store.Guard{store.Absent(r.Job.Job())},
 		Then: []store.Write{
 			store.Put(r.Job.Job(), schema.Encode(j)),
 			store.Put(r.Job.Secret(j.UID), []byte(rand.Text()+rand.Text())),
@@ -34,8 +33,7 @@ func (r Requests) Create(ctx context.Context, j rendezvous.Job) error {
 // guard on that World lets it happen only once. j carries the settings of this agent.
 func (r Requests) Reopen(ctx context.Context, seen *rendezvous.Snapshot, j rendezvous.Job) error {
 	j.UID, j.Attempt = seen.Job.UID, seen.Job.Attempt+1
-	j.Succeeds, j.Lineage, j.Ran = seen.Job.Succeeds, seen.Job.Lineage, seen.Job.Ran
-	j.Adopted, j.AdoptedOrder = seen.Job.Adopted, seen.Job.AdoptedOrder
+	j.FirstUID, j.Remade = seen.Job.FirstUID, seen.Job.Remade
 	_, err := r.sendOn(ctx, schema.FenceIs(r.Job, j.UID, seen.Fence), "open a new attempt", store.Request{
 		If: []store.Guard{
 			store.Unchanged(r.Job.Job(), seen.Job.Rev),
@@ -54,14 +52,15 @@ func firstWish(j rendezvous.Job) rendezvous.Wish {
 	return rendezvous.Wish{NP: j.Limits.Max, Request: rand.Text(), By: "run", Time: time.Now()}
 }
 
-// tombstones record that a job was removed, for nodes that still have data of it.
-func (r Requests) tombstones(j *rendezvous.Job) []store.Write {
-	now := []byte(time.Now().UTC().Format(history.TimeFormat))
-	tombs := []store.Write{store.Put(r.Job.Removed(j.UID), now)}
-	for _, u := range j.Predecessors() {
-		tombs = append(tombs, store.Put(r.Job.Removed(u), now))
-	}
-	return tombs
+// tombstone records that a job was removed, for nodes that still have data of it.
+func (r Requests) tombstone(j *rendezvous.Job) store.Write {
+	return store.Put(r.Job.Removed(j.Identity()), []byte(time.Now().UTC().Format(history.TimeFormat)))
+}
+
+// Removed reports whether that job was removed.
+func (r Requests) Removed(ctx context.Context, j *rendezvous.Job) (bool, error) {
+	res, err := r.Store.Get(ctx, r.Job.Removed(j.Identity()), "")
+	return res.One() != nil, err
 }
 
 // deleteJob returns the writes that delete everything of the job.
@@ -76,7 +75,7 @@ func (r Requests) Remove(ctx context.Context, seen *rendezvous.Snapshot) error {
 	return r.remove(ctx, store.Txn{
 		If: []store.Guard{store.NoneBelow(r.Job.Nodes()), store.Unchanged(r.Job.Job(), j.Rev),
 			schema.FenceIs(r.Job, j.UID, seen.Fence)},
-		Then: append(r.deleteJob(), r.tombstones(j)...),
+		Then: append(r.deleteJob(), r.tombstone(j), store.Delete(r.Job.Resume())),
 	})
 }
 

@@ -24,10 +24,6 @@ func (r Requests) Propose(
 ) (rendezvous.World, error) {
 	w := p.World
 	w.Proposal, w.Time = fmt.Sprintf("%012d-%s", w.Generation, rand.Text()), time.Now()
-	w.Order = lastOrder(seen).Next(w.Time)
-	if p.NewHead != nil {
-		w.Order = max(w.Order, p.NewHead.Order.After())
-	}
 	if max(w.Count, len(w.Leavers)) > rendezvous.MaxInline {
 		if err := r.putMembers(ctx, &w); err != nil {
 			return rendezvous.World{}, err
@@ -45,7 +41,12 @@ func (r Requests) Propose(
 		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
 	}
 	writes = append(writes, r.deleteOutdated(seen, &w, store.MaxOps-len(writes)-3)...)
-	if p.NewHead != nil {
+	switch {
+	case p.BroughtFrom != "":
+		record := schema.Encode(*p.NewHead)
+		writes = append(writes, store.Put(r.Job.Checkpoint(uint64(p.NewHead.Number)), record),
+			store.Put(r.Job.Head(), record), store.DeleteRange(r.Job.AllBrought(), store.End(r.Job.AllBrought())))
+	case p.NewHead != nil:
 		_, kept, head := (&checkpoint.Record{Store: r.Store, Job: r.Job}).Rollback(seen.Head, *p.Older)
 		guards, writes = append(guards, kept...), append(writes, head...)
 	}
@@ -53,15 +54,6 @@ func (r Requests) Propose(
 	rev, err := r.sendOn(ctx, r.fence(seen), "propose", store.Request{If: guards, Then: writes})
 	w.Rev = rev
 	return w, err
-}
-
-// lastOrder returns the largest order of the World and the head in the store. A World has a larger
-// order than the head of its proposal, and the commits of its workers have larger ones than the World.
-func lastOrder(seen *rendezvous.Snapshot) schema.Order {
-	if seen.World == nil {
-		return seen.Head.Order
-	}
-	return max(seen.World.Order, seen.Head.Order)
 }
 
 // proposal returns the guards and writes that every proposal has.
@@ -74,8 +66,6 @@ func (r Requests) proposal(
 		store.Unchanged(r.Job.Job(), seen.Job.Rev),
 		store.Unchanged(r.Job.Head(), seen.Head.Rev), // else a commit between plan and proposal would be lost
 		store.Unchanged(r.Job.Node(me.Node), me.Rev),
-		// While the job is claimed, the store is behind: the job is made again above what it shows.
-		store.NoneBelow(r.Job.AllClaims()),
 	}
 	if seen.World != nil {
 		// An exit may arrive now. A job all of whose ranks finished must not start again.
@@ -129,7 +119,10 @@ func proposalEvents(
 	if p.Failure != nil {
 		events = append(events, failureEvent(old, p.Failure))
 	}
-	if p.NewHead != nil {
+	switch {
+	case p.BroughtFrom != "":
+		events = append(events, broughtEvent(p))
+	case p.NewHead != nil:
 		events = append(events, rollbackEvent(old, seen.Head, p))
 	}
 	events = append(events, quarantineEvents(seen, w.Ledger)...)
@@ -140,6 +133,19 @@ func proposalEvents(
 			history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(),
 				"plan":       w.Plan,
 				"checkpoint": number(w), "by": me.Node, "resume_step": resumeStep(w)})})
+}
+
+// broughtEvent says from which checkpoint of an earlier job this one begins.
+func broughtEvent(p plan.Propose) history.Event {
+	h := p.NewHead
+	var nodes []string
+	for _, n := range h.Holders {
+		nodes = append(nodes, n.Node)
+	}
+	return history.Event{Kind: history.Brought, Generation: p.World.Generation,
+		Text: fmt.Sprintf("the job begins from checkpoint %d%s of run %s, which %s brought", h.Number,
+			checkpoint.AtStep(h.Step), p.BroughtFrom, phrase.List(nodes)),
+		Fields: history.Fields{"number": h.Number, "step": h.Step, "run": p.BroughtFrom, "nodes": nodes}}
 }
 
 // rollbackEvent says why an older checkpoint replaces the newest.

@@ -51,7 +51,7 @@ func (r Requests) Restore(
 	ctx context.Context, seen *rendezvous.Snapshot, to checkpoint.Head,
 ) (checkpoint.Head, error) {
 	from, was := to.Number, to.Rev
-	to.Number, to.Order = seen.Head.Number+1, lastOrder(seen).Next(time.Now())
+	to.Number = seen.Head.Number + 1
 	to.Offered, to.Restored = false, true
 	g, worldRev := worldOf(seen)
 	holders := []string{}

@@ -50,7 +50,7 @@ func (r Requests) LookUnreadable(ctx context.Context) (*Unreadable, error) {
 func (r Requests) RemoveUnreadable(ctx context.Context, u *Unreadable) error {
 	then := r.deleteJob()
 	if u.job != nil {
-		then = append(then, r.tombstones(u.job)...)
+		then = append(then, r.tombstone(u.job))
 	}
 	guard := store.Absent(r.Job.Job())
 	if u.rev != 0 {

@@ -25,8 +25,10 @@ func jobFlags() []command.Flag {
 				"PET_NPROC_PER_NODE", "PADDLE_NPROC_PER_NODE"}},
 		{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"},
 			Env: []string{"ELASTIC_JOB_ID", "PADDLE_ELASTIC_JOB_ID", "PET_RDZV_ID", "PADDLE_JOB_ID", "SLURM_JOB_ID"}},
-		{Name: "again", Kind: command.Boolean, Usage: "begin a job that is done anew, from scratch",
-			Once: true},
+		{Name: "again", Kind: command.Boolean, Once: true,
+			Usage: "begin a new job under this name; what was there is moved aside"},
+		{Name: "resume", Kind: command.Boolean, Once: true,
+			Usage: "go on from the newest checkpoint that the nodes of this name bring"},
 		{Name: "done-ok", Kind: command.Boolean, Env: []string{"ELASTIC_DONE_OK"},
 			Usage: "end with 0 where the job is done and this node did not train, for schedulers"},
 	}
@@ -102,6 +104,5 @@ func timeFlags() []command.Flag {
 		{Name: "finish-timeout", Arg: "TIME", Usage: "how long others may go on after one is done (none)"},
 		{Name: "lease-ttl", Arg: "TIME", Usage: "lease of this node's registration (3s)"},
 		{Name: "connect-timeout", Arg: "TIME", Usage: "how long to wait for the server's first answer (60s)"},
-		{Name: "store-cut-limit", Arg: "TIME", Usage: "how long to wait for a node cut from the server (60s)"},
 	}
 }

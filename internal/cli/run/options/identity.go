@@ -21,7 +21,11 @@ func names(c *command.Call, o *node.Options) error {
 	if len(c.Args) == 0 {
 		return problem.New(problem.Usage, "no program to run").Cure("elastic run [flags] PROGRAM [ARGS…]")
 	}
-	o.Again, o.OtherProgram = c.Truth("again"), c.Truth("other-program")
+	o.Again, o.Resume, o.OtherProgram = c.Truth("again"), c.Truth("resume"), c.Truth("other-program")
+	if o.Again && o.Resume {
+		return problem.New(problem.Usage, "--again and --resume are both given").
+			Because("one begins anew, the other goes on from what is there").Cure("one of them")
+	}
 	o.DoneOK = c.Truth("done-ok")
 	o.Job.Origin = rendezvous.NewOrigin(c.UserName(), hostName(), c.Args)
 	if err := jobName(c, o); err != nil {

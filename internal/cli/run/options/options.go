@@ -122,7 +122,6 @@ func times(c *command.Call, o *node.Options) error {
 		{"pre-hook-timeout", &o.PreHook.Limit, time.Minute, false},
 		{"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},
 		{"connect-timeout", &o.ConnectTimeout, 60 * time.Second, false},
-		{"store-cut-limit", &o.StoreCutLimit, 60 * time.Second, false},
 	} {
 		var err error
 		parse := c.Setting(d.name).Duration

@@ -28,7 +28,7 @@ const (
 	Generation   = "generation" // the newest one that this node has read from the store of the job
 	Heads        = "heads"      // commit records of the checkpoints on this disk
 	Fingerprints = "inventory"  // of the entries of the checkpoint directory
-	Late         = "late"       // the record of the late checkpoint, until it is offered
+	Brought      = "brought"    // the record of the checkpoint of an earlier job, until the job has it
 )
 
 var (

@@ -174,10 +174,10 @@ func (s *Store) ReadManifest(ctx context.Context, h manifest.Hash) (*manifest.Ma
 }
 
 // Newest returns the newest commit that has a record and all or parts of its files on this disk. It
-// returns the zero Head if there is none, or if the job was made again since.
+// returns the zero Head if there is none, or if the disk brings a checkpoint of an earlier job.
 func (s *Store) Newest() (manifest.Head, error) {
-	late, err := s.disk.ReadFile(layout.Late, manifest.MaxSize)
-	if late != nil || err != nil && !errors.Is(err, fs.ErrNotExist) {
+	brought, err := s.disk.ReadFile(layout.Brought, manifest.MaxSize)
+	if brought != nil || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return manifest.Head{}, err
 	}
 	heads, err := s.Heads()

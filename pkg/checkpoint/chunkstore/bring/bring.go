@@ -1,0 +1,114 @@
+// Package bring finds the newest checkpoint in the store of an earlier job, from which another job of
+// the name may begin. It works on the directory of a store that is not open.
+package bring
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// Found is a checkpoint on a disk.
+type Found struct {
+	Head     manifest.Head
+	Sequence uint64          // among the captures of its generation
+	Has      []manifest.Hash // the parts that are on the disk; nil: all of it
+}
+
+// Newest returns the newest checkpoint of which every byte, or every byte of some of its parts, can be
+// read: by generation, and then by its place among the captures of the generation. It need not be
+// committed as far as this disk knows. nil: there is none.
+func Newest(ctx context.Context, s *readonly.Store) (*Found, error) {
+	all, err := candidates(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		f := &all[i]
+		m, bad, err := s.Verify(ctx, f.Head.Manifest)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err == nil && m != nil && len(bad) == 0 {
+			f.Head.Parts = nil
+			return f, nil
+		}
+		for _, p := range f.Head.Parts {
+			m, bad, err := s.Verify(ctx, p.Manifest)
+			if err == nil && m != nil && len(bad) == 0 {
+				f.Has = append(f.Has, p.Manifest)
+			}
+		}
+		if f.Has != nil {
+			return f, nil
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// candidates returns the checkpoints on the disk, whole or not, the newest first.
+func candidates(ctx context.Context, s *readonly.Store) (all []Found, err error) {
+	heads, err := s.Heads()
+	if err != nil {
+		return nil, err
+	}
+	held, err := s.Held()
+	if err != nil {
+		return nil, err
+	}
+	partial, err := s.Partial()
+	if err != nil {
+		return nil, err
+	}
+	last := manifest.Number(0)
+	if n := len(heads); n > 0 {
+		last = heads[n-1].Number
+	}
+	for _, h := range append(held, partial...) {
+		m, err := s.ReadManifest(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		if m == nil || m.Part || slices.ContainsFunc(all, func(f Found) bool { return f.Head.Manifest == h }) {
+			continue
+		}
+		f := Found{Sequence: m.Sequence, Head: manifest.Head{Number: last + 1, Generation: m.Generation,
+			Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time}}
+		for _, c := range heads {
+			if c.Manifest == h {
+				f.Head.Number = c.Number
+			}
+		}
+		f.Head.Parts = manifest.Unheld(m.Parts)
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b Found) int {
+		return -cmp.Or(cmp.Compare(a.Head.Generation, b.Head.Generation), cmp.Compare(a.Sequence, b.Sequence),
+			a.Head.Compare(b.Head))
+	})
+	return all, nil
+}
+
+// In prepares the store in t, a copy of that of an earlier job, for a new one: it keeps only the newest
+// checkpoint, as one that the node brings. It returns nil if there is none.
+func In(ctx context.Context, t dirfs.FS) (*Found, error) {
+	f, err := Newest(ctx, readonly.New(t))
+	if f == nil || err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(f.Head)
+	if err != nil {
+		return nil, err
+	}
+	disk := dirfs.NewDisk(t, layout.Temp+"/bring-")
+	if err := disk.Discard(layout.Heads); err != nil {
+		return nil, err
+	}
+	return f, disk.WriteFile(".", layout.Brought, b)
+}

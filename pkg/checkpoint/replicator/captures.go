@@ -1,0 +1,57 @@
+package replicator
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Capture is a capture on this disk, whole or in parts. It may be committed.
+type Capture struct {
+	Head     manifest.Head // as its commit would be, without a number
+	Sequence uint64
+	Has      []manifest.Hash // the parts that are here; nil: all of it
+}
+
+// Captures returns the captures of generation g on this disk, the oldest first. Those that cannot be read are left out.
+func (r *Replicator) Captures(g schema.Generation) (all []Capture) {
+	for h, at := range r.Store.Positions() {
+		if at.Generation == g && !at.Part {
+			if c := r.capture(h); c != nil {
+				c.Head.Parts = nil
+				all = append(all, *c)
+			}
+		}
+	}
+	for _, h := range r.Store.InParts(g) {
+		c := r.capture(h)
+		if c == nil || r.Store.Has(h) {
+			continue
+		}
+		for _, p := range c.Head.Parts {
+			if r.Store.Has(p.Manifest) {
+				c.Has = append(c.Has, p.Manifest)
+			}
+		}
+		if c.Has != nil {
+			all = append(all, *c)
+		}
+	}
+	slices.SortFunc(all, func(a, b Capture) int {
+		return cmp.Or(cmp.Compare(a.Sequence, b.Sequence),
+			slices.Compare(a.Head.Manifest[:], b.Head.Manifest[:]))
+	})
+	return all
+}
+
+// capture returns the capture of a manifest; nil: it cannot be read.
+func (r *Replicator) capture(h manifest.Hash) *Capture {
+	m, err := r.Store.Manifest(h)
+	if err != nil {
+		return nil
+	}
+	return &Capture{Sequence: m.Sequence, Head: manifest.Head{Generation: m.Generation, Manifest: h,
+		Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time, Parts: manifest.Unheld(m.Parts)}}
+}
