@@ -131,9 +131,8 @@ func TestRecordIsNewerThanTheDisks(t *testing.T) {
 	}
 }
 
-// A node goes from one server to another that has no job of that name. The node treats the server
-// as one that lost the job, and the job goes on from the node's newest checkpoint.
-func TestTwoServersOfOneJobName(t *testing.T) {
+// A node goes to another server, to which its user moves the job.
+func TestAJobMovesToAnotherServer(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	p.daemons(1)
@@ -142,48 +141,13 @@ func TestTwoServersOfOneJobName(t *testing.T) {
 	p.committed("x", 2)
 	p.must("stop", "x")
 	p.ends(a, 93)
+	newest := p.newestStep()
 	q := newSandbox(t)
 	q.daemons(1)
 	p.at = q.at
-	a = trains(p, "a", 1)
-	p.running("x", 2, 1)
-	p.says(a, "goes on from checkpoint ")
-	p.must("stop", "x")
-	p.ends(a, 93)
+	p.refuses(trains(p, "a", 1), "E-OTHER-SERVER")
+	p.beginsAt(newest, flagged(p, "--resume", "a", 1))
 	p.must("ckpt", "get", "x", filepath.Join(p.dir, "got"))
-}
-
-// A node goes to another server that has another job of the same name, and comes back. It then has
-// the checkpoints of the first job again.
-func TestTwoServersThatBothKnowTheJob(t *testing.T) {
-	t.Parallel()
-	p, q := newSandbox(t), newSandbox(t)
-	p.daemons(1)
-	q.daemons(1)
-	first := p.at
-	stop := func(x *proc) {
-		t.Helper()
-		p.must("stop", "x")
-		p.ends(x, 93)
-	}
-	a := trains(p, "a", 1)
-	p.running("x", 1, 1)
-	p.committed("x", 2)
-	stop(a)
-	p.at = q.at
-	b := trains(p, "b", 1)
-	p.running("x", 1, 1)
-	p.committed("x", 1)
-	stop(b)
-	a = trains(p, "a", 1)
-	p.says(a, "this node had data of another job x")
-	p.says(a, "no node that is here can send checkpoint")
-	stop(a)
-	p.at = first
-	a = trains(p, "a", 1)
-	p.running("x", 2, 1)
-	p.says(a, "from checkpoint ")
-	stop(a)
 }
 
 // Two jobs have the same checkpoint directory. The second one is refused while a node of the first

@@ -209,7 +209,7 @@ func (h *fleet) living(name string) *fleetAgent {
 // stable simulates the workers of an agent: they run until they are stopped.
 type stable struct{ *fleetAgent }
 
-func (s stable) Open(string, rendezvous.Job) (string, error) { return "log", nil }
+func (s stable) Open(string, rendezvous.Job, checkpoint.Head) (string, error) { return "log", nil }
 func (s stable) Sweep(context.Context) error                 { return nil }
 func (s stable) AdoptJob(rendezvous.Job) error               { return nil }
 

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // looksForItself is a script whose ranks find their checkpoint themselves: each takes the file of
@@ -77,54 +76,6 @@ func TestLeftoversOfADeadGeneration(t *testing.T) {
 			p.ends(b, 93)
 		})
 	}
-}
-
-// The store and all nodes are lost together, and the second copy is on a spare. A member without a
-// copy, and a new node, wait longer for the holders than for other nodes.
-func TestHoldersComeBackLate(t *testing.T) {
-	t.Parallel()
-	p := newSandbox(t)
-	servers := p.daemons(1)
-	node := func(name string) *proc {
-		return p.run("--node="+name, "--np=2", "--job_id=x", "--store-cut-limit=2s", "--batch-size=256",
-			"--lr=0.1", "--scaling=fixed-batch", "--log-dir=log-"+name, "train", "--steps=100000",
-			"--step-sleep=10ms", "--save-every=300ms")
-	}
-	nodes := map[string]*proc{"b": node("b"), "c": node("c")}
-	st := p.running("x", 1, 2)
-	nodes["a"] = node("a") // its name is the first one: the copies go to it
-	p.reaches("x", "a is a spare", func(s status) error {
-		if s.node("a") != "spare" {
-			return fmt.Errorf("it is %s", s.node("a"))
-		}
-		return nil
-	})
-	zero, other := "b", "c"
-	if st.rank("c") == 0 {
-		zero, other = "c", "b"
-	}
-	p.heldBy("x", "a", zero)
-	p.loses(servers, func() {
-		for _, x := range nodes {
-			p.kill(x)
-			<-x.done
-		}
-	})
-	nodes[other], nodes["d"] = node(other), node("d")
-	until(t, other+" claims the job", func() error {
-		if r := p.command("status", "x"); !strings.Contains(r.stderr, "[E-JOB-LOST]") {
-			return fmt.Errorf("status: %d %s", r.status, r.stderr)
-		}
-		return nil
-	})
-	endures(t, 4*time.Second, "the job waits for the holders", func() error {
-		if out, err := p.try("status", "x"); err == nil {
-			return fmt.Errorf("it does not: %s", out)
-		}
-		return nil
-	})
-	nodes["a"], nodes[zero] = node("a"), node(zero)
-	p.madeAgain(2, 2, nodes["a"], nodes["b"], nodes["c"], nodes["d"])
 }
 
 // heldBy waits until the newest checkpoint is held by these nodes.

@@ -1,10 +1,11 @@
 package integration
 
 import (
-	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,33 +34,24 @@ func trains(p *sandbox, node string, np int, more ...string) *proc {
 	return trainNode(p, node, np, append([]string{"--steps=100000"}, more...)...)
 }
 
-// madeAgain waits until the job runs again as generation g on n nodes. It checks that the job goes
-// on from a checkpoint, with an event, and with a generation above all earlier ones.
-func (p *sandbox) madeAgain(g, n int, all ...*proc) {
+// trainedOn waits until job x, which the server has lost, is made again on n nodes. It checks that the
+// workers of generation g went on or began at a checkpoint, and that the job goes on to commit.
+func (p *sandbox) trainedOn(g, n int, all ...*proc) {
 	p.t.Helper()
-	p.running("x", g, n)
-	if made := kinds(p.events("x"), "job_created"); len(made) != 0 {
-		p.t.Errorf("job_created: %v", made)
-	}
-	p.goesOnFromDisks(g, n, all...)
+	until(p.t, "the job is made again", func() error {
+		out, err := p.try("events", "x") // the server may not answer yet
+		if n := strings.Count(out, "  job_remade  "); err == nil && n != 1 {
+			err = fmt.Errorf("%d times", n)
+		}
+		return err
+	})
+	p.goesOn(g, n, all...)
 }
 
-// goesOnFromDisks is madeAgain for a server on which the job may have been made anew before.
-func (p *sandbox) goesOnFromDisks(g, n int, all ...*proc) {
+// goesOn waits until generation g of job x runs and commits, and ends it.
+func (p *sandbox) goesOn(g, n int, all ...*proc) {
 	p.t.Helper()
 	p.running("x", g, n)
-	if remade := kinds(p.events("x"), "job_remade"); len(remade) != 1 {
-		p.t.Errorf("job_remade: %v", remade)
-	}
-	until(p.t, fmt.Sprintf("generation %d says where it started", g), func() error {
-		if from, ok := steps(all...)[g]; !ok {
-			return fmt.Errorf("it says nothing yet")
-		} else if from == 0 {
-			p.t.Fatalf("generation %d started from scratch", g)
-		}
-		return nil
-	})
-	// It goes on to save and to commit, with copies.
 	until(p.t, "it commits again", func() error {
 		for _, e := range kinds(p.events("x"), "checkpoint_committed") {
 			if e.Generation >= g {
@@ -68,14 +60,30 @@ func (p *sandbox) goesOnFromDisks(g, n int, all ...*proc) {
 		}
 		return fmt.Errorf("not yet")
 	})
+	for began, from := range steps(all...) {
+		if began > 1 && from == 0 {
+			p.t.Errorf("generation %d started from scratch", began)
+		}
+		if began > g {
+			p.t.Errorf("generation %d was started", began)
+		}
+	}
 	p.must("stop", "x")
 	for _, x := range all {
 		p.ends(x, 93)
 	}
 }
 
-// A server comes back without its data. Workers go on until the job is made again from the disks of
-// the nodes.
+// flagged is trains with a flag of `elastic run`.
+func flagged(p *sandbox, flag, node string, np int) *proc {
+	return p.run(flag, "--node="+node, fmt.Sprintf("--np=%d", np), "--job_id=x", "--batch-size=256",
+		"--lr=0.1", "--scaling=fixed-batch", "--log-dir=log-"+node, "train", "--steps=400",
+		"--step-sleep=10ms", "--save-every=300ms", "--steps=100000")
+}
+
+const remade = "elastic: the server had lost job x; it was made again, and training goes on"
+
+// A server comes back without its data. Workers do not start again.
 func TestServerLosesEverything(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		t.Run(fmt.Sprintf("members=%d", members), func(t *testing.T) {
@@ -91,11 +99,34 @@ func TestServerLosesEverything(t *testing.T) {
 				}
 			})
 			for _, x := range []*proc{a, b} {
-				p.says(x, "elastic: the server lost job x; it was made again and goes on from checkpoint ")
+				p.says(x, remade)
 			}
-			p.madeAgain(2, 2, a, b)
+			p.trainedOn(1, 2, a, b)
 		})
 	}
+}
+
+// A node is lost with the server. The others make the job again, and it goes on with another node.
+func TestServerAndOneNodeLost(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	servers := p.daemons(1)
+	a, b, c := trains(p, "a", 2), trains(p, "b", 2), trains(p, "c", 2)
+	st := p.running("x", 1, 2)
+	p.committed("x", 3)
+	all := map[string]*proc{"a": a, "b": b, "c": c}
+	var killed string
+	for name := range all {
+		if st.rank(name) == 0 {
+			killed = name
+		}
+	}
+	p.loses(servers, func() {
+		p.kill(all[killed])
+		<-all[killed].done
+	})
+	delete(all, killed)
+	p.trainedOn(2, 2, slices.Collect(maps.Values(all))...)
 }
 
 // The same with the local server, which the agents start again by themselves.
@@ -105,16 +136,29 @@ func TestLocalServerLosesEverything(t *testing.T) {
 	a, b := trains(p, "a", 2), trains(p, "b", 2)
 	p.running("x", 1, 2)
 	p.committed("x", 2)
+	p.localServerLoses(func() {})
+	p.trainedOn(1, 2, a, b)
+}
+
+// localServerLoses ends the local server, and deletes its data.
+func (p *sandbox) localServerLoses(before func()) {
+	p.t.Helper()
 	data, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "elasticd"))
 	if err != nil || len(data) != 1 {
-		t.Fatalf("%v %v", data, err)
+		p.t.Fatalf("%v %v", data, err)
 	}
 	was := p.localServer()
+	before()
 	if err := os.RemoveAll(data[0]); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	was.signal(syscall.SIGKILL)
-	p.madeAgain(2, 2, a, b)
+	until(p.t, "the server is gone", func() error {
+		if alive(was.pid) {
+			return fmt.Errorf("it is not")
+		}
+		return nil
+	})
 }
 
 // trainedPair is a job of the nodes a and b on an elasticd of its own, whose checkpoint n is
@@ -128,179 +172,115 @@ func trainedPair(p *sandbox, n int) (servers []*daemon, a, b *proc) {
 	return servers, a, b
 }
 
-// All agents die with the server. The first node that comes back waits for the other, and says so;
-// a new node does not make the job again.
+// refuses waits until the agent x is refused with that code.
+func (p *sandbox) refuses(x *proc, code string) {
+	p.t.Helper()
+	p.ends(x, 94)
+	if said := x.stderr(); !strings.Contains(said, "["+code+"]") || !strings.Contains(said, "has checkpoint ") {
+		p.t.Errorf("%s says:\n%s", x, tail(said))
+	}
+}
+
+// All agents die with the server. Each start is refused, as often as it is tried, and does not disturb
+// another node, until the operator recovers the job.
 func TestServerAndAllAgentsLost(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	servers, a, b := trainedPair(p, 3)
+	newest := p.newestStep()
 	p.loses(servers, func() {
 		p.kill(a, b)
 		<-a.done
 		<-b.done
 	})
-	a = trains(p, "a", 2)
-	until(t, "a claims the job", func() error {
-		r := p.command("status", "x")
-		if r.status != 1 || !strings.Contains(r.stderr, "[E-JOB-LOST]") ||
-			!strings.Contains(r.stderr, "waiting for b") {
-			return fmt.Errorf("status: %d %s", r.status, r.stderr)
-		}
-		return nil
-	})
-	c := trains(p, "c", 2)
-	p.says(c, "waiting until")
-	b = trains(p, "b", 2)
-	p.madeAgain(2, 2, a, b, c)
+	for range 2 {
+		p.refuses(trains(p, "a", 2), "E-OTHER-SERVER")
+	}
+	if out := p.must("recover", "x", "--dry-run"); !strings.Contains(out, "a ") || !strings.Contains(out, "b ") {
+		t.Errorf("it lists\n%s", out)
+	}
+	p.must("recover", "x")
+	a, b = trains(p, "a", 2), trains(p, "b", 2)
+	p.beginsAt(newest, a, b)
 }
 
-// onItsOwn runs a node with a disk of its own, as on another machine.
-func onItsOwn(p *sandbox, node string) *proc {
-	return p.run("--node="+node, "--np=2", "--job_id=x", "--state-dir="+p.path("disk-"+node),
-		"--log-dir=log-"+node, "train", "--steps=100000", "--step-sleep=10ms", "--save-every=300ms")
-}
-
-// rememberSpare writes to the disk of a node that it knows a spare of the newest World.
-func (p *sandbox) rememberSpare(node, spare string) {
+// newestStep is the step of the newest checkpoint of job x.
+func (p *sandbox) newestStep() (newest int) {
 	p.t.Helper()
-	found, err := filepath.Glob(p.path("disk-"+node, "*", "nodes", node, "jobs", "x", "claim"))
-	if err != nil || len(found) != 1 {
-		p.t.Fatalf("what %s remembers: %v %v", node, found, err)
+	for _, e := range kinds(p.events("x"), "checkpoint_committed") {
+		newest = max(newest, e.Step)
 	}
-	var kept map[string]any
-	if err := json.Unmarshal([]byte(content(found[0])), &kept); err != nil {
-		p.t.Fatal(err)
-	}
-	kept["claim"].(map[string]any)["spares"] = []string{spare}
-	b, err := json.Marshal(kept)
-	if err == nil {
-		err = os.WriteFile(found[0], b, 0o600)
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	return newest
 }
 
-// A spare died before it heard of any generation, and then all others with the server. It comes back
-// first, to the job of the same name that a new machine has made, and its files are moved aside. The
-// others do not wait for it while it is there. If it is started again, it goes back to their job.
-func TestASpareIsInANewJobOfThatName(t *testing.T) {
-	for name, restarted := range map[string]bool{"runs on": false, "starts again": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newSandbox(t)
-			servers := p.daemons(1)
-			const alone = "waiting for 1 more node"
-			gone := func(x *proc) {
-				t.Helper()
-				p.kill(x)
-				p.reaches("x", "no node is there", func(s status) error {
-					if n := len(s.Nodes); n > 0 {
-						return fmt.Errorf("%d nodes", n)
-					}
-					return nil
-				})
-			}
-			c := onItsOwn(p, "c")
-			p.says(c, alone)
-			gone(c)
-			a, b := onItsOwn(p, "a"), onItsOwn(p, "b")
-			p.running("x", 1, 2)
-			p.committed("x", 3)
-			p.loses(servers, func() {
-				p.kill(a, b)
-				<-a.done
-				<-b.done
-				p.rememberSpare("a", "c")
-				p.rememberSpare("b", "c")
-			})
-			d := onItsOwn(p, "d")
-			p.says(d, alone)
-			gone(d)
-			c = onItsOwn(p, "c")
-			p.says(c, alone)
-			p.says(c, "it was moved to")
-			if restarted {
-				p.kill(c)
-				<-c.done
-			}
-			a, b = onItsOwn(p, "a"), onItsOwn(p, "b")
-			if restarted {
-				p.says(a, "waiting for c")
-				c = onItsOwn(p, "c")
-			}
-			p.goesOnFromDisks(2, 2, a, b, c)
-			if aside, err := filepath.Glob(p.path("disk-c", "*", "nodes", "c", "jobs", "x~*")); err != nil ||
-				len(aside) != 1 {
-				t.Errorf("c has moved aside %v (%v)", aside, err)
-			}
-		})
-	}
-}
-
-// The missing nodes never come back: the operator goes on without them.
-func TestLostForGood(t *testing.T) {
-	t.Parallel()
-	p := newSandbox(t)
-	servers, a, b := trainedPair(p, 3)
-	p.loses(servers, func() {
-		p.kill(b)
-		<-b.done
-	})
-	number := 0
-	until(t, "a claims the job", func() error {
-		r := p.command("ckpt", "restore", "x", "99")
-		if r.status != 1 || !strings.Contains(r.stderr, "[E-CKPT-NONE]") {
-			return fmt.Errorf("restore of what is not there: %d %s", r.status, r.stderr)
-		}
-		_, all, _ := strings.Cut(r.stderr, "they have ")
-		if _, err := fmt.Sscanf(all, "%d", &number); err != nil {
-			return fmt.Errorf("%v: %s", err, r.stderr)
+// beginsAt checks that the newest generation, which may be any, begins at a step that is not before
+// oldest, and says whose checkpoint it is. It ends the job.
+func (p *sandbox) beginsAt(oldest int, all ...*proc) {
+	p.t.Helper()
+	st := p.reaches("x", "it runs", func(s status) error {
+		if s.State != "running" {
+			return fmt.Errorf("it does not")
 		}
 		return nil
 	})
-	out := p.must("ckpt", "restore", "x", fmt.Sprint(number))
-	if !strings.Contains(out, "is made again") || !strings.Contains(out, "without b") {
-		t.Errorf("it says %q", out)
+	if brought := kinds(p.events("x"), "checkpoint_brought"); len(brought) != 1 {
+		p.t.Errorf("checkpoint_brought: %v", brought)
 	}
-	c := trains(p, "c", 2)
-	p.madeAgain(2, 2, a, c)
-}
-
-// A new node finds that another node of its machine, which does not run, has checkpoints of the
-// job. It does not create the job until the operator gives them up.
-func TestBeginAnewAfterALoss(t *testing.T) {
-	t.Parallel()
-	p := newSandbox(t)
-	a := trains(p, "a", 1)
-	p.running("x", 1, 1)
-	p.committed("x", 1)
-	data, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "elasticd"))
-	if err != nil || len(data) != 1 {
-		t.Fatalf("%v %v", data, err)
-	}
-	p.kill(a)
-	<-a.done
-	was := p.localServer()
-	was.signal(syscall.SIGKILL)
-	until(t, "the server is gone", func() error {
-		if alive(was.pid) {
-			return fmt.Errorf("it is not")
+	until(p.t, "workers say where they begin", func() error {
+		from, ok := steps(all...)[st.Generation]
+		if !ok {
+			return fmt.Errorf("not yet")
+		}
+		if from < oldest {
+			p.t.Errorf("they begin at step %d, and %d was committed", from, oldest)
 		}
 		return nil
 	})
-	if err := os.RemoveAll(data[0]); err != nil {
-		t.Fatal(err)
+	p.goesOn(st.Generation, len(all), all...)
+}
+
+// A job name was tried on a laptop and is then used on a cluster. The node that was on the laptop's
+// server is refused, and what it has is kept. The first server has its job as before.
+func TestANameOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	_, a, b := trainedPair(p, 2)
+	for _, x := range []*proc{a, b} {
+		if err := x.kill(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		<-x.done
 	}
-	c := trains(p, "c", 1)
-	p.says(c, "node a of this machine was in it")
-	p.must("rm", "x")
-	p.running("x", 1, 1)
-	if made := kinds(p.events("x"), "job_created"); len(made) != 1 {
-		t.Errorf("job_created: %v", made)
+	first, newest := p.at, p.newestStep()
+	q := newSandbox(t)
+	q.daemons(1)
+	p.at = q.at
+	p.refuses(trains(p, "a", 2), "E-OTHER-SERVER")
+	a, c := flagged(p, "--again", "a", 2), trains(p, "c", 2)
+	p.goesOn(1, 2, a, c)
+	if r := p.command("ckpt", "ls", "x"); !strings.Contains(r.stderr, "moved aside: checkpoint ") {
+		t.Errorf("it lists\n%s", r.stderr)
 	}
+	p.at = first
+	a, b = trains(p, "a", 2), trains(p, "b", 2)
+	p.reaches("x", "it goes on", func(s status) error {
+		if s.State != "running" {
+			return fmt.Errorf("it does not")
+		}
+		return nil
+	})
+	until(t, "workers say where they begin", func() error {
+		for _, from := range steps(a, b) {
+			if from != newest {
+				t.Errorf("they begin at step %d, the newest checkpoint is of step %d", from, newest)
+			}
+			return nil
+		}
+		return fmt.Errorf("not yet")
+	})
 	p.must("stop", "x")
-	p.ends(c, 93)
+	p.ends(a, 93)
+	p.ends(b, 93)
 }
 
 // keeps stops the servers, copies their data, and starts them again. setBack puts the copy in place
@@ -333,9 +313,8 @@ func (p *sandbox) keeps(all []*daemon) (setBack func(between func())) {
 	return func(between func()) { swap(".copy", "", between) }
 }
 
-// A server that comes back with an older copy of its data, while the agents are alive or after they
-// were restarted: the job is made again above every generation, from a checkpoint that is not older
-// than the newest that was committed.
+// A server comes back with an older copy of its data. Agents that live go on; agents that were ended
+// are refused, until the operator recovers the job.
 func TestServerSetBack(t *testing.T) {
 	for name, restart := range map[string]bool{"agents alive": false, "agents restarted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -349,10 +328,7 @@ func TestServerSetBack(t *testing.T) {
 			b = trains(p, "b", 2)
 			p.running("x", 2, 2)
 			p.committed("x", 5)
-			newest := 0
-			for _, e := range kinds(p.events("x"), "checkpoint_committed") {
-				newest = max(newest, e.Step)
-			}
+			newest := p.newestStep()
 			setBack(func() {
 				if !restart {
 					return
@@ -362,36 +338,17 @@ func TestServerSetBack(t *testing.T) {
 					<-x.done
 				}
 			})
-			if restart {
-				a, b = trains(p, "a", 2), trains(p, "b", 2)
+			if !restart {
+				p.says(a, remade)
+				p.says(b, remade)
+				p.trainedOn(2, 2, a, b)
+				return
 			}
-			for _, x := range []*proc{a, b} {
-				p.says(x, "elastic: the server lost job x; it was made again and goes on from checkpoint ")
-			}
-			p.running("x", 3, 2)
-			remade := kinds(p.events("x"), "job_remade")
-			if len(remade) != 1 {
-				t.Fatalf("job_remade: %v", remade)
-			}
-			until(t, "generation 3 says where it started", func() error {
-				if from, ok := steps(a, b)[3]; !ok {
-					return fmt.Errorf("it says nothing yet")
-				} else if from < newest {
-					t.Errorf("step %d was committed, and the job goes on from step %d", newest, from)
-				}
-				return nil
-			})
-			until(t, "it commits again", func() error {
-				for _, e := range kinds(p.events("x"), "checkpoint_committed") {
-					if e.Generation >= 3 {
-						return nil
-					}
-				}
-				return fmt.Errorf("not yet")
-			})
-			p.must("stop", "x")
-			p.ends(a, 93)
-			p.ends(b, 93)
+			p.refuses(trains(p, "a", 2), "E-STORE-BEHIND")
+			p.refuses(trains(p, "b", 2), "E-STORE-BEHIND")
+			p.must("recover", "x")
+			a, b = trains(p, "a", 2), trains(p, "b", 2)
+			p.beginsAt(newest, a, b)
 		})
 	}
 }

@@ -119,8 +119,8 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// hardware identifies the machine also after it was booted again. $ELASTIC_MACHINE is for containers, which do
-// not know their machine.
+// hardware identifies the machine also after it was booted again. $ELASTIC_MACHINE is for containers,
+// which do not know their machine.
 func hardware(env func(string) string) machines.Machine {
 	m := machines.Machine{ID: env("ELASTIC_MACHINE")}
 	m.Hostname, _ = os.Hostname()

@@ -26,6 +26,7 @@ import (
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
@@ -69,10 +70,10 @@ type workers struct {
 }
 
 // Open implements runtime.Workers.
-func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
+func (w *workers) Open(node string, job rendezvous.Job, head checkpoint.Head) (string, error) {
 	w.node, w.dir = node, w.disk.JobDir(node)
 	w.job.Store(&job)
-	aside, err := w.disk.Adopt(node, job)
+	aside, err := w.disk.Adopt(node, job, head)
 	if err != nil {
 		return "", err
 	}

@@ -47,7 +47,8 @@ func (s *Snapshot) NewestBrought() (head *checkpoint.Head, from schema.UID) {
 			continue
 		}
 		if newest == nil || cmp.Or(cmp.Compare(newest.Head.Generation, b.Head.Generation),
-			cmp.Compare(newest.Sequence, b.Sequence), newest.Head.Compare(b.Head), cmp.Compare(newest.From, b.From)) < 0 {
+			cmp.Compare(newest.Sequence, b.Sequence), newest.Head.Compare(b.Head),
+			cmp.Compare(newest.From, b.From)) < 0 {
 			newest = &s.Brought[i]
 		}
 	}

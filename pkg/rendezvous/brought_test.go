@@ -14,7 +14,8 @@ import (
 func TestNewestBrought(t *testing.T) {
 	at := func(node string, g schema.Generation, sequence uint64) rendezvous.Brought {
 		return rendezvous.Brought{Node: node, From: "u", Sequence: sequence, Head: checkpoint.Head{
-			Number: checkpoint.Number(10 - sequence), Generation: g, Manifest: checkpoint.Hash{byte(g), byte(sequence)}}}
+			Number: checkpoint.Number(10 - sequence), Generation: g,
+			Manifest: checkpoint.Hash{byte(g), byte(sequence)}}}
 	}
 	parts := func(node string, has ...byte) rendezvous.Brought {
 		b := at(node, 9, 1)

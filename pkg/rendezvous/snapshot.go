@@ -275,8 +275,16 @@ func (s *Snapshot) decodeBrought(node string, e *store.Entry) {
 	}
 }
 
-// decodeGeneration reads the records that exist for each generation, holder or activity.
+// decodeGeneration reads the records that exist for each checkpoint, node, and generation.
 func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error {
+	if err := s.decodeNodes(job, entries); err != nil || s.World == nil {
+		return err
+	}
+	return s.decodeReports(job, entries)
+}
+
+// decodeNodes reads the records of checkpoints, and those that a node writes of itself.
+func (s *Snapshot) decodeNodes(job schema.Job, entries []store.Entry) error {
 	checkpoints, held, doing, warm := job.Checkpoints(), job.AllHeld(), job.AllDoing(), job.AllWarm()
 	for i := range entries {
 		e := &entries[i]
@@ -305,9 +313,11 @@ func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error
 			s.decodeBrought(p[0], e)
 		}
 	}
-	if s.World == nil {
-		return nil
-	}
+	return nil
+}
+
+// decodeReports reads what nodes report of the newest World.
+func (s *Snapshot) decodeReports(job schema.Job, entries []store.Entry) error {
 	g := s.World.Generation
 	readies, exits, failure := job.Readies(g), job.Exits(g), job.Failure(g)
 	for i := range entries {

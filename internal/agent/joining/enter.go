@@ -130,7 +130,8 @@ func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 	if len(s.Nodes) == 0 && s.World != nil && j.another(&s) {
 		return nil, j.beginAnew(ctx, &s)
 	}
-	if err := j.fits(ctx, &s); errors.As(err, new(*refusal.Differs)) || errors.As(err, new(*refusal.OtherProgram)) {
+	if err := j.fits(ctx, &s); errors.As(err, new(*refusal.Differs)) ||
+		errors.As(err, new(*refusal.OtherProgram)) {
 		e := over(2, err)
 		return &e, nil
 	} else if err != nil {
@@ -295,7 +296,7 @@ func (j *Joiner) lockName(
 			return "", nil, hindrance{fmt.Errorf("node %s is registered at %s and does not answer", name,
 				n.Address)}
 		}
-		logs, err := j.Workers.Open(name, *s.Job)
+		logs, err := j.Workers.Open(name, *s.Job, s.Head)
 		if err != nil {
 			unlock()
 			e := over(125, err)

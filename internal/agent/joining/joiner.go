@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/recovery"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -44,7 +45,7 @@ type Config struct {
 // Workers is the part of this node's workers that joining needs.
 type Workers interface {
 	// Open is called once, first, with the name of this node. It returns where logs go.
-	Open(node string, job rendezvous.Job) (logs string, err error)
+	Open(node string, job rendezvous.Job, head checkpoint.Head) (logs string, err error)
 	// AdoptJob continues with job, which was made again after its store was lost. Workers go on.
 	AdoptJob(job rendezvous.Job) error
 	// Sweep ends the processes that an earlier agent of this node and job left. It returns nil when

@@ -50,7 +50,8 @@ func (j *Joiner) Remake(ctx context.Context, a action.Remake) event.Event {
 			return event.Remade{Err: fmt.Errorf("another job has its name: %w", store.ErrMoved)}
 		}
 		return event.Remade{Text: fmt.Sprintf(
-			"the server holds another job %s now; workers of this one go on, and nothing is saved", was.Name)}
+			"the server holds another job %s now; workers of this one go on, and nothing is saved. To keep "+
+				"this job: end the nodes of both, and elastic recover %[1]s", was.Name)}
 	}
 	if !a.Try {
 		return event.Remade{}

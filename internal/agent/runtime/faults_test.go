@@ -236,6 +236,8 @@ func (s *faulty) look() {
 			snap.Head.Number, s.stepOf(snap.Head))
 		s.known, s.behind = j, false
 		maps.DeleteFunc(s.proposals, func(g schema.Generation, _ string) bool { return g > snap.Fence })
+	case s.behind && snap.Fence <= s.older && s.heads[j.Identity()].Number > 0:
+		return // the store was set back to an earlier job
 	default:
 		s.tracef("another job %s takes the place of %s", j.UID, s.known.UID)
 		s.heads[s.known.Identity()] = s.head

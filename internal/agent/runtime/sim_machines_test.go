@@ -1,10 +1,12 @@
 package runtime
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -31,11 +33,13 @@ func (s *faulty) loseDisk(a *simAgent) {
 const refusedFor = 12 * time.Second
 
 // tender starts agents again that were refused, as a scheduler does. When no world begins without them, the
-// operator ends the other agents, and lets the job go on from the newest checkpoint that its nodes have.
+// operator ends the other agents, and lets the job go on from the newest checkpoint that its nodes have. So
+// the operator does when agents live in another job than the server shows.
 type tender struct {
 	again map[string]time.Time // when an agent is started again
-	since time.Time            // since when some are refused
-	stops bool                 // the operator waits until no agent is registered
+	// since when some are refused, or in another job than the server shows; and the last time
+	since, last time.Time
+	stops       bool // the operator waits until no agent is registered
 }
 
 // tend looks after refused agents.
@@ -44,30 +48,38 @@ func (s *sim) tend(t *tender, at map[string]*simAgent, up func(name string), x *
 		t.again = map[string]time.Time{}
 	}
 	var refused []string
+	stranded := false
 	s.mu.Lock()
 	for name, a := range at {
-		if a != nil && a.isDead() && (a.result.Status == 94 || t.stops) {
+		switch {
+		case a == nil:
+		case a.isDead() && (a.refusedToJoin() || t.stops):
 			refused = append(refused, name)
+		case !a.isDead() && x.Job != nil && a.opened && a.host.kept.uid != x.Job.UID:
+			stranded = true // the server shows another job, and says so
 		}
 	}
 	s.mu.Unlock()
-	if len(refused) == 0 {
+	if len(refused) == 0 && !stranded {
 		return
 	}
 	slices.Sort(refused)
 	now := time.Now()
-	if t.since.IsZero() || now.Sub(t.since) > time.Minute {
+	if now.Sub(t.last) > 5*time.Second {
 		t.since = now
 	}
-	if now.Sub(t.since) > refusedFor {
-		if !t.stops {
-			t.stops = true
-			for _, name := range slices.Sorted(maps.Keys(at)) {
-				if at[name] != nil {
-					at[name].kill()
-				}
+	t.last = now
+	switch {
+	case now.Sub(t.since) <= refusedFor && !t.stops:
+	case !t.stops:
+		t.stops = true
+		for _, name := range slices.Sorted(maps.Keys(at)) {
+			if at[name] != nil {
+				at[name].kill()
 			}
 		}
+		return // until the store shows that they are gone
+	default:
 		r := txn.Requests{Store: s.etcd.Client("operator"), Job: s.job.Name}
 		if len(x.Nodes) > 0 || r.AllowResume(s.t.Context(), x) != nil {
 			return
@@ -75,7 +87,7 @@ func (s *sim) tend(t *tender, at map[string]*simAgent, up func(name string), x *
 		s.mu.Lock()
 		s.tracef("the operator recovers the job")
 		s.mu.Unlock()
-		t.stops, t.since = false, now
+		t.stops, t.since, t.again = false, now, map[string]time.Time{}
 	}
 	for _, name := range refused {
 		if next := t.again[name]; now.After(next) {
@@ -83,4 +95,10 @@ func (s *sim) tend(t *tender, at map[string]*simAgent, up func(name string), x *
 			up(name)
 		}
 	}
+}
+
+// refusedToJoin reports whether the agent has ended because its disk has more than the server shows, or
+// because its job was removed by a node whose disk has more. mu is held.
+func (a *simAgent) refusedToJoin() bool {
+	return a.result.Status == 94 || errors.Is(a.result.Err, refusal.ErrRemoved)
 }

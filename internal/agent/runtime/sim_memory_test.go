@@ -114,12 +114,26 @@ func (h *simHost) setAside(node string) {
 }
 
 // adopt does what Open does with data of another job. mu is held.
-func (a *simAgent) adopt(job rendezvous.Job) {
+func (a *simAgent) adopt(job rendezvous.Job, head checkpoint.Head) error {
 	h, node := a.host, a.node
 	if was := h.salvaged[node]; was == job.UID {
-		return
+		return nil
 	} else if was != "" {
+		m, chunks, saved := h.memory[node], h.kept.chunks, h.saved[node]
 		h.setAside(node)
+		if m.Job.Identity() == job.Identity() {
+			own := chunks.Crash(func() bool { return true })
+			kept, err := bring.Keep(context.Background(), own, head)
+			if err != nil {
+				return err
+			}
+			if kept {
+				h.kept.chunks = own
+			}
+			if slices.ContainsFunc(saved, func(x checkpoint.Head) bool { return x.Number == head.Number }) {
+				h.saved[node] = []checkpoint.Head{head}
+			}
+		}
 	}
 	for i, x := range slices.Backward(h.aside[node]) {
 		if _, there := h.memory[node]; !there && x.uid == job.UID {
@@ -132,6 +146,7 @@ func (a *simAgent) adopt(job rendezvous.Job) {
 		}
 	}
 	h.salvaged[node] = job.UID
+	return nil
 }
 
 func (a *simAgent) AdoptJob(job rendezvous.Job) error {

@@ -365,11 +365,13 @@ func (a *simAgent) thaw() {
 
 // --- Workers
 
-func (a *simAgent) Open(node string, job rendezvous.Job) (string, error) {
+func (a *simAgent) Open(node string, job rendezvous.Job, head checkpoint.Head) (string, error) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	a.node, a.host.node = node, node
-	a.adopt(job)
+	if err := a.adopt(job, head); err != nil {
+		return "", err
+	}
 	a.opened = true
 	if a.kept != nil {
 		return "log", a.kept.open(node, job)

@@ -48,7 +48,9 @@ func TestHoldersThatDoNotAnswer(t *testing.T) {
 func TestListMarksOffers(t *testing.T) {
 	var out strings.Builder
 	head := checkpoint.Head{Number: 3}
-	k := &saves{Call: &command.Call{Out: screen.Printer{Out: &out}},
+	state := t.TempDir()
+	k := &saves{Call: &command.Call{Out: screen.Printer{Out: &out},
+		App: command.App{Getenv: func(string) string { return state }}},
 		snap: rendezvous.Snapshot{Job: &rendezvous.Job{Name: "x"}, Head: head,
 			History: []checkpoint.Head{{Number: 1}, {Number: 2, Offered: true}, head}}}
 	if err := k.list(t.Context()); err != nil {

@@ -39,8 +39,9 @@ func DirsOf(stateDir, node string, job schema.Job) Dirs {
 
 // Adopt assigns the directory of a node to the job. The caller holds the lock of the node. Data of
 // another job with the same name is moved to the directory aside, also data of this job from before its
-// living nodes made it again. Data of this job that was moved aside before is moved back.
-func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) {
+// living nodes made it again: of that, a copy of head stays, the newest checkpoint of the job. Data of
+// this job that was moved aside before is moved back.
+func (d *Disk) Adopt(node string, job rendezvous.Job, head checkpoint.Head) (aside string, err error) {
 	dir := d.JobDir(node)
 	was, err := uidOf(dir)
 	if err != nil {
@@ -57,6 +58,11 @@ func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) 
 	}
 	if was == job.UID {
 		return aside, nil
+	}
+	if aside != "" {
+		if err := keepHead(dir, aside, job, head); err != nil {
+			return "", err
+		}
 	}
 	return aside, d.Continue(node, job)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
@@ -102,8 +103,9 @@ func readMemory(dir string) (*remembered, error) {
 }
 
 // MoveAside moves what the node has of a job aside. With ButNewest, a copy of its newest checkpoint
-// stays, for the next job of that name; nil: there is none. The caller holds the lock of the node, and no agent
-// uses its data. After a crash the memory is still there, so that the next agent is asked again.
+// stays, for the next job of that name; nil: there is none. The caller holds the lock of the node, and
+// no agent uses its data. After a crash the memory is still there, so that the next agent is asked
+// again.
 func (d *Disk) MoveAside(
 	ctx context.Context, node string, what rendezvous.Aside,
 ) (*rendezvous.Brought, error) {
@@ -163,6 +165,36 @@ func bringFrom(ctx context.Context, from, to string) (*bring.Found, error) {
 		err = os.RemoveAll(to)
 	}
 	return found, err
+}
+
+// keepHead makes a store in dir that has the checkpoint head, from what was moved to the directory aside,
+// if that is of the same job before it was made again.
+func keepHead(dir, aside string, job rendezvous.Job, head checkpoint.Head) error {
+	r, err := readMemory(aside)
+	if err != nil || r == nil || r.Memory.Job.Identity() != job.Identity() {
+		return err
+	}
+	temp, to := filepath.Join(dir, StoreDir+".tmp"), filepath.Join(dir, StoreDir)
+	if err := os.RemoveAll(temp); err != nil {
+		return err
+	}
+	if err := linkTree(filepath.Join(aside, StoreDir), temp); errors.Is(err, fs.ErrNotExist) {
+		return os.RemoveAll(temp)
+	} else if err != nil {
+		return fmt.Errorf("keep the newest checkpoint: %w", err)
+	}
+	t, err := dirfs.Open(temp)
+	if err != nil {
+		return fmt.Errorf("keep the newest checkpoint: %w", err)
+	}
+	kept, err := bring.Keep(context.Background(), t, head)
+	switch err = errors.Join(err, t.Close()); {
+	case err != nil:
+		return fmt.Errorf("keep the newest checkpoint: %w", err)
+	case !kept:
+		return os.RemoveAll(temp)
+	}
+	return os.Rename(temp, to)
 }
 
 // linkTree makes a tree of hard links. The files of a chunk store are replaced and never changed.

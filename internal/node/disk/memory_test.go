@@ -3,6 +3,7 @@ package disk
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -81,7 +82,7 @@ func withCheckpoint(t *testing.T) (*Disk, checkpoint.Head) {
 	if _, err := d.Lock("a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Adopt("a", rendezvous.Job{UID: "u"}); err != nil {
+	if _, err := d.Adopt("a", rendezvous.Job{UID: "u"}, checkpoint.Head{}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := chunkstore.Open(filepath.Join(d.JobDir("a"), StoreDir))
@@ -140,7 +141,7 @@ func TestMoveAside(t *testing.T) {
 		if g, err := d.LastGeneration("a"); g != 7 || err != nil {
 			t.Errorf("generations go on above %d, %v", g, err)
 		}
-		if _, err := d.Adopt("a", rendezvous.Job{UID: "v"}); err != nil {
+		if _, err := d.Adopt("a", rendezvous.Job{UID: "v"}, checkpoint.Head{}); err != nil {
 			t.Fatal(err)
 		}
 		tree, err := dirfs.Make(filepath.Join(d.JobDir("a"), StoreDir))
@@ -154,5 +155,46 @@ func TestMoveAside(t *testing.T) {
 		if err := mine.Verify(t.Context(), h.Manifest); err != nil || len(mine.Numbers()) != 0 {
 			t.Errorf("brought: %v, commits %v", err, mine.Numbers())
 		}
+	}
+}
+
+// A node comes back to a job that its living members made again. Its data is moved aside, and a copy of
+// the newest checkpoint of the job stays, so that the others can read it. Data of another job does not.
+func TestAdoptAfterTheJobWasMadeAgain(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		first schema.UID
+		head  func(whole checkpoint.Head) checkpoint.Head
+		stays bool
+	}{
+		{"the newest checkpoint", "u", func(h checkpoint.Head) checkpoint.Head { return h }, true},
+		{"one that is not here", "u", func(h checkpoint.Head) checkpoint.Head {
+			h.Manifest[0]++
+			return h
+		}, false},
+		{"of another job", "other", func(h checkpoint.Head) checkpoint.Head { return h }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, whole := withCheckpoint(t)
+			aside, err := d.Adopt("a", rendezvous.Job{UID: "v", FirstUID: c.first, Remade: 1}, c.head(whole))
+			if err != nil || aside != d.JobDir("a")+"~u" {
+				t.Fatalf("moved to %q, %v", aside, err)
+			}
+			tree, err := dirfs.Make(filepath.Join(d.JobDir("a"), StoreDir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			mine := checkpointtest.OpenStore(t, tree)
+			want := []checkpoint.Number{}
+			if c.stays {
+				want = append(want, whole.Number)
+			}
+			if err := mine.Verify(t.Context(), whole.Manifest); (err == nil) != c.stays {
+				t.Errorf("checkpoint 5: %v", err)
+			}
+			if got := mine.Numbers(); !slices.Equal(got, want) || len(mine.Held()) != len(want) {
+				t.Errorf("it has the commits %v, and holds %d", got, len(mine.Held()))
+			}
+		})
 	}
 }

@@ -15,7 +15,8 @@ type Capture struct {
 	Has      []manifest.Hash // the parts that are here; nil: all of it
 }
 
-// Captures returns the captures of generation g on this disk, the oldest first. Those that cannot be read are left out.
+// Captures returns the captures of generation g on this disk, the oldest first. It leaves out those
+// that cannot be read.
 func (r *Replicator) Captures(g schema.Generation) (all []Capture) {
 	for h, at := range r.Store.Positions() {
 		if at.Generation == g && !at.Part {

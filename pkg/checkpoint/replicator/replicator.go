@@ -119,7 +119,20 @@ func (r *Replicator) Run(ctx context.Context) error {
 		case <-moved:
 			soon()
 		case <-timer.C:
+			r.forgetSignals()
 			wait(r.tidyNow(ctx))
+		}
+	}
+}
+
+// forgetSignals takes the signals of changes that the next Tidy sees anyway.
+func (r *Replicator) forgetSignals() {
+	for {
+		select {
+		case <-r.Store.Changed():
+		case <-r.Store.Incoming():
+		default:
+			return
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"path"
 	"slices"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
@@ -30,26 +32,28 @@ func Newest(ctx context.Context, s *readonly.Store) (*Found, error) {
 		return nil, err
 	}
 	for i := range all {
-		f := &all[i]
-		m, bad, err := s.Verify(ctx, f.Head.Manifest)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err == nil && m != nil && len(bad) == 0 {
-			f.Head.Parts = nil
-			return f, nil
-		}
-		for _, p := range f.Head.Parts {
-			m, bad, err := s.Verify(ctx, p.Manifest)
-			if err == nil && m != nil && len(bad) == 0 {
-				f.Has = append(f.Has, p.Manifest)
-			}
-		}
-		if f.Has != nil {
-			return f, nil
+		if ok := all[i].readable(ctx, s); ok && ctx.Err() == nil {
+			return &all[i], nil
 		}
 	}
 	return nil, ctx.Err()
+}
+
+// readable reports whether every byte of the checkpoint, or of some of its parts, can be read. It sets
+// Has to these parts.
+func (f *Found) readable(ctx context.Context, s *readonly.Store) bool {
+	m, bad, err := s.Verify(ctx, f.Head.Manifest)
+	if err == nil && m != nil && len(bad) == 0 {
+		f.Head.Parts = nil
+		return true
+	}
+	for _, p := range f.Head.Parts {
+		m, bad, err := s.Verify(ctx, p.Manifest)
+		if err == nil && m != nil && len(bad) == 0 {
+			f.Has = append(f.Has, p.Manifest)
+		}
+	}
+	return f.Has != nil
 }
 
 // candidates returns the checkpoints on the disk, whole or not, the newest first.
@@ -111,4 +115,42 @@ func In(ctx context.Context, t dirfs.FS) (*Found, error) {
 		return nil, err
 	}
 	return f, disk.WriteFile(".", layout.Brought, b)
+}
+
+// Keep prepares the store in t, a copy of that of a job before it was made again. It keeps only the
+// checkpoint head, or the parts of it that are there, and reports whether there is any.
+func Keep(ctx context.Context, t dirfs.FS, head manifest.Head) (bool, error) {
+	s, disk := readonly.New(t), dirfs.NewDisk(t, layout.Temp+"/keep-")
+	all, err := candidates(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	at := slices.IndexFunc(all, func(f Found) bool { return f.Head.Manifest == head.Manifest })
+	if at < 0 || !all[at].readable(ctx, s) {
+		return false, ctx.Err()
+	}
+	keep := append(slices.Clone(all[at].Has), head.Manifest)
+	for _, f := range all {
+		for _, h := range append(manifests(f.Head.Parts), f.Head.Manifest) {
+			if !slices.Contains(keep, h) {
+				err = errors.Join(err, disk.Discard(path.Join(layout.Manifests, h.String())),
+					disk.Discard(path.Join(layout.Partial, h.String())))
+			}
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	b, err := json.Marshal([]manifest.Head{head})
+	if err != nil {
+		return false, err
+	}
+	return true, disk.WriteFile(".", layout.Heads, b)
+}
+
+func manifests(parts []manifest.HeldPart) (all []manifest.Hash) {
+	for _, p := range parts {
+		all = append(all, p.Manifest)
+	}
+	return all
 }
