@@ -258,9 +258,12 @@ func TestANameOfAnotherServer(t *testing.T) {
 	p.refuses(trains(p, "a", 2), "E-OTHER-SERVER")
 	a, c := flagged(p, "--again", "a", 2), trains(p, "c", 2)
 	p.goesOn(1, 2, a, c)
-	if r := p.command("ckpt", "ls", "x"); !strings.Contains(r.stderr, "moved aside: checkpoint ") {
-		t.Errorf("it lists\n%s", r.stderr)
+	_, run, found := strings.Cut(p.command("ckpt", "ls", "x").stderr, " --run=")
+	if !found {
+		t.Fatal("ckpt ls does not list what was moved aside")
 	}
+	p.must("recover", "x", "--run="+strings.TrimSpace(run))
+	p.beginsAt(newest, trains(p, "a", 2), trains(p, "c", 2))
 	p.at = first
 	a, b = trains(p, "a", 2), trains(p, "b", 2)
 	p.reaches("x", "it goes on", func(s status) error {

@@ -49,4 +49,10 @@ var lostPlants = []plant{
 		`aside, err := setAside(dir, cmp.Or(was, damaged))`,
 		`aside, err := setAside(dir, cmp.Or(was, damaged)); os.RemoveAll(aside)`, "internal/node/disk",
 		"TestMoveAside"},
+	{"section 10: a node that comes back has nothing of the job that was made again",
+		"internal/node/disk/memory.go", `kept, err := bring.Keep(context.Background(), t, head)`,
+		`kept := false`, "internal/node/disk", "TestAdoptAfterTheJobWasMadeAgain"},
+	{"section 10: a node that comes back keeps a checkpoint of another job", "internal/node/disk/memory.go",
+		`r.Memory.Job.Identity() != job.Identity() {`, `false {`, "internal/node/disk",
+		"TestAdoptAfterTheJobWasMadeAgain"},
 }

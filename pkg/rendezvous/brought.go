@@ -21,13 +21,13 @@ type Brought struct {
 	From schema.UID        `json:"from"` // the earlier job
 }
 
-// Aside says what is moved aside of an earlier job.
-type Aside int
-
-const (
-	All       Aside = iota
-	ButNewest       // a copy of the newest checkpoint stays, for the next job of that name
-)
+// Aside says what stays of earlier jobs when they are moved aside. The zero value is nothing.
+type Aside struct {
+	Newest bool // a copy of the newest checkpoint, for the next job of that name
+	// Run is the uid of the job, at any time, that has this checkpoint. It may have been moved aside
+	// before. "": the job whose data is present.
+	Run schema.UID
+}
 
 // Validate checks the record.
 func (b *Brought) Validate() error {

@@ -83,8 +83,8 @@ type Disk interface {
 	// Recall returns what Remember wrote of the job with that identity, if the disk has data of it.
 	// Otherwise it returns what it wrote of the present one; nil: nothing.
 	Recall(node string, of schema.UID) (*rendezvous.Memory, error)
-	// MoveAside moves the data of the present job aside, before any of it is opened. With
-	// ButNewest it keeps the newest checkpoint for the next job; nil: there is none.
+	// MoveAside moves the data of the present job aside, before any of it is opened. It returns the
+	// checkpoint that stays for the next job; nil: there is none.
 	MoveAside(ctx context.Context, node string, what rendezvous.Aside) (*rendezvous.Brought, error)
 }
 

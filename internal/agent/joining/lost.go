@@ -50,8 +50,8 @@ func (j *Joiner) Remake(ctx context.Context, a action.Remake) event.Event {
 			return event.Remade{Err: fmt.Errorf("another job has its name: %w", store.ErrMoved)}
 		}
 		return event.Remade{Text: fmt.Sprintf(
-			"the server holds another job %s now; workers of this one go on, and nothing is saved. To keep "+
-				"this job: end the nodes of both, and elastic recover %[1]s", was.Name)}
+			"the server holds another job %s now; workers of this one go on, and nothing is saved. To "+
+				"keep this job, end the nodes of the other one, and: elastic rm %[1]s", was.Name)}
 	}
 	if !a.Try {
 		return event.Remade{}
@@ -97,33 +97,47 @@ func (j *Joiner) checkDisk(ctx context.Context, s *rendezvous.Snapshot) (*event.
 	}
 	defer unlock()
 	more, err := j.moreThan(ctx, name, s)
-	if err != nil || more == nil {
+	if err != nil {
 		return j.onDisk(err)
 	}
-	bring := j.Resume
-	if !bring && !j.Again {
-		if bring, err = j.requests.MayResume(ctx); err != nil {
-			return nil, err
-		}
-		if !bring {
-			e := over(refused, more)
-			return &e, nil
-		}
+	stays, err := j.stays(ctx, s, more)
+	if err != nil || stays == nil && more == nil {
+		return nil, err
+	}
+	if stays == nil {
+		e := over(refused, more)
+		return &e, nil
 	}
 	if cleared, err := j.clearName(ctx, s, more); err != nil {
 		return nil, err
 	} else if !cleared {
 		return nil, store.ErrMoved // look at the server again
 	}
-	what := rendezvous.All
-	if bring {
-		what = rendezvous.ButNewest
-	}
-	if j.state.brought, err = j.Disk.MoveAside(ctx, name, what); err != nil {
+	if j.state.brought, err = j.Disk.MoveAside(ctx, name, *stays); err != nil {
 		return j.onDisk(err)
 	}
 	j.state.movedAside = true
 	return nil, nil
+}
+
+// stays returns what stays of the data of earlier jobs when they are moved aside; nil: they must not be,
+// or need not. The user of this node said so, or the operator, until the job has its first World.
+func (j *Joiner) stays(
+	ctx context.Context, s *rendezvous.Snapshot, more error,
+) (*rendezvous.Aside, error) {
+	switch {
+	case more == nil && s.Fence > 0:
+		return nil, nil
+	case more != nil && j.Again:
+		return &rendezvous.Aside{}, nil
+	case more != nil && j.Resume:
+		return &rendezvous.Aside{Newest: true}, nil
+	}
+	allowed, err := j.requests.MayResume(ctx)
+	if err != nil || more == nil && (allowed == nil || allowed.Run == "") {
+		return nil, err
+	}
+	return allowed, nil
 }
 
 // refused is the exit status of a node that has more of a job than the server.
@@ -178,7 +192,7 @@ func (j *Joiner) clearName(ctx context.Context, s *rendezvous.Snapshot, more err
 		return true, nil // the job goes on from its older state, and this node joins it
 	}
 	if j.Resume {
-		err = j.requests.AllowResume(ctx, &whole)
+		err = j.requests.AllowResume(ctx, &whole, "")
 		return err == nil && !older, err
 	}
 	if whole.Job == nil {

@@ -81,7 +81,7 @@ func (s *sim) tend(t *tender, at map[string]*simAgent, up func(name string), x *
 		return // until the store shows that they are gone
 	default:
 		r := txn.Requests{Store: s.etcd.Client("operator"), Job: s.job.Name}
-		if len(x.Nodes) > 0 || r.AllowResume(s.t.Context(), x) != nil {
+		if len(x.Nodes) > 0 || r.AllowResume(s.t.Context(), x, "") != nil {
 			return
 		}
 		s.mu.Lock()

@@ -54,7 +54,7 @@ func (d *simDisk) Recall(node string, of schema.UID) (*rendezvous.Memory, error)
 }
 
 func (d *simDisk) MoveAside(
-	ctx context.Context, node string, what rendezvous.Aside,
+	ctx context.Context, node string, stays rendezvous.Aside,
 ) (*rendezvous.Brought, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
@@ -65,7 +65,7 @@ func (d *simDisk) MoveAside(
 	}
 	was, saved := h.kept, h.saved[node]
 	h.setAside(node)
-	if what == rendezvous.All || !ok {
+	if !stays.Newest || !ok {
 		return nil, nil
 	}
 	h.memory[node] = m

@@ -310,7 +310,7 @@ func TestWipedWhileAllWereDead(t *testing.T) {
 		s.refused(s.start("b"))
 		snap := s.snapshot()
 		r := txn.Requests{Store: s.etcd.Client("operator"), Job: s.job.Name}
-		if err := r.AllowResume(t.Context(), &snap); err != nil {
+		if err := r.AllowResume(t.Context(), &snap, ""); err != nil {
 			t.Fatal(err)
 		}
 		s.start("a")

@@ -22,6 +22,7 @@ func Recover() command.Command {
 	return command.Command{Name: "recover", Args: "JOB", Most: 1,
 		Usage:  "let a job go on whose server lost it, from the newest checkpoint of its nodes",
 		Action: recoverAction, Flags: []command.Flag{command.JobFlag(),
+			{Name: "run", Arg: "RUN", Usage: "from this earlier job, also if it was moved aside: elastic ckpt ls"},
 			{Name: "dry-run", Kind: command.Boolean, Usage: "list who has what; change nothing", Once: true}}}
 }
 
@@ -50,10 +51,14 @@ func recoverAction(ctx context.Context, c *command.Call) error {
 	if c.Truth("dry-run") {
 		return listKept(c, &snap, kept)
 	}
-	if err := recoverable(&snap, kept, name); err != nil {
+	run := c.Setting("run").Text
+	if run != "" && !schema.ValidName(run) {
+		return problem.New(problem.Usage, "%q is no run", run).Cure("elastic ckpt ls %s lists them", name)
+	}
+	if err := recoverable(&snap, kept, name); err != nil && (run == "" || len(snap.Nodes) > 0) {
 		return err
 	}
-	if err := (txn.Requests{Store: s, Job: name}).AllowResume(ctx, &snap); err != nil {
+	if err := (txn.Requests{Store: s, Job: name}).AllowResume(ctx, &snap, schema.UID(run)); err != nil {
 		return err
 	}
 	if c.Out.Json {

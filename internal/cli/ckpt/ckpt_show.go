@@ -67,8 +67,9 @@ func (k *saves) listAside() error {
 	kept, err := target.KeptOf(k.Call, k.snap.Job.Name)
 	for _, x := range kept {
 		if x.Aside && x.Newest.Number > 0 {
-			k.Out.Say("moved aside: checkpoint %d%s of run %s, node %s, server %s: %s", x.Newest.Number,
-				atStep(x.Newest.Step), x.UID, x.Node, x.Server, x.Dir)
+			k.Out.Say("moved aside: checkpoint %d%s of node %s, server %s, in %s; to go on from it: elastic stop %s, "+
+				"elastic recover %[6]s --run=%[7]s", x.Newest.Number, atStep(x.Newest.Step), x.Node, x.Server, x.Dir,
+				k.snap.Job.Name, x.UID)
 		}
 	}
 	return err

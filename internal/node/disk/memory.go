@@ -102,12 +102,11 @@ func readMemory(dir string) (*remembered, error) {
 	return &r, nil
 }
 
-// MoveAside moves what the node has of a job aside. With ButNewest, a copy of its newest checkpoint
-// stays, for the next job of that name; nil: there is none. The caller holds the lock of the node, and
-// no agent uses its data. After a crash the memory is still there, so that the next agent is asked
-// again.
+// MoveAside moves what the node has of a job aside. A copy of a newest checkpoint may stay, for the next
+// job of that name; nil: there is none. The caller holds the lock of the node, and no agent uses its
+// data. After a crash the memory is still there, so that the next agent is asked again.
 func (d *Disk) MoveAside(
-	ctx context.Context, node string, what rendezvous.Aside,
+	ctx context.Context, node string, stays rendezvous.Aside,
 ) (*rendezvous.Brought, error) {
 	dir := d.JobDir(node)
 	was, err := uidOf(dir)
@@ -121,17 +120,26 @@ func (d *Disk) MoveAside(
 	if r != nil {
 		was = cmp.Or(was, r.Memory.Job.UID)
 	}
-	aside, err := setAside(dir, cmp.Or(was, damaged))
-	if err != nil {
-		return nil, fmt.Errorf("move an earlier job aside: %w", err)
+	if was != "" {
+		if _, err = setAside(dir, was); err != nil {
+			return nil, fmt.Errorf("move an earlier job aside: %w", err)
+		}
 	}
-	if what == rendezvous.All || r == nil {
+	if !stays.Newest {
 		return nil, nil
+	}
+	run := cmp.Or(stays.Run, was)
+	if run == "" {
+		return nil, nil
+	}
+	from, r, err := asideRun(dir, run)
+	if err != nil || r == nil {
+		return nil, err
 	}
 	if err := writeMemory(dir, *r); err != nil {
 		return nil, err
 	}
-	found, err := bringFrom(ctx, filepath.Join(aside, StoreDir), filepath.Join(dir, StoreDir))
+	found, err := bringFrom(ctx, filepath.Join(from, StoreDir), filepath.Join(dir, StoreDir))
 	if found == nil || err != nil {
 		return nil, err
 	}
@@ -141,6 +149,25 @@ func (d *Disk) MoveAside(
 	}
 	return &rendezvous.Brought{Node: node, Head: found.Head, Sequence: found.Sequence, Has: found.Has,
 		From: r.Memory.Job.Identity()}, nil
+}
+
+// asideRun returns the newest directory that was moved aside with the data of a job, and what its node
+// remembers. The job is known by the uid that it had then, or had first. nil: there is none.
+func asideRun(dir string, run schema.UID) (from string, newest *remembered, err error) {
+	list, err := asideOf(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, x := range list {
+		r, err := readMemory(x.dir)
+		if err != nil {
+			return "", nil, err
+		}
+		if r != nil && (x.uid == run || r.Memory.Job.Identity() == run) {
+			from, newest = x.dir, r
+		}
+	}
+	return from, newest, nil
 }
 
 // bringFrom makes a store in to that has the newest checkpoint of the store in from. Both share the

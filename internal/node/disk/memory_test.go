@@ -109,10 +109,10 @@ func withCheckpoint(t *testing.T) (*Disk, checkpoint.Head) {
 	return d, h
 }
 
-// What a node has is moved aside. With ButNewest, its newest checkpoint stays for the next job, above whose
+// What a node has is moved aside. Its newest checkpoint may stay for the next job, above whose
 // generations that job goes on, and nothing of the old data changes.
 func TestMoveAside(t *testing.T) {
-	for _, what := range []rendezvous.Aside{rendezvous.All, rendezvous.ButNewest} {
+	for _, what := range []rendezvous.Aside{{}, {Newest: true}} {
 		d, h := withCheckpoint(t)
 		b, err := d.MoveAside(t.Context(), "a", what)
 		if err != nil {
@@ -126,7 +126,7 @@ func TestMoveAside(t *testing.T) {
 		if err := s.Verify(t.Context(), h.Manifest); err != nil || len(s.Numbers()) != 2 {
 			t.Errorf("aside: %v, commits %v", err, s.Numbers())
 		}
-		if what == rendezvous.All {
+		if !what.Newest {
 			if m, err := d.Recall("a", "v"); b != nil || m != nil || err != nil {
 				t.Errorf("it brings %+v, and remembers %+v, %v", b, m, err)
 			}
@@ -196,5 +196,28 @@ func TestAdoptAfterTheJobWasMadeAgain(t *testing.T) {
 				t.Errorf("it has the commits %v, and holds %d", got, len(mine.Held()))
 			}
 		})
+	}
+}
+
+// A checkpoint that was moved aside before is taken by the uid of its job, and what is present stays aside.
+func TestMoveAsideAnEarlierRun(t *testing.T) {
+	d, h := withCheckpoint(t)
+	if _, err := d.MoveAside(t.Context(), "a", rendezvous.Aside{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Adopt("a", rendezvous.Job{UID: "v"}, checkpoint.Head{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Remember("a", &rendezvous.Memory{Job: rendezvous.Job{UID: "v"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []schema.UID{"w", "u"} {
+		b, err := d.MoveAside(t.Context(), "a", rendezvous.Aside{Newest: true, Run: run})
+		if err != nil || (run == "u") != (b != nil && b.Head.Manifest == h.Manifest && b.From == "u") {
+			t.Errorf("of run %s it brings %+v, %v", run, b, err)
+		}
+	}
+	if was, err := uidOf(d.JobDir("a") + "~v"); was != "v" || err != nil {
+		t.Errorf("aside is %q, %v", was, err)
 	}
 }

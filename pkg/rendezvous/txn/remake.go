@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strings"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
@@ -134,12 +135,13 @@ func (r Requests) deleteRecords() (all []store.Write) {
 }
 
 // AllowResume lets nodes of earlier jobs of this name come, so that the first World begins from the
-// newest checkpoint that they bring. It removes a job that the store shows and that has no nodes: the
-// store was set back, and the job is an older state of an earlier one. It fails with store.ErrMoved if
-// that has changed since seen.
-func (r Requests) AllowResume(ctx context.Context, seen *rendezvous.Snapshot) error {
+// newest checkpoint that they bring: of the job run, if it is not "". It removes a job that the store
+// shows and that has no nodes: the store was set back, and the job is an older state of an earlier one.
+// It fails with store.ErrMoved if that has changed since seen.
+func (r Requests) AllowResume(ctx context.Context, seen *rendezvous.Snapshot, run schema.UID) error {
+	allowed := rand.Text() + " " + string(run) // unique: Send knows an applied request by it
 	req := store.Request{If: []store.Guard{store.Unchanged(r.Job.Job(), jobRev(seen))},
-		Then: []store.Write{store.Put(r.Job.Resume(), []byte(rand.Text()))}}
+		Then: []store.Write{store.Put(r.Job.Resume(), []byte(allowed))}}
 	if o := seen.Job; o != nil {
 		req.If = append(req.If, store.NoneBelow(r.Job.Nodes()), schema.FenceIs(r.Job, o.UID, seen.Fence))
 		req.Then = append(req.Then, r.deleteJob()...)
@@ -148,8 +150,13 @@ func (r Requests) AllowResume(ctx context.Context, seen *rendezvous.Snapshot) er
 	return err
 }
 
-// MayResume reports whether AllowResume was applied since the last job of the name was removed.
-func (r Requests) MayResume(ctx context.Context) (bool, error) {
+// MayResume returns what nodes may bring since AllowResume; nil: nothing, also because the last job of
+// the name was removed.
+func (r Requests) MayResume(ctx context.Context) (*rendezvous.Aside, error) {
 	res, err := r.Store.Get(ctx, r.Job.Resume(), "")
-	return res.One() != nil, err
+	if err != nil || res.One() == nil {
+		return nil, err
+	}
+	_, run, _ := strings.Cut(string(res.One().Value), " ")
+	return &rendezvous.Aside{Newest: true, Run: schema.UID(run)}, nil
 }
