@@ -37,7 +37,7 @@ var lostPlants = []plant{
 	{"section 10: a capture counts although rank 0 lives and did not commit it", reclaim + "/reclaim.go",
 		`!slices.ContainsFunc(all, zero) {`, `(true || slices.ContainsFunc(all, zero)) {`, reclaim, "TestDecide"},
 	{"section 10: workers end when the job is made again", machine + "/lost.go",
-		`		o.world = &w`, `		o.world = nil`, runtime, "TestStoreLostUnderARunningJob"},
+		`m.continueJob(*e.Job)`, `m.rejoin(*e.Job)`, runtime, "TestStoreLostUnderARunningJob"},
 	{"section 10: a job that is made again keeps its uid", txn + "/remake.go",
 		`j.FirstUID, j.UID, j.Remade = j.Identity(), schema.UID(rand.Text()), j.Remade+1`,
 		`j.FirstUID, j.Remade = j.Identity(), j.Remade+1`, runtime, "TestStoreLostUnderARunningJob"},
@@ -54,4 +54,6 @@ var lostPlants = []plant{
 	{"section 10: a node that comes back keeps a checkpoint of another job", "internal/node/disk/memory.go",
 		`r.Memory.Job.Identity() != job.Identity() {`, `false {`, "internal/node/disk",
 		"TestAdoptAfterTheJobWasMadeAgain"},
+	{"a node is dropped whose worker failed while the store was away", "pkg/membership/verdict/verdict.go",
+		`!void && a.Failed`, `a.Failed`, "pkg/membership/verdict", "TestJudge"},
 }

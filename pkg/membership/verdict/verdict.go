@@ -213,7 +213,7 @@ func (f *facts) judge(m membership.Ref) Member {
 		age := now.Sub(absentSince)
 		s.PastWindow = !void && age >= f.l.Window
 		s.PastCutLimit = !void && age >= f.l.CutLimit
-		s.WorkerFailed, s.WorkersEnded = a.Failed, a.Ended
+		s.WorkerFailed, s.WorkersEnded = !void && a.Failed, a.Ended
 		return s
 	}
 	quiet := answered && a.Kind == membership.NoAnswer

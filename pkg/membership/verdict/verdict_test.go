@@ -185,6 +185,7 @@ func TestJudge(t *testing.T) {
 			{"past the cut limit it is a cause",
 				given(noKey(time.Minute), dialled(membership.Same, 0)), "absent, waited, cut"},
 			{"its worker failed: it is a cause", given(noKey(sec), says(true, false)), "absent, failed"},
+			{"its worker failed while the store was away", given(noKey(sec), says(true, false), void), "absent"},
 			{"its workers ended", given(noKey(sec), says(true, true)), "absent, failed, ended"},
 			{"accused by two, but it answers",
 				given(noKey(sec), accuses("a", 0), accuses("b", 0), dialled(membership.Same, 0)), "absent"},
