@@ -209,9 +209,9 @@ func (h *fleet) living(name string) *fleetAgent {
 // stable simulates the workers of an agent: they run until they are stopped.
 type stable struct{ *fleetAgent }
 
-func (s stable) Open(string, rendezvous.Job, checkpoint.Head) (string, error) { return "log", nil }
-func (s stable) Sweep(context.Context) error                                  { return nil }
-func (s stable) AdoptJob(rendezvous.Job) error                                { return nil }
+func (s stable) Open(string, rendezvous.Job, []checkpoint.Head) (string, error) { return "log", nil }
+func (s stable) Sweep(context.Context) error                                    { return nil }
+func (s stable) AdoptJob(rendezvous.Job) error                                  { return nil }
 
 func (s stable) Ports(n int, _ string) ([]int, error) {
 	all := make([]int, n)

@@ -157,7 +157,7 @@ var may = map[string][]string{
 	"internal/node/activity": {"internal/scope", "pkg/rendezvous", "pkg/schema", "pkg/store"},
 	"internal/node/revive":   {"internal/local", "internal/scope", "pkg/store", "pkg/store/etcd"},
 	"internal/node": {
-		"pkg/rendezvous/reclaim",
+		"pkg/checkpoint", "pkg/rendezvous/reclaim",
 		"internal/node/activity", "internal/node/revive", "internal/processors",
 		"internal/scope", "internal/node/disk", "internal/node/ensemble", "internal/progress",
 		"internal/check", "internal/handover", "internal/device", "internal/hang", "internal/hook",

@@ -70,10 +70,10 @@ type workers struct {
 }
 
 // Open implements runtime.Workers.
-func (w *workers) Open(node string, job rendezvous.Job, head checkpoint.Head) (string, error) {
+func (w *workers) Open(node string, job rendezvous.Job, committed []checkpoint.Head) (string, error) {
 	w.node, w.dir = node, w.disk.JobDir(node)
 	w.job.Store(&job)
-	aside, err := w.disk.Adopt(node, job, head)
+	aside, err := w.disk.Adopt(node, job, committed)
 	if err != nil {
 		return "", err
 	}

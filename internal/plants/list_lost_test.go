@@ -49,7 +49,7 @@ var lostPlants = []plant{
 		`if aside, _ := setAside(dir, was); os.RemoveAll(aside) != nil {`, "internal/node/disk",
 		"TestMoveAside"},
 	{"section 10: a node that comes back has nothing of the job that was made again",
-		"internal/node/disk/memory.go", `kept, err := bring.Keep(context.Background(), t, head)`,
+		"internal/node/disk/memory.go", `kept, err := bring.Keep(context.Background(), t, committed)`,
 		`kept := false`, "internal/node/disk", "TestAdoptAfterTheJobWasMadeAgain"},
 	{"section 10: a node that comes back keeps a checkpoint of another job", "internal/node/disk/memory.go",
 		`r.Memory.Job.Identity() != job.Identity() {`, `false {`, "internal/node/disk",

@@ -296,7 +296,12 @@ func (j *Joiner) lockName(
 			return "", nil, hindrance{fmt.Errorf("node %s is registered at %s and does not answer", name,
 				n.Address)}
 		}
-		logs, err := j.Workers.Open(name, *s.Job, s.Head)
+		committed, err := j.committed(ctx, s)
+		if err != nil {
+			unlock()
+			return "", nil, err
+		}
+		logs, err := j.Workers.Open(name, *s.Job, committed)
 		if err != nil {
 			unlock()
 			e := over(125, err)

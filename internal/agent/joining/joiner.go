@@ -44,8 +44,9 @@ type Config struct {
 
 // Workers is the part of this node's workers that joining needs.
 type Workers interface {
-	// Open is called once, first, with the name of this node. It returns where logs go.
-	Open(node string, job rendezvous.Job, head checkpoint.Head) (logs string, err error)
+	// Open is called once, first, with the name of this node, and the checkpoints of a job that was made
+	// again. It returns where logs go.
+	Open(node string, job rendezvous.Job, committed []checkpoint.Head) (logs string, err error)
 	// AdoptJob continues with job, which was made again after its store was lost. Workers go on.
 	AdoptJob(job rendezvous.Job) error
 	// Sweep ends the processes that an earlier agent of this node and job left. It returns nil when

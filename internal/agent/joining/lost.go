@@ -292,3 +292,16 @@ func (j *Joiner) bringText() []string {
 	return []string{fmt.Sprintf("this node brings checkpoint %d%s of run %s; the job begins from the newest "+
 		"that its nodes bring", b.Head.Number, checkpoint.AtStep(b.Head.Step), b.From)}
 }
+
+// committed returns the checkpoints of a job that was made again: a node that was in it before may have
+// copies of them. Of another job it returns none.
+func (j *Joiner) committed(ctx context.Context, s *rendezvous.Snapshot) ([]checkpoint.Head, error) {
+	if s.Job.Remade == 0 {
+		return nil, nil
+	}
+	whole, err := rendezvous.Read(ctx, j.Store, j.Job.Name)
+	if err == nil && (whole.Job == nil || whole.Job.UID != s.Job.UID) {
+		err = store.ErrMoved
+	}
+	return whole.History, err
+}

@@ -230,7 +230,10 @@ func (s *faulty) look() {
 		s.known = j
 	case j.UID == s.known.UID:
 	case j.Same(s.known) && j.Remade < s.known.Remade:
-		return // an older state of the store
+		if !s.behind || snap.Fence <= s.older {
+			return // an older state of the store
+		}
+		s.known = j // no node had a commit to lose
 	case j.Same(s.known):
 		s.tracef("job %s was made again, fence %d, head %d of step %d", j.UID, snap.Fence,
 			snap.Head.Number, s.stepOf(snap.Head))

@@ -114,7 +114,7 @@ func (h *simHost) setAside(node string) {
 }
 
 // adopt does what Open does with data of another job. mu is held.
-func (a *simAgent) adopt(job rendezvous.Job, head checkpoint.Head) error {
+func (a *simAgent) adopt(job rendezvous.Job, committed []checkpoint.Head) error {
 	h, node := a.host, a.node
 	if was := h.salvaged[node]; was == job.UID {
 		return nil
@@ -123,15 +123,18 @@ func (a *simAgent) adopt(job rendezvous.Job, head checkpoint.Head) error {
 		h.setAside(node)
 		if m.Job.Identity() == job.Identity() {
 			own := chunks.Crash(func() bool { return true })
-			kept, err := bring.Keep(context.Background(), own, head)
+			kept, err := bring.Keep(context.Background(), own, committed)
 			if err != nil {
 				return err
 			}
 			if kept {
 				h.kept.chunks = own
 			}
-			if slices.ContainsFunc(saved, func(x checkpoint.Head) bool { return x.Number == head.Number }) {
-				h.saved[node] = []checkpoint.Head{head}
+			for _, x := range saved {
+				same := func(h checkpoint.Head) bool { return h.Manifest == x.Manifest && h.Number == x.Number }
+				if slices.ContainsFunc(committed, same) {
+					h.saved[node] = append(h.saved[node], x)
+				}
 			}
 		}
 	}

@@ -365,11 +365,11 @@ func (a *simAgent) thaw() {
 
 // --- Workers
 
-func (a *simAgent) Open(node string, job rendezvous.Job, head checkpoint.Head) (string, error) {
+func (a *simAgent) Open(node string, job rendezvous.Job, committed []checkpoint.Head) (string, error) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	a.node, a.host.node = node, node
-	if err := a.adopt(job, head); err != nil {
+	if err := a.adopt(job, committed); err != nil {
 		return "", err
 	}
 	a.opened = true

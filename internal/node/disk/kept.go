@@ -39,9 +39,11 @@ func DirsOf(stateDir, node string, job schema.Job) Dirs {
 
 // Adopt assigns the directory of a node to the job. The caller holds the lock of the node. Data of
 // another job with the same name is moved to the directory aside, also data of this job from before its
-// living nodes made it again: of that, a copy of head stays, the newest checkpoint of the job. Data of
-// this job that was moved aside before is moved back.
-func (d *Disk) Adopt(node string, job rendezvous.Job, head checkpoint.Head) (aside string, err error) {
+// living nodes made it again: of that, copies of the checkpoints stay that are committed. Data of this job
+// that was moved aside before is moved back.
+func (d *Disk) Adopt(
+	node string, job rendezvous.Job, committed []checkpoint.Head,
+) (aside string, err error) {
 	dir := d.JobDir(node)
 	was, err := uidOf(dir)
 	if err != nil {
@@ -60,7 +62,7 @@ func (d *Disk) Adopt(node string, job rendezvous.Job, head checkpoint.Head) (asi
 		return aside, nil
 	}
 	if aside != "" {
-		if err := keepHead(dir, aside, job, head); err != nil {
+		if err := keepCommitted(dir, aside, job, committed); err != nil {
 			return "", err
 		}
 	}

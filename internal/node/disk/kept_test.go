@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
-	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -26,7 +25,7 @@ func life(t *testing.T, d *Disk, uid schema.UID, what string) (aside string) {
 		t.Fatal(err)
 	}
 	defer unlock()
-	if aside, err = d.Adopt("a", rendezvous.Job{UID: uid}, checkpoint.Head{}); err != nil {
+	if aside, err = d.Adopt("a", rendezvous.Job{UID: uid}, nil); err != nil {
 		t.Fatal(err)
 	}
 	dir := d.JobDir("a")

@@ -194,9 +194,9 @@ func bringFrom(ctx context.Context, from, to string) (*bring.Found, error) {
 	return found, err
 }
 
-// keepHead makes a store in dir that has the checkpoint head, from what was moved to the directory aside,
-// if that is of the same job before it was made again.
-func keepHead(dir, aside string, job rendezvous.Job, head checkpoint.Head) error {
+// keepCommitted makes a store in dir that has the committed checkpoints, as far as they are in what was
+// moved to the directory aside, if that is of the same job before it was made again.
+func keepCommitted(dir, aside string, job rendezvous.Job, committed []checkpoint.Head) error {
 	r, err := readMemory(aside)
 	if err != nil || r == nil || r.Memory.Job.Identity() != job.Identity() {
 		return err
@@ -214,7 +214,7 @@ func keepHead(dir, aside string, job rendezvous.Job, head checkpoint.Head) error
 	if err != nil {
 		return fmt.Errorf("keep the newest checkpoint: %w", err)
 	}
-	kept, err := bring.Keep(context.Background(), t, head)
+	kept, err := bring.Keep(context.Background(), t, committed)
 	switch err = errors.Join(err, t.Close()); {
 	case err != nil:
 		return fmt.Errorf("keep the newest checkpoint: %w", err)

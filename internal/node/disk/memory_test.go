@@ -82,7 +82,7 @@ func withCheckpoint(t *testing.T) (*Disk, checkpoint.Head) {
 	if _, err := d.Lock("a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Adopt("a", rendezvous.Job{UID: "u"}, checkpoint.Head{}); err != nil {
+	if _, err := d.Adopt("a", rendezvous.Job{UID: "u"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	s, err := chunkstore.Open(filepath.Join(d.JobDir("a"), StoreDir))
@@ -141,7 +141,7 @@ func TestMoveAside(t *testing.T) {
 		if g, err := d.LastGeneration("a"); g != 7 || err != nil {
 			t.Errorf("generations go on above %d, %v", g, err)
 		}
-		if _, err := d.Adopt("a", rendezvous.Job{UID: "v"}, checkpoint.Head{}); err != nil {
+		if _, err := d.Adopt("a", rendezvous.Job{UID: "v"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		tree, err := dirfs.Make(filepath.Join(d.JobDir("a"), StoreDir))
@@ -176,7 +176,8 @@ func TestAdoptAfterTheJobWasMadeAgain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, whole := withCheckpoint(t)
-			aside, err := d.Adopt("a", rendezvous.Job{UID: "v", FirstUID: c.first, Remade: 1}, c.head(whole))
+			aside, err := d.Adopt("a", rendezvous.Job{UID: "v", FirstUID: c.first, Remade: 1},
+				[]checkpoint.Head{c.head(whole)})
 			if err != nil || aside != d.JobDir("a")+"~u" {
 				t.Fatalf("moved to %q, %v", aside, err)
 			}
@@ -205,7 +206,7 @@ func TestMoveAsideAnEarlierRun(t *testing.T) {
 	if _, err := d.MoveAside(t.Context(), "a", rendezvous.Aside{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Adopt("a", rendezvous.Job{UID: "v"}, checkpoint.Head{}); err != nil {
+	if _, err := d.Adopt("a", rendezvous.Job{UID: "v"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Remember("a", &rendezvous.Memory{Job: rendezvous.Job{UID: "v"}}); err != nil {

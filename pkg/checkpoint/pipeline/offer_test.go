@@ -115,7 +115,9 @@ func offersParts(t *testing.T, named bool) {
 		if _, err := bring.In(t.Context(), x.disks[n]); err != nil {
 			t.Fatal(err)
 		}
-		x.replicators[n].AdoptJob("again")
+		x.peers.Stores[n] = reopen(t, x.disks[n], func() bool { return true }) // another agent
+		x.replicators[n] = x.replicator(n, x.etcd.Client(n), func(replicator.Event) {})
+		x.replicators[n].Record.UID = "again"
 	}
 	tidy := func(nodes ...string) {
 		for _, n := range append(nodes, nodes...) { // what the first one offers, all have heard of then

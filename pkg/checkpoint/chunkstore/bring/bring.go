@@ -117,19 +117,26 @@ func In(ctx context.Context, t dirfs.FS) (*Found, error) {
 	return f, disk.WriteFile(".", layout.Brought, b)
 }
 
-// Keep prepares the store in t, a copy of that of a job before it was made again. It keeps only the
-// checkpoint head, or the parts of it that are there, and reports whether there is any.
-func Keep(ctx context.Context, t dirfs.FS, head manifest.Head) (bool, error) {
+// Keep prepares the store in t, a copy of that of a job before it was made again. It keeps what is there
+// of the checkpoints that are committed, and reports whether there is any.
+func Keep(ctx context.Context, t dirfs.FS, committed []manifest.Head) (bool, error) {
 	s, disk := readonly.New(t), dirfs.NewDisk(t, layout.Temp+"/keep-")
 	all, err := candidates(ctx, s)
 	if err != nil {
 		return false, err
 	}
-	at := slices.IndexFunc(all, func(f Found) bool { return f.Head.Manifest == head.Manifest })
-	if at < 0 || !all[at].readable(ctx, s) {
+	var heads []manifest.Head
+	var keep []manifest.Hash
+	for i := range all {
+		same := func(h manifest.Head) bool { return h.Manifest == all[i].Head.Manifest }
+		if at := slices.IndexFunc(committed, same); at >= 0 && all[i].readable(ctx, s) {
+			heads, keep = append(heads, committed[at]), append(keep, committed[at].Manifest)
+			keep = append(keep, all[i].Has...)
+		}
+	}
+	if heads == nil || ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	keep := append(slices.Clone(all[at].Has), head.Manifest)
 	for _, f := range all {
 		for _, h := range append(manifests(f.Head.Parts), f.Head.Manifest) {
 			if !slices.Contains(keep, h) {
@@ -141,7 +148,7 @@ func Keep(ctx context.Context, t dirfs.FS, head manifest.Head) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	b, err := json.Marshal([]manifest.Head{head})
+	b, err := json.Marshal(heads)
 	if err != nil {
 		return false, err
 	}
