@@ -355,3 +355,25 @@ func TestServerSetBack(t *testing.T) {
 		})
 	}
 }
+
+// An id of another launcher is used on one server after the other, as its rendezvous moves. A run that
+// was done is kept aside; one that was not is not forgotten.
+func TestAnIDOfAnotherLauncherOnAnotherServer(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	run := func(steps int) *proc {
+		q := newSandbox(t)
+		q.daemons(1)
+		p.at = q.at
+		return p.run("--rdzv-id=r", "--nnodes=1", "--node=a", "train", fmt.Sprintf("--steps=%d", steps),
+			"--step-sleep=10ms", "--save-every=300ms")
+	}
+	p.ends(run(60), 0)
+	again := run(100000)
+	p.says(again, "this node had data of another job r")
+	p.running("r", 1, 1)
+	p.committed("r", 1)
+	p.kill(again)
+	<-again.done
+	p.refuses(run(60), "E-OTHER-SERVER")
+}

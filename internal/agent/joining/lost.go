@@ -164,6 +164,9 @@ func (j *Joiner) moreThan(ctx context.Context, name string, s *rendezvous.Snapsh
 		return nil, err
 	}
 	if s.Job == nil || !s.Job.Same(&m.Job) {
+		if m.Done && j.Borrowed {
+			return nil, nil // the launcher whose id this is begins anew
+		}
 		removed, err := j.requests.Removed(ctx, &m.Job)
 		if removed || err != nil {
 			return nil, err

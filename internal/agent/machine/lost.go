@@ -19,6 +19,7 @@ import (
 type memory struct {
 	world   schema.Generation // the newest World that is written down
 	commits bool              // it is written down that the job has commits
+	done    bool              // it was tried to write down that the job is done
 	backoff time.Duration     // pause before the next write; 0: the last one succeeded
 }
 
@@ -37,6 +38,7 @@ func (m *Machine) applyMemory(e event.Event) {
 	case event.Remembered:
 		m.out.Answered(outbox.Remember, e.Err)
 		m.noteWritten(e.Err)
+		m.memory.done = m.memory.done || e.Memory.Done
 		if e.Err == nil {
 			m.noteMemory(e.Memory)
 		}
@@ -61,6 +63,18 @@ func (m *Machine) rememberWorld() {
 		!m.memory.commits && now.Known.Number > 0 {
 		m.out.Request(outbox.Remember, action.Remember{Memory: now})
 	}
+}
+
+// rememberedEnd has written down that the job is done, if it is: a later job of that name, which another
+// launcher begins on another server, is then a new one. It reports false while that is being written.
+func (m *Machine) rememberedEnd() bool {
+	now := m.knowsNow()
+	now.Done = m.seen.world.Phase == rendezvous.Done
+	if !now.Done || m.memory.done || m.memory.backoff > 0 || now.Known.Number == 0 {
+		return true
+	}
+	m.out.Request(outbox.Remember, action.Remember{Memory: now})
+	return false
 }
 
 // noteMemory records what was written down.

@@ -184,7 +184,7 @@ func (m *Machine) leaveEnded() {
 	}
 	m.remakeJob()
 	m.serveOthers()
-	if m.leave == nil && m.workers.Idle() {
+	if m.leave == nil && m.workers.Idle() && m.rememberedEnd() {
 		m.leave = &departure{Leaving: event.Leaving{Reason: membership.Finished,
 			Status: m.seen.world.Outcome.Code}}
 		if m.seen.world.Phase == rendezvous.Done && !m.self.took {

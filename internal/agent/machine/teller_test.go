@@ -539,6 +539,8 @@ func (w *teller) ends(slot string, err error) error {
 		}
 		w.give(e)
 		w.moved = true
+	case action.Remember:
+		w.give(event.Remembered{Memory: a.Memory, Err: err})
 	case action.StartWorkers:
 		w.give(event.Started{Generation: a.World.Generation})
 	case action.ContinueWorkers:

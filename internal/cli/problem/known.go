@@ -115,8 +115,8 @@ func fromDiffers(d *refusal.Differs) *Error {
 
 func fromJobDone(e *refusal.JobDone) *Error {
 	f := New(JobDone, "%v", e).Of(e).Because("it ran: %s", e.Ran).
-		Cure("--again begins a new job %s and keeps what is there aside; another --job-id is another job; "+
-			"--done-ok takes this for success", e.Job).Detail("job", e.Job)
+		Cure("--again begins a new job %s and keeps what is there aside; --resume goes on from its newest "+
+			"checkpoint; another --job-id is another job; --done-ok takes this for success", e.Job).Detail("job", e.Job)
 	if e.Spare {
 		f.Because("its world had enough nodes").
 			Cure("one node less, or --np with more; --done-ok takes this for success")
