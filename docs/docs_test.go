@@ -250,7 +250,11 @@ func TestCommandsAndFlags(t *testing.T) {
 		if !names(ref, "elastic "+c[1]) {
 			t.Errorf("elastic %s is not in REFERENCE.md", c[1])
 		}
-		flags := helpFlag.FindAllStringSubmatch(elastic(t, c[1], "--help"), -1)
+		help := elastic(t, c[1], "--help")
+		for _, topic := range regexp.MustCompile(`--help=[a-z]+`).FindAllString(help, -1) {
+			help += elastic(t, c[1], topic)
+		}
+		flags := helpFlag.FindAllStringSubmatch(help, -1)
 		if len(flags) == 0 {
 			t.Errorf("elastic %s --help has no flags", c[1])
 		}

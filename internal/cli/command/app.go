@@ -54,7 +54,7 @@ func wantsJSON(args []string) bool {
 
 func (a App) dispatch(line typed, table []Command) error {
 	if line.Help {
-		return help(a.Stdout, find(table, line.Command), table)
+		return help(a.Stdout, find(table, line.Command), line.topic, table)
 	}
 	app := &urfave.App{
 		Name:                      "elastic",

@@ -13,6 +13,7 @@ import (
 type typed struct {
 	Command string
 	Help    bool
+	topic   string // of --help=TOPIC
 	json    bool
 	flags   []string
 	args    []string
@@ -164,6 +165,9 @@ func (r *reader) flag(word string) error {
 		if val, err = r.value(word, f); err != nil {
 			return err
 		}
+	}
+	if f.Name == "help" && assigned && r.cmd.hasTopic(val) {
+		r.line.topic, val = val, "true"
 	}
 	if _, err := strconv.ParseBool(val); err != nil && f.Kind == Boolean {
 		return problem.New(problem.Usage, "%s: true or false", word)

@@ -1,6 +1,9 @@
 package command
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // kind says how a flag takes its value.
 type kind int
@@ -23,6 +26,8 @@ type Flag struct {
 	Env    []string // variables that are read, in this order, if the flag is not given
 	Values []string // the possible values; nil: any
 	Once   bool     // for one invocation only: elastic.yaml cannot set it
+	Group  string   // what it is about, in help; "": nothing in particular
+	Apart  bool     // help shows its group by --help=GROUP alone: it is for users of another launcher
 	hidden bool
 }
 
@@ -35,6 +40,11 @@ type Command struct {
 	Flags  []Flag
 	File   FileUse
 	Action func(context.Context, *Call) error
+}
+
+// hasTopic reports whether help of the command shows a group of flags apart.
+func (c *Command) hasTopic(name string) bool {
+	return c != nil && slices.ContainsFunc(c.Flags, func(f Flag) bool { return f.Apart && f.Group == name })
 }
 
 // Everywhere returns the flags of all commands.

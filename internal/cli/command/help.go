@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/screen"
@@ -17,29 +18,56 @@ const intro = `elastic keeps a training job going while its nodes come and go.
 commands:
 `
 
-// help prints the help of one command, or of all commands if cmd is nil.
-func help(w io.Writer, cmd *Command, table []Command) error {
+// help prints the help of one command, or of all commands if cmd is nil. topic is a group of flags that
+// the help leaves out; "": all others.
+func help(w io.Writer, cmd *Command, topic string, table []Command) error {
 	var b strings.Builder
-	if cmd == nil {
+	switch {
+	case cmd == nil:
 		b.WriteString(intro)
 		for _, c := range table {
 			fmt.Fprintf(&b, "  %-10s %s\n", c.Name, c.Usage)
 		}
 		b.WriteString("\nelastic COMMAND --help lists its flags. \"-\" and \"_\" are the same in flags.\n")
-	} else {
+	case topic != "":
 		fmt.Fprintf(&b, "elastic %s [flags] %s\n  %s\n", cmd.Name, cmd.Args, cmd.Usage)
-		common := map[string]bool{}
-		for _, f := range Everywhere() {
-			common[f.Name] = true
-		}
-		describe(&b, "\nflags:\n", cmd.Flags,
-			func(f Flag) bool { return !common[f.Name] || f.Name == "state-dir" })
-		describe(&b, "\nflags of every command:\n", cmd.Flags, func(f Flag) bool {
-			return common[f.Name] && f.Name != "state-dir"
-		})
+		describe(&b, "\nflags for users of "+topic+":\n", cmd.Flags, func(f Flag) bool { return f.Group == topic })
+	default:
+		fmt.Fprintf(&b, "elastic %s [flags] %s\n  %s\n", cmd.Name, cmd.Args, cmd.Usage)
+		describeAll(&b, cmd)
 	}
 	_, err := io.WriteString(w, fit(b.String(), screen.Columns(w)))
 	return err
+}
+
+// describeAll lists the flags of a command: its own, by group, and those of every command.
+func describeAll(b *strings.Builder, cmd *Command) {
+	var groups, apart []string
+	common := map[string]bool{}
+	for _, f := range Everywhere() {
+		common[f.Name] = f.Name != "state-dir"
+	}
+	for _, f := range cmd.Flags {
+		switch {
+		case f.Apart && !slices.Contains(apart, f.Group):
+			apart = append(apart, f.Group)
+		case !f.Apart && !common[f.Name] && !slices.Contains(groups, f.Group):
+			groups = append(groups, f.Group)
+		}
+	}
+	for _, g := range groups {
+		title := "\n" + g + ":\n"
+		if g == "" {
+			title = "\nflags:\n"
+		}
+		describe(b, title, cmd.Flags, func(f Flag) bool { return f.Group == g && !common[f.Name] })
+	}
+	describe(b, "\nflags of every command:\n", cmd.Flags, func(f Flag) bool {
+		return common[f.Name] && f.Group == ""
+	})
+	if len(apart) > 0 {
+		fmt.Fprintf(b, "\nflags that users of other launchers know: --help=%s\n", strings.Join(apart, ", --help="))
+	}
 }
 
 // usageAt is the column in which the usage of a flag starts.

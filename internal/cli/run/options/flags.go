@@ -9,8 +9,8 @@ import (
 
 // Flags are the flags of elastic run.
 func Flags() []command.Flag {
-	return slices.Concat(jobFlags(), nodeFlags(), timeFlags(), plan.Flags(), outputFlags(), launchFlags(),
-		roleFlags())
+	return grouped(slices.Concat(jobFlags(), nodeFlags(), timeFlags(), plan.Flags(), outputFlags(),
+		launchFlags(), roleFlags()))
 }
 
 // jobFlags are the flags that say which job, and how large it is.
