@@ -47,7 +47,7 @@ FUZZ = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous/status:FuzzReco
 	internal/diagnosis:FuzzFlight internal/logs:FuzzAnswer internal/logs:FuzzQuery internal/logs:FuzzFold \
 	internal/progress:FuzzProgress internal/configfile:FuzzParse internal/cli:FuzzCommandLine internal/cli:FuzzEnvironment \
 	internal/handover:FuzzSocket internal/handover:FuzzStore internal/hang:FuzzEvidence internal/hang:FuzzAsk internal/hang:FuzzKernel \
-	internal/check:FuzzRequest internal/check:FuzzTransfer pkg/checkpoint/chunkstore:FuzzDisk internal/node/disk:FuzzClaim \
+	internal/check:FuzzRequest internal/check:FuzzTransfer pkg/checkpoint/chunkstore:FuzzDisk internal/node/disk:FuzzMemory \
 	pkg/checkpoint/capture:FuzzProgress internal/kube:FuzzStatefulSets
 # Inputs, not seconds: at the end of its time `go test -fuzz` sometimes fails with "context deadline exceeded". Each
 # input that reaches new code would be made shorter for up to a minute: -fuzzminimizetime bounds that.
