@@ -6,7 +6,6 @@ package diagnosis
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -218,12 +217,4 @@ func tail(s string, n int) string {
 		return rest
 	}
 	return strings.ToValidUTF8(s, "")
-}
-
-// Status describes in words how a worker ended.
-func Status(code int, signal string) string {
-	if signal != "" {
-		return "ended by " + signal
-	}
-	return fmt.Sprintf("exit code %d", code)
 }

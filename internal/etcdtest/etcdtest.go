@@ -39,12 +39,6 @@ type options struct {
 // The default is a unix socket.
 func TCP() Option { return func(o *options) { o.tcp = true } }
 
-// Timings sets the heartbeat interval and the election timeout. The shortest
-// lease is ceil(1.5 × election) seconds.
-func Timings(heartbeat, election time.Duration) Option {
-	return func(o *options) { o.timings = [2]time.Duration{heartbeat, election} }
-}
-
 // Config changes any other setting, before every start.
 func Config(change func(*embed.Config)) Option { return func(o *options) { o.change = change } }
 

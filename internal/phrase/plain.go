@@ -9,13 +9,8 @@ import (
 
 // Plain makes text of unknown origin safe for a terminal. It escapes characters that a terminal
 // would execute, or would show misleadingly. The result is one line.
-func Plain(s string) string { return escape(s, "") }
-
-// PlainLines is Plain for text of several lines.
-func PlainLines(s string) string { return escape(s, "\n\t") }
-
-func escape(s, keep string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return hidden(r) && !strings.ContainsRune(keep, r) }) {
+func Plain(s string) string {
+	if !strings.ContainsFunc(s, hidden) {
 		return s
 	}
 	var b strings.Builder
@@ -24,7 +19,7 @@ func escape(s, keep string) string {
 		switch {
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[0])
-		case r == utf8.RuneError || !hidden(r) || strings.ContainsRune(keep, r):
+		case r == utf8.RuneError || !hidden(r):
 			b.WriteRune(r)
 		case r == '\n':
 			b.WriteString(`\n`)

@@ -54,9 +54,6 @@ const (
 	JobStopped    Kind = "job_stopped"
 )
 
-// Ends reports whether k is the last event of an attempt.
-func (k Kind) Ends() bool { return k == JobDone || k == JobFailed || k == JobStopped }
-
 // Fields are the fields of a kind, beside those that every event has.
 type Fields map[string]any
 
