@@ -34,8 +34,9 @@ func (j *Joiner) Remake(ctx context.Context, a action.Remake) event.Event {
 	case s.Job != nil && s.Job.Same(was) && s.Job.Remade > was.Remade:
 		return j.continueWith(&s)
 	case s.Job != nil && s.Job.Same(was):
-		if a.Cluster == s.Cluster && s.Rev >= a.Rev && !known.Ahead(&s) && a.Lost.World.SameAs(s.World) {
-			return event.Remade{Job: s.Job} // it was not lost
+		same, back := a.Lost.World.SameAs(s.World), a.Cluster != s.Cluster || s.Rev < a.Rev
+		if !known.Ahead(&s) && (same && !back || !same && s.World != nil) {
+			return event.Remade{Job: s.Job} // it was not lost, or others have gone on with it
 		}
 	default:
 		if removed, err := j.requests.Removed(ctx, was); err != nil {

@@ -201,7 +201,10 @@ func (m *Machine) continueJob(job rendezvous.Job) {
 	}
 	m.say("the server had lost job %s; it was made again, and training goes on", job.Name)
 	m.self.job, m.self.fence = &job, 0
-	if m.self.head = m.head(); o.world != nil {
+	switch m.self.head = m.head(); {
+	case m.workers.Group == nil:
+		o.world, m.self.listed = nil, false // nothing here depends on it: the one that the store has counts
+	case o.world != nil:
 		w := *o.world
 		w.UID, w.Rev = job.UID, 0
 		o.world = &w
