@@ -15,10 +15,6 @@ var simulated = []struct {
 	seed      int    // the first story to play; this one or a later one finds the bug
 	says      string // a part of the error of the story that fails
 }{
-	{"a directory with a digit in its name counts as one save", saved, 15,
-		"two machines have the newest checkpoint"},
-	{"a save is taken without a file that the last save wrote", saved, 6,
-		"has files of the steps"},
 	{"the last checkpoint with two copies is dropped", saved, 270,
 		"no checkpoint of the record is readable"},
 	{"a node that is not registered gets no copy", saved, 11,
@@ -29,8 +25,6 @@ var simulated = []struct {
 		"and its directory has step"},
 	{"the agent's own state is captured", saved, 2,
 		"a file of the agent is in the checkpoint"},
-	{"a save that waits is not reported", saved, 21,
-		"a newer save is committed"},
 }
 
 const (

@@ -77,8 +77,10 @@ type Rules struct {
 	Keep          int                 `json:"keep"`
 	Load          checkpoint.Load     `json:"load"`
 	SaveFrom      checkpoint.SaveFrom `json:"save_from,omitempty"`
-	OnNaN         OnNaN               `json:"on_nan,omitempty"`    // "": ignore
-	Rollbacks     int                 `json:"rollbacks,omitempty"` // at most in a row, with OnNaN rollback
+	// SaveFiles are the files that make one save.
+	SaveFiles checkpoint.SaveFiles `json:"save_files,omitempty"`
+	OnNaN     OnNaN                `json:"on_nan,omitempty"`    // "": ignore
+	Rollbacks int                  `json:"rollbacks,omitempty"` // at most in a row, with OnNaN rollback
 }
 
 // Job is the record of a job. Its first agent writes it; only a new attempt, or a store that was

@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -56,6 +57,9 @@ func (r *Rules) validate() error {
 	p.Check(slices.Contains(loads, r.Load), "load is %.80q", r.Load)
 	savers := []checkpoint.SaveFrom{"", checkpoint.SaveFromRank0, checkpoint.SaveFromAll}
 	p.Check(slices.Contains(savers, r.SaveFrom), "save_from is %.80q", r.SaveFrom)
+	if err := r.SaveFiles.Check(); err != nil {
+		p.Note(fmt.Errorf("save_files: %w", err))
+	}
 	checkSeconds(&p, "last_call", r.LastCall)
 	checkSeconds(&p, "grace", r.Grace)
 	checkSeconds(&p, "finish_timeout", r.FinishTimeout)

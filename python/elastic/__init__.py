@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 
 from .environment import World, world
 from .errors import ElasticError, LoadError
+from .marking import saved
 from .reporting import progress
 from .sampler import Sampler
 from .state import State
@@ -36,6 +37,7 @@ __all__ = [
     "Stopped",
     "World",
     "progress",
+    "saved",
     "should_stop",
     "train",
     "weight",

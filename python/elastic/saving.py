@@ -10,16 +10,16 @@ neither the launcher nor load() takes for a checkpoint.
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import shutil
 import sys
 from typing import Any, Dict, List, Optional
 
+from . import marking
 from .errors import LoadError
-
-MARK = ".elastic-commit"
+from .marking import MARK as MARK
+from .marking import sync as sync
 
 
 def path_of(directory: str, step: int) -> str:
@@ -41,13 +41,7 @@ def write(directory: str, content: Dict[str, Any], mark: Dict[str, Any]) -> str:
 
 def put_mark(path: str, mark: Dict[str, Any]) -> None:
     """Say that all of a directory is written."""
-    temporary = os.path.join(path, MARK + ".tmp")
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(mark, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, os.path.join(path, MARK))
-    sync(path)
+    marking.write(os.path.join(path, MARK), mark)
 
 
 def read(path: str) -> Dict[str, Any]:
@@ -90,15 +84,6 @@ def retain(directory: str, step: int, keep: int) -> None:
             whole += 1
         else:
             shutil.rmtree(path_of(directory, number), ignore_errors=True)
-
-
-def sync(path: str) -> None:
-    """Sync a file or a directory to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # By framework: each has values that only it can write.

@@ -48,6 +48,7 @@ func Settings(j, mine *rendezvous.Job, given map[string]bool) []Setting {
 	add("on-nan", j.Rules.NaNRule(), mine.Rules.NaNRule())
 	add("load", j.Rules.Load, mine.Rules.Load)
 	add("save-from", j.Rules.SaveFrom, mine.Rules.SaveFrom)
+	add("save-files", j.Rules.SaveFiles, mine.Rules.SaveFiles)
 	add("max-restarts", j.Rules.MaxRestarts, mine.Rules.MaxRestarts)
 	add("last-call", time.Duration(j.Rules.LastCall), time.Duration(mine.Rules.LastCall))
 	add("grace", time.Duration(j.Rules.Grace), time.Duration(mine.Rules.Grace))

@@ -142,6 +142,7 @@ func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 		s.layout = layoutUnsure
 	}
 	s.fated = s.dooms
+	s.saveFiles = func() checkpoint.SaveFiles { return s.layout.saveFiles() }
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
 	go s.follow(ctx, s.matters, s.look)

@@ -38,6 +38,17 @@ func (l layout) counts() bool {
 		l == layoutParts
 }
 
+// saveFiles are the files that make one save, as --save-files names them.
+func (l layout) saveFiles() checkpoint.SaveFiles {
+	switch l {
+	case layoutPair:
+		return "model.raw,optimizer.raw"
+	case layoutNumbers:
+		return "model_step*.raw,optim_step*.raw"
+	}
+	return ""
+}
+
 // layouts has each of them as often as it is chosen.
 var layouts = []layout{layoutMarked, layoutMarked, layoutMarked, layoutMarked, layoutInPlace, layoutInPlace,
 	layoutPair, layoutPair, layoutNumbers, layoutRenamed}

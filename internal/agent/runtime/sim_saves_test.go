@@ -146,7 +146,7 @@ func (x *keptSaves) report(e replicator.Event) {
 		x.wg.Go(func() { _ = x.trimmer.Wrote(x.ctx, 1) }) // as internal/node/saves does
 	case replicator.Refused:
 		x.a.s.mu.Lock()
-		if e.Reason == capture.Unsettled {
+		if e.Reason == capture.Broken {
 			x.a.s.doubts = append(x.a.s.doubts, time.Now())
 		}
 		x.a.s.tracef("%s: a save is refused: %s %v", x.a.label(), e.Reason, e.Err)
@@ -222,8 +222,17 @@ func (x *keptSaves) protect() {
 	x.wg.Go(func() { _ = x.replicator.Complete(ctx, head.Generation, head, want-1) })
 }
 
+// directory is the checkpoint directory, with the files that make one save.
+func (x *keptSaves) directory() capture.Dir {
+	d := x.disk.saves()
+	if named := x.a.s.saveFiles; named != nil {
+		d.Names = named().Names()
+	}
+	return d
+}
+
 func (x *keptSaves) Open(w rendezvous.World, rank int) {
-	dir, with := x.disk.saves(), x.with(w)
+	dir, with := x.directory(), x.with(w)
 	if rank != 0 && with == nil {
 		if err := capture.RecordFingerprints(x.chunks, dir); err != nil {
 			x.a.s.mu.Lock()
@@ -332,7 +341,7 @@ func (x *keptSaves) closeUp(ctx context.Context, g schema.Generation, last bool)
 }
 
 func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error) {
-	dir := x.disk.saves()
+	dir := x.directory()
 	if err := x.chunks.Raise(w.Generation); err != nil {
 		return event.Resume{}, err
 	}
@@ -378,7 +387,7 @@ func (x *keptSaves) Stay(w rendezvous.World) error {
 	if err := x.chunks.Raise(w.Generation); err != nil {
 		return err
 	}
-	return capture.Scratch(x.chunks, x.disk.saves())
+	return capture.Scratch(x.chunks, x.directory())
 }
 
 func (x *keptSaves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
@@ -387,7 +396,7 @@ func (x *keptSaves) CommitLeft(ctx context.Context, w rendezvous.World, self mem
 		left.Resume = w.Resume.Number
 	}
 	if w.Members[0].Node == self.Node && x.with(w) == nil {
-		dir := x.disk.saves()
+		dir := x.directory()
 		left.Dir = &dir
 	}
 	h, err := pipeline.CommitLeft(ctx, x.replicator, left)

@@ -32,19 +32,20 @@ import (
 // memory. It plays workers, the network between agents, and disks. It runs in a synctest bubble
 // with its own time.
 type sim struct {
-	t       *testing.T
-	etcd    *memory.Cluster
-	job     rendezvous.Job
-	program func(s *simGroup)               // what a worker does
-	ahead   map[string]time.Duration        // by how much the wall clock of a host is ahead
-	clocks  bool                            // wall clocks are set while agents run
-	removed map[schema.UID]bool             // jobs that an operator removed
-	real    bool                            // checkpoints are kept by the real replicator
-	exits   bool                            // a capture learns of workers that end without a signal
-	gaps    bool                            // changes are missing in the history of the store
-	begins  func(*simGroup)                 // workers are started, or are handed a world; mu is held
-	fated   func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
-	lie     func() bool                     // whether a worker that lies does so now; nil: always. mu is held
+	t         *testing.T
+	etcd      *memory.Cluster
+	job       rendezvous.Job
+	program   func(s *simGroup)               // what a worker does
+	ahead     map[string]time.Duration        // by how much the wall clock of a host is ahead
+	saveFiles func() checkpoint.SaveFiles     // of --save-files; nil: none
+	clocks    bool                            // wall clocks are set while agents run
+	removed   map[schema.UID]bool             // jobs that an operator removed
+	real      bool                            // checkpoints are kept by the real replicator
+	exits     bool                            // a capture learns of workers that end without a signal
+	gaps      bool                            // changes are missing in the history of the store
+	begins    func(*simGroup)                 // workers are started, or are handed a world; mu is held
+	fated     func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
+	lie       func() bool                     // whether a worker that lies does so now; nil: always. mu is held
 
 	all   []store.Range // what snapshot reads
 	read  lastRead

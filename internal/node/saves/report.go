@@ -114,8 +114,8 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 func (s *Saves) refusal(e replicator.Refused) string {
 	why := oneLine(e.Err)
 	switch {
-	case errors.Is(e.Err, capture.ErrUnsettled):
-		return why
+	case errors.Is(e.Err, capture.ErrNotYet):
+		return fmt.Sprintf("%s (%s)", why, e.Reason)
 	case errors.Is(e.Err, chunkstore.ErrRemoved):
 		return fmt.Sprintf("the save %s was not taken (%s): %s was removed or replaced while this agent ran; "+
 			"start this agent again", e.Path, e.Reason, s.storeDir())

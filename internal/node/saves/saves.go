@@ -106,6 +106,7 @@ func New(c Config) *Saves {
 // Join opens the chunk store, once the node has its name and the job its id.
 func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.node = node
+	s.node.Directory.Names = job.Rules.SaveFiles.Names()
 	dir := s.storeDir()
 	chunks, err := chunkstore.Open(dir)
 	if err != nil {

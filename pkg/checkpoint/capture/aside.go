@@ -55,7 +55,7 @@ func RecordFingerprints(s *chunkstore.Store, dir Dir) error {
 		return err
 	}
 	defer t.Close()
-	found, err := look(t, dir.within())
+	found, err := look(t, dir.within(), nil)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func SetAside(s *chunkstore.Store, t dirfs.FS, dir Dir, m *manifest.Manifest) er
 	if err != nil {
 		return err
 	}
-	found, err := look(t, dir.within())
+	found, err := look(t, dir.within(), nil)
 	if err != nil {
 		return err
 	}
@@ -147,12 +147,13 @@ func laterThan(s *chunkstore.Store, m *manifest.Manifest) (func(*entry) bool, er
 	numbers := map[string]int64{} // by the name without its number
 	for _, f := range m.Files {
 		e := &entry{name: m.Unit(f)}
-		if n, ok := e.order(); ok {
+		e.dir = e.name != f.Path
+		if n, ok := e.number(); ok {
 			numbers[e.family()] = n
 		}
 	}
 	return func(e *entry) bool {
-		n, counts := e.order()
+		n, counts := e.number()
 		last, same := numbers[e.family()]
 		return counts && same && n > last ||
 			slices.ContainsFunc(after, func(n *manifest.Manifest) bool { return n.Contains(e.name) })

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/capture/openfiles"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/files"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
@@ -242,6 +242,9 @@ func (d *playedDisk) rename(c call) error {
 		delete(from.names, n.base)
 		from.mtime, from.ctime = d.clock(), d.clock()
 	}
+	if c.Op != "link" {
+		d.note(n, dirfs.Removed)
+	}
 	if c.Op == "remove" {
 		return nil
 	}
@@ -270,16 +273,16 @@ func (d *playedDisk) kill() {
 	}
 }
 
-// forWriting is openfiles.ForWriting.
+// forWriting is forWriting.
 func (d *playedDisk) forWriting(_ []int, want map[dirfs.FileID]bool) (map[dirfs.FileID]string, string) {
 	if d.dead {
 		return nil, "the worker process has ended"
 	}
 	found := map[dirfs.FileID]string{}
 	for why, from := range map[string]map[string]*opening{"it is open for writing": d.open,
-		openfiles.ByMap: d.maps} {
+		files.ByMap: d.maps} {
 		for _, o := range from {
-			if id := (dirfs.FileID{Dev: 1, Ino: o.by.of.number}); want[id] && found[id] != openfiles.ByMap {
+			if id := (dirfs.FileID{Dev: 1, Ino: o.by.of.number}); want[id] && found[id] != files.ByMap {
 				found[id] = why
 			}
 		}

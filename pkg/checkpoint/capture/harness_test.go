@@ -14,14 +14,16 @@ import (
 // bench is a capture of a real directory, whose clock the test moves. Files
 // are as old as the test says, so that nothing waits.
 type bench struct {
-	t      *testing.T
-	dir    string
-	c      *Watcher
-	now    time.Time
-	state  WorkerState
-	own    bool // this process is the worker
-	writer int  // the process that is the worker
-	queue  *Queue
+	t       *testing.T
+	dir     string
+	c       *Watcher
+	now     time.Time
+	state   WorkerState
+	own     bool // this process is the worker
+	writer  int  // the process that is the worker
+	queue   *Queue
+	names   []string // of --save-files
+	exclude []string
 
 	refused []Refusal
 }
@@ -44,7 +46,7 @@ func (b *bench) watch(resume *manifest.Manifest) {
 		workers.PIDs = func() []int { return []int{b.writer} }
 	}
 	stamp := manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2}
-	c, err := Watch(Dir{Path: b.dir, Queue: b.queue}, stamp, workers, resume)
+	c, err := Watch(Dir{Path: b.dir, Queue: b.queue, Names: b.names, Exclude: b.exclude}, stamp, workers, resume)
 	must(b.t, err)
 	b.c = c
 	b.t.Cleanup(func() { c.Close() })

@@ -2,10 +2,10 @@ package capture
 
 import (
 	"errors"
-	"slices"
+	"maps"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/capture/judge"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/table"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -37,24 +37,17 @@ func WatchLeft(
 			delete(c.base, name)
 		}
 	}
-	c.sequence = s.LastSequence(stamp.Generation)
+	c.timed = true
+	c.start, c.sequence = maps.Clone(c.base), s.LastSequence(stamp.Generation)
 	return c, nil
 }
 
-// Left returns the save that the workers left, if it is proven to be complete. No agent counted the
-// writes of its files, so the proof must be one of these: the save has a mark; it is one directory
-// that was renamed or has its framework's mark; it is one file, and the saves of this job have no
-// other file.
+// Left returns the save that the workers left, if it is complete by a row of the table. No agent saw
+// when its files were closed.
 func (c *Watcher) Left(now time.Time) (*Picture, error) {
-	p, _, err := c.look(now, Killed)
-	if p == nil || err != nil {
-		return nil, err
-	}
-	proven := func(u judge.Unit) bool { return u.Dir && u.Proven }
-	alone := len(p.decision.Wrote) == 1 &&
-		(proven(p.decision.Wrote[0]) || slices.Equal(c.memory.Keys(), []string{p.decision.Wrote[0].Key}))
-	if !c.explicit && !alone {
-		return nil, nil
+	p, _, err := c.look(instant{now, Killed})
+	if p == nil || p.Row == table.Named && len(p.entries) > 1 || err != nil {
+		return nil, err // no agent saw in which order several files were written
 	}
 	p.Save.Time = writtenLast(p.Save.Files, now)
 	return p, nil

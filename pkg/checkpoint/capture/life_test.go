@@ -5,11 +5,10 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/files"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
@@ -54,6 +53,14 @@ func (b books) of(t *testing.T, s scenario) []*script {
 	return b[key]
 }
 
+// names are those of --save-files.
+func (s scenario) names() (names []string) {
+	for _, n := range layouts[s.layout].names {
+		names = append(names, s.in+n)
+	}
+	return names
+}
+
 var stampOfLives = manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2}
 
 // begin begins the life of a played worker.
@@ -61,7 +68,7 @@ func (b books) begin(t *testing.T, s scenario) *life {
 	l := &life{t: t, s: s, steps: b.of(t, s), now: time.Unix(1e9, 0), wrongs: map[scenario][]string{}}
 	disk := newPlayedDisk(&l.now)
 	l.watch = func(resume *manifest.Manifest) *Watcher {
-		c, err := watch(tree{Dir{}, disk}, stampOfLives, Workers{
+		c, err := watch(tree{Dir{Names: s.names()}, disk}, stampOfLives, Workers{
 			State: func() WorkerState { return l.state },
 			PIDs:  func() []int { return []int{1} },
 		}, resume)
@@ -79,7 +86,7 @@ func (b books) beginReal(t *testing.T, s scenario) *life {
 	dir := t.TempDir()
 	w := startWriter(t, dir)
 	l.watch = func(resume *manifest.Manifest) *Watcher {
-		c, err := Watch(Dir{Path: dir}, stampOfLives, Workers{
+		c, err := Watch(Dir{Path: dir, Names: s.names()}, stampOfLives, Workers{
 			State: func() WorkerState { return l.state },
 			PIDs:  func() []int { return []int{w.cmd.Process.Pid} },
 		}, resume)
@@ -94,48 +101,64 @@ func (b books) beginReal(t *testing.T, s scenario) *life {
 // play finds what is wrong with what was taken.
 func (l *life) play() {
 	for l.step = 1; l.step <= saves; l.step++ {
-		if l.step == resumedAt && l.s.resumed {
-			l.resume()
+		if l.step == resumedAt && l.s.resumed && !l.resume() {
+			return
 		}
 		if !l.save() {
 			l.die()
 			return
 		}
 		l.passes(l.s.gap)
-		if whole := l.step > l.learned() && l.s.gap > time.Second; whole && l.newest != l.step {
-			l.wrong("save %d is whole, and %d is the newest that was taken", l.step, l.newest)
+		if want := l.due(); l.s.gap > time.Second && l.newest < want {
+			l.wrong("save %d should be taken, and %d is the newest that was", want, l.newest)
 		}
 	}
 	l.step = saves
 	l.w.end()
 	l.state = Exited
 	l.looks(0, true)
-	if l.newest != saves {
+	switch {
+	case layouts[l.s.layout].taken == never:
+		if l.newest != 0 || len(l.refused) == 0 {
+			l.wrong("save %d was taken, refused: %v", l.newest, l.refused)
+		}
+	case l.newest != saves:
 		l.wrong("the worker ended, and save %d is the newest that was taken: %v", l.newest, l.refused)
 	}
 }
 
-// learned is the last save that may be taken late. Until then it is not known which files belong to
-// a save, or whether the numbers of two names count saves.
-func (l *life) learned() int {
-	if layouts[l.s.layout].name == numbered {
-		return 2
+// due is the newest save that must have been taken while the next one has not begun.
+func (l *life) due() int {
+	switch layouts[l.s.layout].taken {
+	case atOnce:
+		return l.step
+	case second:
+		if l.step == 1 {
+			return 0
+		}
+		return l.step
+	case nextOne:
+		return l.step - 1
 	}
-	return 1
+	return 0
 }
 
-// resume begins a generation that has the newest save.
-func (l *life) resume() {
+// resume begins a generation that has the newest save. false: there is none.
+func (l *life) resume() bool {
 	l.passes(3 * time.Second)
 	if l.newest != l.step-1 {
-		l.wrong("save %d is whole, and %d is the newest that was taken", l.step-1, l.newest)
-		return
+		// of saves without a pause the first may be seen when the second one is complete
+		if at := layouts[l.s.layout].taken; at == atOnce || at == second && l.s.gap > time.Second {
+			l.wrong("save %d is whole, and %d is the newest that was taken", l.step-1, l.newest)
+		}
+		return false
 	}
-	from := &manifest.Manifest{Written: l.last.Save.Written, Reopened: l.last.Save.Reopened}
+	from := &manifest.Manifest{}
 	for _, f := range l.last.Save.Files {
 		from.Files = append(from.Files, manifest.File{Path: f.Path})
 	}
 	l.c = l.watch(from)
+	return true
 }
 
 // die kills the worker, or makes it fail. Its open files are closed in both cases. Every second
@@ -157,17 +180,20 @@ func (l *life) dieHere(at point) {
 	l.taken = slices.Clip(l.taken)
 	disk := l.w.(*playedWorker).disk.copy()
 	c := *l.c
-	c.tree, c.log = disk, notices.LogOf(disk) // it has read what the capture has
+	c.tree, c.log = disk, files.LogOf(disk) // it has read what the capture has
 	disk.notes = slices.Clip(l.w.(*playedWorker).disk.notes)
-	c.in, c.since, c.shards = maps.Clone(c.in), maps.Clone(c.since), maps.Clone(c.shards)
-	c.paced = maps.Clone(c.paced)
-	c.growth, c.refused, c.memory = maps.Clone(c.growth), maps.Clone(c.refused), *c.memory.Clone()
+	c.base, c.since, c.haste = maps.Clone(c.base), maps.Clone(c.since), maps.Clone(c.haste)
+	c.firsts, c.dirs = maps.Clone(c.firsts), maps.Clone(c.dirs)
+	c.first, c.prior = maps.Clone(c.first), maps.Clone(c.prior)
+	c.refusals = refusals{said: maps.Clone(c.refusals.said), of: maps.Clone(c.refusals.of),
+		several: c.refusals.several}
 	v := *c.evidence
 	v.tree, v.forWriting = disk, disk.forWriting
-	v.closed, v.renamed, v.written = maps.Clone(v.closed), maps.Clone(v.renamed), maps.Clone(v.written)
-	v.passes, v.void, v.mapped = maps.Clone(v.passes), maps.Clone(v.void), maps.Clone(v.mapped)
-	v.unsure, v.sound = maps.Clone(v.unsure), maps.Clone(v.sound)
-	v.torn, v.voided, v.unnoticed = maps.Clone(v.torn), maps.Clone(v.voided), maps.Clone(v.unnoticed)
+	v.closed, v.rested, v.sound = maps.Clone(v.closed), maps.Clone(v.rested), maps.Clone(v.sound)
+	v.mapped, v.unsure, v.unnoticed = maps.Clone(v.mapped), maps.Clone(v.unsure), maps.Clone(v.unnoticed)
+	x := &v.changes
+	x.Passes, x.Renamed = maps.Clone(x.Passes), maps.Clone(x.Renamed)
+	x.Written, x.Shrunk = maps.Clone(x.Written), maps.Clone(x.Shrunk)
 	c.evidence = &v
 	l.w, l.c = &playedWorker{l.t, disk}, &c
 	l.s.killed = at
@@ -250,11 +276,7 @@ func (l *life) check(p *Picture) {
 	if len(steps) > 1 {
 		l.wrong("a save of the steps %v: %s", steps, paths(p))
 	}
-	want := layouts[l.s.layout].files
-	if layouts[l.s.layout].late && !strings.Contains(paths(p), lateFile) {
-		want-- // it is not known to which save it belongs
-	}
-	if files != want && len(steps) > 0 && !steps[1] {
+	if want := layouts[l.s.layout].files; files != want {
 		l.wrong("%d of %d files: %s", files, want, paths(p))
 	}
 	l.last = p

@@ -4,17 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/files"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
-	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
 // entry is a file or the directory of a step, in the state in which a look found it. Its writer
@@ -28,33 +25,16 @@ type entry struct {
 	deep     string           // a file of it that lies too deep for a manifest
 	mark     *dirfs.FileState // the state of the entry's mark: a file that says that it is complete
 	progress progress         // the content of the mark
-	named    bool             // a tracker file names the entry
+	tracks   bool             // it is a tracker file
 	tracked  bool             // a tracker file is beside the entry
-}
-
-// progress is what a mark, or a file of the framework, says about a save.
-type progress struct {
-	Step    *int64 `json:"step"`
-	Samples *int64 `json:"samples"`
-
-	Epoch       *int64  `json:"epoch"`
-	Consumed    *int64  `json:"consumed"`
-	Seed        *uint64 `json:"seed"`
-	DatasetSize *int64  `json:"dataset_size"`
-}
-
-// cursor returns the position in the data, nil if the script does not state it.
-func (t *progress) cursor() *manifest.Cursor {
-	if t.Epoch == nil || t.Consumed == nil {
-		return nil
-	}
-	return &manifest.Cursor{Epoch: *t.Epoch, Consumed: *t.Consumed, Seed: t.Seed, DatasetSize: t.DatasetSize}
+	named    bool             // it names the entry, and was written last
+	tracker  dirfs.Found      // if it is named
+	pass     uint64           // the newest pass of any name when the entry was found
 }
 
 const (
 	markFile   = ".elastic-commit" // in a directory
 	markSuffix = ".elastic-commit" // after the name of a file
-	ownPrefix  = ".elastic-"       // of all names that Elastic makes
 
 	incompleteFile = "checkpoint-is-incomplete.txt" // Hugging Face has it while it writes a save
 	maxMetadata    = 1 << 20
@@ -75,38 +55,65 @@ func (e *entry) shrunk(o *entry) bool {
 		!slices.ContainsFunc(e.files, func(f dirfs.Found) bool { return !o.hasSame(f) })
 }
 
-// numbered reports whether the name has a digit. The number may be a step, a rank or anything else.
-func (e *entry) numbered() bool { return strings.ContainsAny(path.Base(e.name), "0123456789") }
-
-// order returns the number of a name that counts steps or epochs, such as step-120. Of such names
-// only the newest is useful.
-func (e *entry) order() (n int64, ok bool) {
-	if !e.numbered() {
+// number returns the number of a name that counts steps or epochs, such as step-120: the last one.
+func (e *entry) number() (n int64, ok bool) {
+	base := path.Base(e.name)
+	at := e.counted()
+	if at == nil {
 		return 0, false
 	}
-	m := countName.FindAllStringSubmatch(path.Base(e.name), -1)
-	if m == nil {
-		return 0, false
-	}
-	return parse(m[len(m)-1][1])
+	last := at[len(at)-1]
+	return parse(base[last[0]:last[1]])
 }
 
-// family returns the name with # in place of each number.
+// less reports whether the number of e is smaller than that of o, of the same family.
+func (e *entry) less(o *entry) bool {
+	a, _ := e.number()
+	b, _ := o.number()
+	return a < b
+}
+
+// family returns the name with # in place of each number that counts.
 func (e *entry) family() string {
-	if !e.numbered() {
-		return e.name
+	base, from := path.Base(e.name), 0
+	var b strings.Builder
+	for _, at := range e.counted() {
+		b.WriteString(base[from:at[0]] + "#")
+		from = at[1]
 	}
-	return path.Join(path.Dir(e.name), digits.ReplaceAllString(path.Base(e.name), "#"))
+	return path.Join(path.Dir(e.name), b.String()+base[from:])
 }
 
-// shape returns the names of the entry's files, with # in place of each number.
-func (e *entry) shape() string {
-	var names []string
-	for _, f := range e.files {
-		names = append(names, digits.ReplaceAllString(strings.TrimPrefix(f.Path, e.name), "#"))
+// hasSame reports whether the entry has the file f, in the same state.
+func (e *entry) hasSame(f dirfs.Found) bool {
+	return e != nil && slices.ContainsFunc(e.files, func(o dirfs.Found) bool {
+		return o.Path == f.Path && o.State.SameBytes(f.State)
+	})
+}
+
+// grown reports whether files were added to the directory since the look that found o, and none was
+// changed.
+func (e *entry) grown(o *entry) bool {
+	return len(e.files) > len(o.files) && !slices.ContainsFunc(o.files, func(f dirfs.Found) bool {
+		return !e.hasSame(f)
+	})
+}
+
+// marked reports whether the mark was written since the look that found o.
+func (e *entry) marked(o *entry) bool {
+	return e.mark != nil && (o == nil || o.mark == nil || !e.mark.SameBytes(*o.mark))
+}
+
+// frameworkFile returns the file that a framework writes last into the directory; nil: there is none.
+func (e *entry) frameworkFile() *dirfs.Found {
+	for i, f := range e.files {
+		name, in := strings.CutPrefix(f.Path, e.name+"/")
+		if in && (name == "trainer_state.json" || name == ".metadata" ||
+			name == "latest" && path.Ext(e.name) == ".ckpt") {
+			return &e.files[i]
+		}
 	}
-	slices.Sort(names)
-	return strings.Join(names, "\n")
+	return nil
 }
 
 func (e *entry) has(name string) bool {
@@ -125,69 +132,18 @@ func (e *entry) newest() (t int64) {
 	return t
 }
 
-// Dir is a checkpoint directory.
-type Dir struct {
-	Path string
-	// Exclude are directories that do not belong to it: the agent's state and logs. If FS is set,
-	// they are names in FS.
-	Exclude []string
-	FS      dirfs.FS // the directory, if it is in no file system of this machine
-	Queue   *Queue   // for the notices of a watch; nil or in use: the watch opens one of its own
-}
-
-// Queue is a queue of the kernel's notices. Watches may use it one after the other. A process that
-// may be killed opens it before its connections: see [notices.Queue].
-type Queue = notices.Queue
-
-// NewQueue returns nil if the kernel gives no notices. Close the queue after the last watch.
-func NewQueue() *Queue { return notices.NewQueue() }
-
-// Open opens the directory. It makes the directory if there is none.
-func (d Dir) Open() (dirfs.FS, error) {
-	if d.FS != nil {
-		return d.FS, nil
-	}
-	return dirfs.Make(d.Path)
-}
-
-// within returns the excluded directories that are below the checkpoint directory, as paths in it.
-func (d Dir) within() map[string]bool {
-	in := map[string]bool{}
-	if d.Path == "" {
-		for _, x := range d.Exclude {
-			in[x] = true
-		}
-		return in
-	}
-	top, err := filepath.EvalSymlinks(d.Path)
-	if err != nil {
-		return in
-	}
-	for _, x := range d.Exclude {
-		if full, err := filepath.EvalSymlinks(x); err == nil {
-			x = full
-		}
-		rel, err := filepath.Rel(top, x)
-		if err == nil && filepath.IsLocal(rel) && rel != "." {
-			in[filepath.ToSlash(rel)] = true
-		}
-	}
-	return in
-}
-
 // listing is what one look found.
 type listing struct {
 	tree    dirfs.Reader
 	exclude map[string]bool
+	renamed map[string]bool // directories that were renamed to their names
 	entries map[string]*entry
-	temps   map[string]dirfs.FileState // temporary names beside the entries
 	marks   []string
 }
 
 // look lists the entries of a checkpoint directory.
-func look(t dirfs.Reader, exclude map[string]bool) (*listing, error) {
-	l := &listing{tree: t, exclude: exclude, entries: map[string]*entry{},
-		temps: map[string]dirfs.FileState{}}
+func look(t dirfs.Reader, exclude, renamed map[string]bool) (*listing, error) {
+	l := &listing{tree: t, exclude: exclude, renamed: renamed, entries: map[string]*entry{}}
 	top, err := t.ReadDir(".")
 	if err == nil {
 		err = l.list(".", top, 1)
@@ -214,11 +170,7 @@ func (l *listing) list(dir string, list []fs.DirEntry, depth int) error {
 		case strings.HasSuffix(name, markSuffix) && d.Name() != markFile:
 			l.marks = append(l.marks, name)
 		case dir != "." && d.Name() == markFile:
-		case !strings.HasPrefix(d.Name(), ownPrefix) && passing(d.Name()):
-			if fi, err := l.tree.Lstat(name); err == nil && (fi.Mode().IsRegular() || fi.IsDir()) {
-				l.temps[name] = dirfs.StateOf(fi)
-			}
-		case ignored(d.Name()):
+		case files.Ignored(d.Name()), !d.IsDir() && path.Ext(name) == ".py":
 		default:
 			if err := l.add(name, depth); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
@@ -238,7 +190,7 @@ func (l *listing) add(name string, depth int) error {
 	if !e.dir && !fi.Mode().IsRegular() {
 		return nil
 	}
-	if _, counted := e.order(); e.dir && !counted {
+	if _, counts := e.number(); e.dir && !counts && !l.renamed[name] && path.Ext(name) != ".ckpt" {
 		list, err := l.tree.ReadDir(name)
 		if err != nil || !slices.ContainsFunc(list, func(d fs.DirEntry) bool { return framework(d.Name()) }) {
 			return errors.Join(err, l.list(name, list, depth+1))
@@ -248,7 +200,7 @@ func (l *listing) add(name string, depth int) error {
 		if l.exclude[p] {
 			return true
 		}
-		if passing(path.Base(p)) {
+		if files.Passing(path.Base(p)) {
 			e.scratch = p
 			return true
 		}
@@ -317,53 +269,15 @@ func nameTracked(t dirfs.Reader, found map[string]*entry) error {
 		if n, err := strconv.Atoi(said); err == nil {
 			said = fmt.Sprintf("iter_%07d", n) // Megatron's tracker has only the number
 		}
-		if named := found[path.Join(path.Dir(name), said)]; named != nil {
-			named.named = true
+		named := found[path.Join(path.Dir(name), said)]
+		if named != nil && named.newest() <= e.top.Mtime {
+			named.named, named.tracker = true, e.files[0]
 		}
 		for _, x := range found {
-			x.tracked = x.tracked || x.dir && path.Dir(x.name) == path.Dir(name)
+			if x.dir && path.Dir(x.name) == path.Dir(name) {
+				x.tracked, e.tracks = true, true
+			}
 		}
 	}
 	return nil
-}
-
-// readMetadata reads the start of a small file, at most maxMetadata bytes.
-func readMetadata(t dirfs.Reader, name string) ([]byte, error) {
-	f, err := t.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxMetadata))
-}
-
-// progressOf returns the step and the samples of an entry, as far as they are known: from its mark,
-// else from the trainer's own file, else from its name.
-func progressOf(t dirfs.Reader, e *entry) (progress, error) {
-	var known progress
-	if e.mark != nil {
-		known = e.progress
-	}
-	if known.Step != nil {
-		return known, nil
-	}
-	if e.dir && e.has("trainer_state.json") {
-		raw, err := readMetadata(t, e.name+"/trainer_state.json")
-		if err != nil {
-			return known, err
-		}
-		var state struct {
-			Step *int64 `json:"global_step"`
-		}
-		if json.Unmarshal(raw, &state) == nil && state.Step != nil {
-			known.Step = state.Step
-			return known, nil
-		}
-	}
-	if m := stepName.FindAllStringSubmatch(path.Base(e.name), -1); m != nil {
-		if n, fits := parse(m[len(m)-1][1]); fits {
-			known.Step = &n
-		}
-	}
-	return known, nil
 }

@@ -4,49 +4,35 @@ import (
 	"path"
 	"regexp"
 	"strconv"
-	"strings"
 )
 
 var (
-	digits   = regexp.MustCompile(`\d+`)
 	stepName = regexp.MustCompile(
 		`(?i)(?:^|[^a-z])(?:global_?step|steps?|iter|iterations?|checkpoint|ckpt)[-_=]?(\d+)`)
-	countName = regexp.MustCompile(
-		`(?i)(?:(?:^|[^a-z])(?:global_?step|steps?|iter|iterations?|checkpoint|ckpt|epochs?)[-_=]?|^)(\d+)`)
+	countFile = regexp.MustCompile(
+		`(?i)(?:^|[^a-z])(?:global_?step|steps?|iter|iterations?|checkpoint|ckpt|epochs?)[-_=]?(\d+)`)
+	countDir   = regexp.MustCompile(countFile.String() + `|^(\d+)`)
 	trackedDir = regexp.MustCompile(`^(?:iter_\d{7}|global_step\d+)$`)
-	tmpName    = regexp.MustCompile(`(?i)(?:^|[._-])(?:tmp|temp)(?:[._-]|\d|$)`)
 )
 
 // trackers are the files in which Megatron and DeepSpeed name the newest complete directory.
 var trackers = map[string]bool{"latest_checkpointed_iteration.txt": true, "latest": true}
 
-// passing reports whether a name is temporary: programs write a file under it, and rename it later.
-func passing(name string) bool {
-	if name == markFile || name == ".metadata" {
-		return false
+// counted returns where the numbers in a name are that count steps or epochs. A file that begins with
+// another number may be that of a rank.
+func (e *entry) counted() (at [][2]int) {
+	name, re := path.Base(e.name), countFile
+	if e.dir {
+		re = countDir
 	}
-	switch path.Ext(name) {
-	case ".part", ".partial", ".incomplete", ".swp", ".lock":
-		return true
+	for _, m := range re.FindAllStringSubmatchIndex(name, -1) {
+		i := len(m) - 2
+		if m[i] < 0 {
+			i -= 2
+		}
+		at = append(at, [2]int{m[i], m[i+1]})
 	}
-	return strings.HasSuffix(name, "~") || strings.HasPrefix(name, "tmp") ||
-		strings.HasPrefix(name, ".nfs") || strings.HasPrefix(name, ".#") ||
-		strings.Contains(strings.ToLower(name), "mp") && tmpName.MatchString(name)
-}
-
-// ignored reports whether a file or directory of that name never belongs to a save: hidden names,
-// temporary names, and the logs of frameworks.
-func ignored(name string) bool {
-	switch name {
-	case "runs", "log", "logs", "lightning_logs", "wandb", "mlruns", "tensorboard", "tb_logs",
-		"__pycache__", "nohup.out":
-		return true
-	}
-	switch path.Ext(name) {
-	case ".log", ".jsonl":
-		return true
-	}
-	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "events.out.tfevents") || passing(name)
+	return at
 }
 
 // parse reads a number. It reports false if the number does not fit.

@@ -47,41 +47,8 @@ func TestEachChangeCausesANotice(t *testing.T) {
 	b.noticed(func() { must(t, os.Remove(in("model.raw"))) })
 	b.noticed(func() { must(t, os.Chtimes(in("model/a.raw"), time.Time{}, time.Unix(1, 0))) })
 	b.noticed(func() { must(t, os.RemoveAll(b.dir)); must(t, os.Mkdir(b.dir, 0o755)) })
-	b.noticed(func() { b.write("step-4.raw", "in the directory that took its place") })
-	b.look(time.Second)
-	b.now = b.now.Add(time.Hour) // for longer than it came after the last save
-	b.want(b.look(0), "step-4.raw", "step-4.raw", 4)
-}
-
-// The watches of successive generations have the notices of one queue. None opens another one.
-func TestGenerationsUseOneQueue(t *testing.T) {
-	b := newBench(t, "model/a.raw")
-	end := func() { must(t, b.c.Close()); b.c.notices = nil }
-	end()
-	b.queue = NewQueue()
-	defer b.queue.Close()
-	before := queues(t)
-	for _, name := range []string{"one.raw", "two.raw", "three.raw"} {
-		b.watch(nil)
-		b.noticed(func() { b.write(name, "new") })
-		if now := queues(t); now != before {
-			t.Errorf("%d queues are open, %d before the watch", now, before)
-		}
-		end()
-	}
-}
-
-// queues returns how many notice queues this process has open.
-func queues(t *testing.T) (n int) {
-	t.Helper()
-	open, err := filepath.Glob("/proc/self/fd/*")
-	must(t, err)
-	for _, fd := range open {
-		if is, _ := os.Readlink(fd); is == "anon_inode:inotify" {
-			n++
-		}
-	}
-	return n
+	b.noticed(func() { b.write("last.ckpt", archive(b.t, "in the directory that took its place")) })
+	b.want(b.look(time.Second), "last.ckpt", "last.ckpt", unknown)
 }
 
 // A watcher that no notices reach looks by the clock.

@@ -19,7 +19,7 @@ func FuzzProgress(f *testing.F) {
 		tree := memfs.New()
 		memfs.WriteFile(t, tree, "step-1/model.pt", []byte("weights"), 0o600)
 		memfs.WriteFile(t, tree, names[int(which)%len(names)], bytes, 0o600)
-		l, err := look(tree, nil)
+		l, err := look(tree, nil, nil)
 		must(t, err)
 		for name, e := range l.entries {
 			if e.name != name || len(e.files) == 0 {

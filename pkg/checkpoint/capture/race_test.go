@@ -36,7 +36,7 @@ type race struct {
 func newRace(t *testing.T) *race {
 	r := &race{t: t, now: time.Unix(1e9, 0)}
 	r.disk = &busyDisk{playedDisk: newPlayedDisk(&r.now)}
-	c, err := watch(tree{Dir{}, r.disk}, stampOfLives, Workers{State: func() WorkerState { return r.state },
+	c, err := watch(tree{Dir{Names: []string{"a.raw", "b.raw"}}, r.disk}, stampOfLives, Workers{State: func() WorkerState { return r.state },
 		PIDs: func() []int { return []int{1} }}, nil)
 	must(t, err)
 	r.c = c

@@ -1,11 +1,21 @@
 package capture
 
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/table"
+)
+
 // Reason is the code of an event that says why a save was not taken.
-type Reason string
+type Reason = table.Reason
 
 const (
-	Torn        Reason = "torn"          // the save is incomplete, or changed while it was read
-	Unsettled   Reason = "unsettled"     // not known to be complete; it may be taken later
+	Broken      = table.Broken
+	Overwritten = table.Overwritten
+
+	Torn        Reason = "torn"          // the workers ended, and nothing shows that the save is complete
 	NoSpace     Reason = "no-space"      // the disk of the state directory is full
 	Disk        Reason = "disk"          // the disk of the state directory failed, or is read-only
 	Unreadable  Reason = "unreadable"    // the checkpoint directory, or a file in it, cannot be read
@@ -22,4 +32,52 @@ type Refusal struct {
 	Path   string
 	Step   *int64
 	Err    error
+}
+
+// ErrNotYet means that saves are not taken until the user, or the script, does something.
+var ErrNotYet = errors.New("no checkpoint is taken")
+
+const (
+	sayAfter   = 500 * time.Millisecond // a mark may follow the second file
+	sayAgain   = time.Minute            // how often a refusal is repeated
+	openLimit  = 10 * time.Second       // how long a file stays open and unchanged until that is reported
+	hasteLimit = 5 * time.Second        // how long a file is written again before it rested until that is reported
+)
+
+// refusals remembers what was reported.
+type refusals struct {
+	said    map[Reason]time.Time
+	several time.Time       // when several files were seen first
+	of      map[string]bool // entries that were refused when the workers had ended
+}
+
+// last returns the refusal of workers that have ended, once.
+func (s *refusals) last(r *table.Refused) []Refusal {
+	if s.of[string(r.Reason)] {
+		return nil
+	}
+	s.of[string(r.Reason)] = true
+	return refusal(r)
+}
+
+func refusal(r *table.Refused) []Refusal {
+	return []Refusal{{Reason: r.Reason, Path: r.Path, Err: fmt.Errorf("%w: %s", ErrNotYet, r.Why)}}
+}
+
+// say returns the refusal, unless one for the same reason was reported less than a minute ago.
+func (s *refusals) say(r *table.Refused, now time.Time) []Refusal {
+	if r == nil {
+		return nil
+	}
+	if at, ok := s.said[r.Reason]; ok && now.Sub(at) < sayAgain {
+		return nil
+	}
+	if r.Reason == table.SeveralFiles && s.several.IsZero() {
+		s.several = now
+	}
+	if r.Reason == table.SeveralFiles && now.Sub(s.several) < sayAfter {
+		return nil
+	}
+	s.said[r.Reason] = now
+	return refusal(r)
 }

@@ -37,7 +37,11 @@ func (s *script) content(name string) []byte {
 	switch {
 	case filepath.Base(name) == staticFile:
 		return []byte("{}\n")
-	case filepath.Ext(name) == ".pt":
+	case filepath.Base(name) == "trainer_state.json":
+		return []byte(fmt.Sprintf(`{"global_step": %d}`, s.step))
+	case filepath.Base(name) == ".metadata":
+		return []byte("\x80\x02X\x0b\x00\x00\x00" + text + ".")
+	case filepath.Ext(name) == ".pt", filepath.Ext(name) == ".ckpt":
 		return checkpointtest.Zip(s.t, map[string]string{"w": text})
 	}
 	return []byte(strings.Repeat("\x00"+text, 64))
@@ -72,36 +76,6 @@ func (s *script) synced(name string) {
 	s.do(call{Op: "sync", Name: temp})
 	s.do(call{Op: "close", Name: temp})
 	s.rename(temp, name)
-}
-
-// body writes a file but for its header, and closes it.
-func (s *script) body(name string) {
-	data := s.content(name)
-	s.do(call{Op: "mkdir", Name: filepath.Dir(name)})
-	s.do(call{Op: "create", Name: name})
-	s.do(call{Op: "write", Name: name, Data: append(make([]byte, headerSize), data[headerSize:]...)})
-	s.do(call{Op: "close", Name: name})
-}
-
-// header opens the file again, and completes it.
-func (s *script) header(name string) {
-	s.do(call{Op: "open", Name: name})
-	s.do(call{Op: "write", Name: name, Data: s.content(name)[:headerSize]})
-	s.do(call{Op: "close", Name: name})
-}
-
-const headerSize = 20
-
-// filled reserves the space of a file and closes it, and fills it then.
-func (s *script) filled(name string) {
-	data := s.content(name)
-	s.do(call{Op: "mkdir", Name: filepath.Dir(name)})
-	s.do(call{Op: "create", Name: name})
-	s.do(call{Op: "truncate", Name: name, At: len(data)})
-	s.do(call{Op: "close", Name: name})
-	s.do(call{Op: "open", Name: name})
-	s.do(call{Op: "write", Name: name, Data: data})
-	s.do(call{Op: "close", Name: name})
 }
 
 // mapped writes a file through a memory map.

@@ -60,9 +60,6 @@ func everyLife(t *testing.T, yield func(s scenario, deaths []point)) {
 				for _, pause := range []time.Duration{300 * time.Millisecond, 2 * time.Second,
 					20 * time.Second} {
 					for _, gap := range []time.Duration{0, 2 * time.Second} {
-						if undecidable(layout.name, point{step, at}, pause, gap) {
-							continue
-						}
 						for _, in := range []string{"", "last/", "resnet50/", "exp1/ckpt/"} {
 							s := scenario{layout: i, in: in, paused: point{step, at}, pause: pause, gap: gap,
 								steady: at%2 == 0}
@@ -76,20 +73,6 @@ func everyLife(t *testing.T, yield func(s scenario, deaths []point)) {
 			}
 		}
 	}
-}
-
-// undecidable reports whether two different saves look alike:
-//
-//   - Names with numbers in the middle that appear at once may be parts of one save.
-//   - If a save begins with a late file, and then pauses for longer than the time since the save
-//     before, the file may be the last one of the save before.
-//   - A save that opens a file more than once, and pauses for as long as the time between two
-//     saves, looks like two saves.
-//   - Saves without a pause between them look like parts of the first one. So does a late file.
-func undecidable(layout string, at point, pause, gap time.Duration) bool {
-	return layout == numbered && gap == 0 ||
-		layout == lateFirst && (gap == 0 || at.Step >= lateStep && pause > gap) ||
-		reopened[layout] && (gap == 0 || pause > gap || pause == gap && at.At > 0)
 }
 
 // A worker pauses for any time before any system call of a save, and is killed or fails at any
@@ -155,60 +138,6 @@ func sample(t *testing.T, few int, yield func(s scenario, deaths []point)) strin
 		}
 	})
 	return fmt.Sprintf("%d of %d lives", min(count, total), total)
-}
-
-// Pauses at which files of two saves were once taken together.
-func TestPausesThatMixedSaves(t *testing.T) {
-	const soon, late, long = 300 * time.Millisecond, 2 * time.Second, 20 * time.Second
-	for _, s := range []scenario{
-		{layout: layoutOf(t, "two files of any format"), paused: point{4, 5}, pause: late},
-		{layout: layoutOf(t, "numbered parts"), in: "last/", paused: point{2, 10}, pause: late, steady: true},
-		{layout: layoutOf(t, "fsync and rename"), paused: point{1, 6}, pause: late, steady: true},
-		{layout: layoutOf(t, "a file a step, and the newest under one name"), paused: point{3, 5},
-			pause: late},
-		{layout: layoutOf(t, "the newest under one name, and a file a step"), paused: point{2, 5},
-			pause: late},
-		{layout: layoutOf(t, "a file a step, the oldest removed"), paused: point{1, 6}, pause: late,
-			steady: true},
-		{layout: layoutOf(t, "a file a step, the oldest removed"), paused: point{3, 5}, pause: late},
-		{layout: layoutOf(t, "Megatron"), paused: point{2, 9}, pause: soon, gap: late},
-		{layout: layoutOf(t, "a directory a step"), in: "exp1/", paused: point{4, 7}, pause: late, gap: late},
-		{layout: layoutOf(t, "two files in place"), in: "resnet50/", paused: point{1, 6}, pause: long,
-			killed: point{2, 9}, steady: true},
-		{layout: layoutOf(t, "two files of any format"), in: "resnet50/", paused: point{1, 6}, pause: long,
-			killed: point{2, 8}, steady: true},
-		{layout: layoutOf(t, "rename"), paused: point{1, 5}, pause: long, gap: late},
-		{layout: layoutOf(t, "two memory maps"), in: "last/", paused: point{1, 8}, pause: long,
-			killed: point{2, 11}, steady: true},
-		{layout: layoutOf(t, "two memory maps"), paused: point{1, 13}, pause: long, gap: late},
-		{layout: layoutOf(t, "numbered parts"), in: "exp1/ckpt/", paused: point{1, 6}, pause: long, gap: late,
-			steady: true},
-		{layout: layoutOf(t, "numbered parts"), in: "last/", paused: point{1, 10}, pause: late, steady: true},
-		{layout: layoutOf(t, "a configuration in each save"), paused: point{1, 1}, pause: long, gap: late},
-		{layout: layoutOf(t, "a directory a step"), paused: point{3, 3}, pause: soon, gap: late,
-			resumed: true},
-		{layout: layoutOf(t, numbered), paused: point{1, 1}, pause: long, gap: late},
-		{layout: layoutOf(t, lateFirst), paused: point{3, 5}, pause: late, gap: late, steady: true},
-		{layout: layoutOf(t, "two memory maps"), in: "last/", paused: point{1, 8}, pause: late,
-			killed: point{2, 10}, steady: true},
-		{layout: layoutOf(t, "two memory maps"), paused: point{2, 8}, pause: late, killed: point{2, 10},
-			steady: true},
-		{layout: layoutOf(t, "the newest under one name, and a file a step"), paused: point{1, 6},
-			pause: late, steady: true},
-		{layout: layoutOf(t, headerLater), paused: point{2, 4}, pause: soon, gap: late},
-		{layout: layoutOf(t, headerLater), paused: point{1, 4}, pause: soon, gap: late, killed: point{1, 5}},
-		{layout: layoutOf(t, filledLater), paused: point{3, 4}, pause: soon, gap: late, resumed: true},
-		{layout: layoutOf(t, bothTwice), paused: point{3, 4}, pause: soon, gap: late, killed: point{3, 5}},
-		{layout: layoutOf(t, headerOfAStep), paused: point{2, 4}, pause: soon, gap: late},
-		{layout: layoutOf(t, headersInADirectory), paused: point{2, 11}, pause: soon, gap: late},
-	} {
-		t.Run(s.String(), func(t *testing.T) {
-			l := (books{}).begin(t, s)
-			if l.play(); len(l.wrongs) > 0 {
-				t.Error(l.wrongs)
-			}
-		})
-	}
 }
 
 func layoutOf(t *testing.T, name string) int {

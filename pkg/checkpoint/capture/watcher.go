@@ -1,31 +1,35 @@
-// Package capture finds complete saves in a checkpoint directory.
-// docs/CHECKPOINTS.md has its rules.
+// Package capture finds complete saves in a checkpoint directory. docs/CHECKPOINTS.md has the table
+// of what counts.
+//
+// Each look goes the same way: notices say which names were written, closed, renamed or removed
+// (notices.go, changes.go); the directory is listed as entries (look.go); what was seen of each entry
+// becomes a table.Seen (seen.go); table.Decide finds the row that holds; the entry
+// becomes a Picture, which the caller copies.
 package capture
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/capture/growth"
-	"github.com/elasticd/elastic/pkg/checkpoint/capture/judge"
-	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/files"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/table"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
 // WorkerState says whether the worker processes of a generation run, and how they ended.
-type WorkerState = judge.Workers
+type WorkerState = table.WorkerState
 
 const (
-	Running = judge.Running
-	Exited  = judge.Exited // all exited with status 0
-	Failed  = judge.Failed // one exited with an error, perhaps during a save
-	Killed  = judge.Killed // one was killed by a signal, perhaps during a save
+	Running = table.Running
+	Exited  = table.Exited
+	Failed  = table.Failed
+	Killed  = table.Killed
 )
 
 // Workers are the worker processes of one generation.
@@ -47,55 +51,42 @@ const (
 	Following       // a part without that file
 )
 
-// settled is longer than the resolution of file times. A file that is written again sooner may look
-// unchanged.
-const settled = 50 * time.Millisecond
-
 // Watcher looks for saves of one generation in one directory. It belongs to one goroutine, which
 // calls Look from time to time.
 type Watcher struct {
-	dir     Dir // Path is "" if the directory is in no file system
-	tree    dirfs.Reader
-	exclude map[string]bool
-	notices *notices.Notices // nil: the kernel gives none
-	log     *notices.Log
-	stamp   manifest.Stamp
-	workers Workers
-
-	base     map[string]*entry          // the entries in the last save taken, or at the start
-	temps    map[string]dirfs.FileState // temporary names at that time
-	in       map[string]bool            // entries of the last save, or of the checkpoint at the start
-	last     *listing                   // of the last look
-	since    map[string]time.Time       // when each entry changed last
-	began    time.Time                  // when the first look was
-	looked   time.Time                  // when the newest look was
-	before   time.Time                  // when the look before it was
-	moved    time.Time                  // when any entry changed last
-	grew     time.Time                  // when the fresh entries became larger
-	bytes    int64                      // of the fresh entries
-	fresh    int                        // how many entries are not as in base
+	dir      Dir // Path is "" if the directory is in no file system
+	tree     dirfs.Reader
+	exclude  map[string]bool
+	notices  *files.Notices // nil: the kernel gives none
+	log      *files.Log
 	evidence *evidence
-	memory   judge.Memory
-	growth   growth.Files
-	still    bool                     // nothing was written for FirstQuiet before the last look
-	paced    map[string]int           // by family: how many names appeared after a pause; or atOnce
-	shards   map[string]bool          // families whose numbers do not count saves
-	explicit bool                     // saves have marks: an entry without one is not complete
-	refused  map[dirfs.FileState]bool // entries that were refused, by their state
-	delay    delay                    // of the save that is not taken yet
-	sequence uint64                   // of the last save that was found
-	copied   bool                     // the last look found a save
-	pause    time.Duration            // see Pause
-	rest     time.Duration            // see Rest; at least pause
-}
+	stamp    manifest.Stamp
+	workers  Workers
 
-// Picture is a save that was found, and the state of the directory at that time.
-type Picture struct {
-	Save     chunkstore.Save
-	seen     map[string]*entry // becomes base when the save is taken
-	entries  []string          // the entries in the save
-	decision judge.Decision
-	passes   map[string]notices.Passes // the passes that the save uses up
+	start   map[string]*entry // the entries when the watch began
+	base    map[string]*entry // ... and in the last save taken
+	taken   *entry            // an entry of the last save; nil: none was taken
+	listed  map[string]*entry // all entries when it was found
+	resumed string            // the family of the one file that is the checkpoint at the start; "" if it is not one
+	firsts  map[string]*entry // by family: the file that was seen complete first
+	dirs    map[string]bool   // directories that were renamed to their names
+	marks   bool              // saves have marks: an entry without one is not complete
+
+	last   map[string]*entry    // the entries in the last look
+	sorted []*entry             // ... by name
+	since  map[string]time.Time // when each entry changed last
+	haste  map[string]time.Time // since when a file is written before it rested
+	looks  int64
+	timed  bool             // there are no notices: file times order the entries
+	first  map[string]int64 // if timed: the look that found the entry written first
+	prior  map[string]int64 // ... and the time of the write before the last one
+	moved  time.Time        // when any entry changed last
+	fresh  int              // how many entries are not as in base
+
+	refusals refusals
+	sequence uint64        // of the last save that was found
+	pause    time.Duration // see Pause
+	rest     time.Duration // see Rest; at least pause
 }
 
 // Stamp returns the generation whose saves the watcher looks for.
@@ -112,13 +103,14 @@ func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 	if err != nil {
 		return nil, fmt.Errorf("watch checkpoint directory: %w", err)
 	}
-	n := notices.New(dir.Queue)
+	n := files.New(dir.Queue)
 	t := n.Of(disk)
 	c, err := watch(tree{dir, t}, stamp, workers, resume)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("watch checkpoint directory: %w", err), t.Close(), n.Close())
 	}
 	c.notices = n
+	c.timed = n == nil
 	return c, nil
 }
 
@@ -128,40 +120,42 @@ type tree struct {
 	dirfs.Reader
 }
 
-func watch(
-	in tree, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest,
-) (*Watcher, error) {
+func watch(in tree, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest) (*Watcher, error) {
 	dir, t := in.Dir, in.Reader
 	c := &Watcher{
-		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers, pause: pauseMin,
-		rest: pauseMin,
-		in:   map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{},
-		growth: growth.Files{}, paced: map[string]int{},
-		refused:  map[dirfs.FileState]bool{},
-		evidence: newEvidence(t), log: notices.LogOf(t),
+		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers,
+		pause: pauseMin, rest: pauseMin,
+		evidence: newEvidence(t), log: files.LogOf(t),
+		firsts: map[string]*entry{}, dirs: map[string]bool{},
+		since: map[string]time.Time{}, haste: map[string]time.Time{},
+		first: map[string]int64{}, prior: map[string]int64{},
+		refusals: refusals{said: map[Reason]time.Time{}, of: map[string]bool{}},
 	}
-	c.evidence.share = workers.Share
-	found, err := look(t, c.exclude)
+	c.timed = c.log.Tree == nil
+	found, err := look(t, c.exclude, nil)
 	if err != nil {
 		return nil, err
 	}
-	c.base, c.temps, c.last = found.entries, found.temps, found
-	for name, e := range c.base {
-		// If the workers write only a part, other nodes wrote some of the restored entries. Those
-		// do not belong to the part.
-		c.in[name] = workers.Share == Whole && (!e.numbered() || resume != nil && resume.Contains(name))
-		c.explicit = c.explicit || e.mark != nil && workers.Share != Following
+	c.start, c.base, c.last = found.entries, maps.Clone(found.entries), found.entries
+	c.resume(resume)
+	return c, nil
+}
+
+// resume notes what the checkpoint says about the saves of the workers that go on from it.
+func (c *Watcher) resume(from *manifest.Manifest) {
+	if from == nil {
+		return
 	}
-	if resume != nil && workers.Share == Whole {
-		c.memory.Remember(resume.Written)
-		c.memory.RememberReopened(resume.Reopened)
-		for name, e := range c.base {
-			if e.dir && e.ordered() && resume.Contains(name) {
-				c.memory.RememberShape(e.family(), e.shape())
-			}
+	var in []*entry
+	for name, e := range c.start {
+		if from.Contains(name) {
+			in = append(in, e)
+			c.marks = c.marks || e.mark != nil && c.workers.Share != Following
 		}
 	}
-	return c, nil
+	if len(in) == 1 && !in[0].dir && c.workers.Share == Whole {
+		c.resumed = in[0].family()
+	}
 }
 
 // Close ends the watch. Call Last before it if the workers have ended.
@@ -194,11 +188,11 @@ func (c *Watcher) Notice() <-chan struct{} {
 }
 
 // Look returns a complete save that was not taken yet, if there is one, and reports saves that are
-// refused or delayed. Call Taken when the save is in the chunk store.
+// refused. Call Taken when the save is in the chunk store.
 func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 	began := time.Now()
 	c.notices.Begin()
-	p, refused, err := c.look(now, c.workers.State())
+	p, refused, err := c.look(instant{now, c.workers.State()})
 	cost := time.Since(began)
 	c.pause = min(max(pauseMin, idleShare*cost), pauseMax)
 	busy := c.fresh > 0 && now.Sub(c.moved) < busyFor
@@ -218,24 +212,47 @@ func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 func (c *Watcher) Last(now time.Time) (*Picture, []Refusal, error) {
 	state := c.workers.State()
 	if state == Running {
-		if p, _, err := c.look(now, Running); p != nil || err != nil {
+		if p, _, err := c.look(instant{now, Running}); p != nil || err != nil {
 			return p, nil, err
 		}
 		state = Killed
 	}
-	return c.look(now, state)
+	return c.look(instant{now, state})
 }
 
 // Taken notes that the save is in the chunk store. Later looks compare with it.
 func (c *Watcher) Taken(p *Picture) {
-	c.base, c.in, c.temps = p.seen, map[string]bool{}, c.last.temps
-	for _, name := range p.entries {
-		c.in[name] = true
+	c.base, c.listed, c.taken = p.seen, p.listed, p.entries[0]
+	for _, e := range p.entries {
+		delete(c.evidence.unsure, e.name)
 	}
-	c.memory.Taken(p.decision)
-	c.evidence.taken(p.passes)
+	c.fresh = 0
 	c.forget()
-	c.fresh, c.delay = 0, delay{reported: c.delay.reported}
+}
+
+// forget drops the evidence about names that are gone. Without it the maps would grow as long as
+// the generation runs.
+func (c *Watcher) forget() {
+	there := map[string]bool{}
+	for name, e := range c.last {
+		there[name] = true
+		for _, f := range e.files {
+			there[f.Path] = true
+		}
+	}
+	v := c.evidence
+	deleteNames(v.closed, there)
+	deleteNames(v.rested, there)
+	deleteNames(v.unnoticed, there)
+	deleteNames(v.mapped, there)
+	deleteNames(v.changes.Written, there)
+	deleteNames(v.changes.Passes, there)
+	deleteNames(c.haste, there)
+}
+
+// deleteNames deletes the entries of m whose names are gone.
+func deleteNames[V any](m map[string]V, there map[string]bool) {
+	maps.DeleteFunc(m, func(name string, _ V) bool { return !there[name] })
 }
 
 // follow opens the directory that is at the path now. Scripts may remove their directory and make
@@ -262,20 +279,18 @@ func (c *Watcher) follow() error {
 	return err
 }
 
-func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, error) {
+func (c *Watcher) look(at instant) (*Picture, []Refusal, error) {
 	if err := c.follow(); err != nil {
 		return nil, nil, err
 	}
-	found, err := look(c.tree, c.exclude)
+	c.takeNotices() // which directories were renamed
+	found, err := look(c.tree, c.exclude, c.dirs)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.evidence.settled = c.evidence.newest
 	c.takeNotices()
-	fresh := c.note(found, now)
-	c.fresh = len(fresh)
-	if len(fresh) == 0 {
-		c.delay = delay{reported: c.delay.reported}
+	fresh := c.note(found.entries, at.now)
+	if c.fresh = len(fresh); len(fresh) == 0 {
 		return nil, nil, nil
 	}
 	for _, e := range fresh {
@@ -283,61 +298,103 @@ func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, e
 			return nil, nil, manifest.ErrTooDeep{Path: e.deep}
 		}
 	}
-	c.evidence.scan(fresh, c.workers, state)
+	c.evidence.scan(fresh, c.workers, at.workers)
 	c.takeNotices() // a file that the scan found closed may have been closed since the notices were taken
-	return c.decide(found, fresh, now, state)
-}
-
-// note notes when each entry changed last, and returns the fresh entries: those that are not as in
-// the last save.
-func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
-	c.pace(found)
-	c.before, c.looked = c.looked, now
-	for name, e := range found.entries {
-		if !e.same(c.last.entries[name]) {
-			c.since[name], c.moved = now, now
+	l := table.Look{Workers: at.workers, Names: c.dir.Names}
+	for _, e := range c.sorted {
+		if e.tracks {
+			continue
 		}
-		c.evidence.noteTimes(e, c.base[name])
-		if e.shrunk(c.base[name]) || c.annotated(e) {
-			continue // the entry is being deleted, or is of an older step
+		s, err := c.see(e, at)
+		if err != nil {
+			return nil, nil, err
 		}
-		if !e.same(c.base[name]) || c.evidence.unsure[name] {
-			fresh = append(fresh, e)
-		}
-		if c.base[name] != nil && !e.same(c.base[name]) && e.numbered() && !e.ordered() {
-			c.uncount(e.family()) // a name that is written again does not count saves
-		}
-		// Only rank 0 must write marks. On other nodes a restored mark does not show that their
-		// workers write any.
-		c.explicit = c.explicit || e.mark != nil && (c.workers.Share != Following || !e.same(c.base[name]))
+		l.Entries = append(l.Entries, s)
 	}
-	for name := range c.since {
-		if found.entries[name] == nil {
-			delete(c.since, name)
-		}
+	l.Marks = c.marks
+	d := table.Decide(l)
+	if d.Take != nil {
+		p, err := c.picture(d, at.now)
+		return p, nil, err
 	}
-	if c.began.IsZero() {
-		c.began = now
+	if at.workers != Running {
+		return nil, c.refuseAll(l, d), nil
 	}
-	c.still = now.Sub(c.moved) >= judge.FirstQuiet && len(c.evidence.writers) == 0
-	c.last = found
-	c.noteGrowth(fresh, now)
-	slices.SortFunc(fresh, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
-	return fresh
+	return nil, c.refusals.say(d.Refuse, at.now), nil
 }
 
 // takeNotices takes the notices that came since it was called last.
 func (c *Watcher) takeNotices() {
-	for _, changes := range []*notices.Changes{c.notices.Take(), c.log.Take()} {
-		if changes == nil {
-			continue
-		}
-		c.evidence.note(changes)
-		if changes.Lost {
-			c.memory = judge.Memory{} // the numbers of writes are unknown now
-		}
-		if changes.Together {
-			c.memory.Together()
+	to := &c.evidence.changes
+	c.notices.Take(to)
+	c.log.Take(to)
+	if to.Lost { // the order of completions is unknown from now on
+		c.timed, to.Lost = true, false
+		clear(to.Renamed)
+		clear(to.Written)
+		clear(to.Shrunk)
+	}
+	for name, is := range to.Renamed {
+		if is {
+			c.dirs[name] = true
 		}
 	}
+}
+
+// note notes when each entry changed last, and returns the fresh entries: those that are not as in
+// the last save.
+func (c *Watcher) note(found map[string]*entry, now time.Time) (fresh []*entry) {
+	c.looks++
+	c.sorted = nil
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		e, was := found[name], c.last[name]
+		e.pass = c.evidence.changes.Newest
+		c.sorted = append(c.sorted, e)
+		if !e.same(was) {
+			c.since[name], c.moved = now, now
+			if was != nil && c.first[name] != 0 {
+				c.prior[name] = was.newest()
+			}
+			if c.first[name] == 0 && c.looks > 1 {
+				c.first[name] = c.looks
+			}
+			if c.timed && e.dir && was != nil {
+				c.evidence.changes.Shrunk[name] = e.shrunk(was)
+			}
+		}
+		if c.evidence.noteTimes(e, c.base[name]) || c.evidence.noteTimes(e, c.firsts[e.family()]) {
+			c.since[name], c.moved = now, now
+		}
+		if c.isFresh(e) {
+			fresh = append(fresh, e)
+		}
+		// Only rank 0 must write marks. On other nodes a restored mark does not show that their
+		// workers write any.
+		c.marks = c.marks || e.marked(c.start[name])
+	}
+	deleteGone(c.since, found)
+	c.last = found
+	return fresh
+}
+
+func deleteGone(m map[string]time.Time, found map[string]*entry) {
+	maps.DeleteFunc(m, func(name string, _ time.Time) bool { return found[name] == nil })
+}
+
+// refuseAll refuses the fresh entries when the workers have ended and no save was taken.
+func (c *Watcher) refuseAll(l table.Look, d table.Decision) (refused []Refusal) {
+	if d.Refuse != nil {
+		return c.refusals.last(d.Refuse)
+	}
+	for _, s := range l.Entries {
+		key := s.Name + c.last[s.Name].print()
+		if !s.Fresh || s.Old || c.refusals.of[key] || !s.Dir && (l.Beside() || l.Marks) {
+			continue
+		}
+		c.refusals.of[key] = true
+		known, err := progressOf(c.tree, c.last[s.Name])
+		refused = append(refused, Refusal{Reason: Torn, Path: s.Name, Step: known.Step,
+			Err: errors.Join(fmt.Errorf("%w: %s", chunkstore.ErrTorn, l.Lacks(s)), err)})
+	}
+	return refused
 }

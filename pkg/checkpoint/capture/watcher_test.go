@@ -1,10 +1,6 @@
 package capture
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,359 +8,417 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/table"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
-	"golang.org/x/sys/unix"
 )
 
-func TestFileOverTheOldOne(t *testing.T) {
-	b := newBench(t, "model.pt")
-	b.want(b.look(5*time.Second), "", "", 0) // what was there is not of these workers
-	whole := archive(t, "weights")
-	for n := range len(whole) {
-		if n%10 == 3 {
-			b.write("model.pt", whole[:n])
-			b.want(b.look(500*time.Millisecond), "", "", 0)
-		}
-	}
-	b.write("model.pt", whole)
-	b.want(b.look(2*time.Second), "model.pt", "model.pt", unknown)
-	b.want(b.look(5*time.Second), "", "", 0)
-	b.write("model.pt", whole+"") // the same bytes again are another save
-	b.want(b.look(200*time.Millisecond), "model.pt", "model.pt", unknown)
+// archive is a zip, as torch.save writes it.
+func archive(t *testing.T, weights string) string {
+	t.Helper()
+	return string(checkpointtest.Zip(t, map[string]string{"w": weights}))
 }
 
-// A file is complete when its writer closed it, whatever its format, however long that takes.
-func TestOpaqueFileIsCompleteWhenClosed(t *testing.T) {
-	b := newBench(t)
-	b.own = true
-	b.watch(nil)
-	for i, want := range []string{"", "model.raw", "model.raw"} {
-		f, err := os.Create(filepath.Join(b.dir, "model.raw"))
-		must(t, err)
-		for range 5 {
-			_, err := f.WriteString(fmt.Sprintf("step %d %0100d", i, i))
-			must(t, err)
-			b.want(b.look(5*time.Second), "", "", 0)
+// story is what workers do with their directory, and what is taken after each step.
+type story struct {
+	name  string
+	names []string // of --save-files
+	from  []string // files of the checkpoint that the job resumed from
+	steps []deed
+}
+
+// deed is one thing that workers do, and the files of the save that is taken then, or why none is.
+type deed struct {
+	do    func(b *bench)
+	takes string
+	entry string
+	step  int64
+	says  string
+}
+
+func writes(files ...string) func(*bench) {
+	return func(b *bench) {
+		for _, f := range files {
+			name, data, given := strings.Cut(f, "=")
+			if !given {
+				data = archive(b.t, b.now.String())
+			}
+			b.write(name, data)
 		}
-		must(t, f.Close())
-		b.want(b.look(300*time.Millisecond), want, want, unknown) // the first save: what else belongs to it?
-		b.want(b.look(4*time.Second), map[bool]string{true: "model.raw"}[want == ""], "model.raw", unknown)
 	}
 }
 
-// A file that is mapped for writing is under way until it is unmapped. Its times prove nothing.
-func TestMappedFileIsUnderWay(t *testing.T) {
+func renames(from, to string) func(*bench) { return func(b *bench) { b.rename(from, to) } }
+
+func removes(name string) func(*bench) {
+	return func(b *bench) { must(b.t, os.RemoveAll(filepath.Join(b.dir, name))) }
+}
+
+func ends(how WorkerState) func(*bench) { return func(b *bench) { b.state = how } }
+
+// The rows of the table in docs/CHECKPOINTS.md.
+func TestTable(t *testing.T) {
+	for _, s := range []story{
+		{name: "one file counts from the second save on", steps: []deed{
+			{do: writes("model.pt")},
+			{do: writes("model.pt"), takes: "model.pt", entry: "model.pt", step: unknown},
+			{do: writes("model.pt"), takes: "model.pt", entry: "model.pt", step: unknown}}},
+		{name: "one file counts at once after a checkpoint of it", from: []string{"model.pt"}, steps: []deed{
+			{do: writes("model.pt"), takes: "model.pt", entry: "model.pt", step: unknown}}},
+		{name: "one file of two in the checkpoint is the first", from: []string{"model.pt", "optimizer.pt"},
+			steps: []deed{{do: writes("model.pt")},
+				{do: writes("optimizer.pt"), says: "--save-files=model.pt,optimizer.pt"}}},
+		{name: "a file a step counts when the next one begins", steps: []deed{
+			{do: writes("model_step10.pt")},
+			{do: writes("model_step20.pt="), takes: "model_step10.pt", entry: "model_step10.pt", step: 10},
+			{do: writes("model_step20.pt"), takes: "model_step20.pt", entry: "model_step20.pt", step: 20}}},
+		{name: "two files are refused, with what to type", steps: []deed{
+			{do: writes("model.pt")},
+			{do: writes("optimizer.pt"), says: "no checkpoint is taken: two files are written for each save " +
+				"(model.pt, optimizer.pt): run with --save-files=model.pt,optimizer.pt, or write both into one " +
+				"directory"},
+			{do: writes("model.pt", "optimizer.pt")}, {do: ends(Exited)}}},
+		{name: "two files with steps are refused, with what to type", steps: []deed{
+			{do: writes("m_step1.pt", "o_step1.pt"), says: "--save-files=m_step*.pt,o_step*.pt"}}},
+		{name: "files of ranks are refused", steps: []deed{
+			{do: writes("rank_0.pt", "rank_1.pt"), says: "two files are written"}}},
+		{name: "named files count when the last one is complete", names: []string{"a.pt", "b.pt"}, steps: []deed{
+			{do: writes("a.pt")}, {do: writes("b.pt"), takes: "a.pt b.pt", step: unknown},
+			{do: writes("a.pt")}, {do: ends(Killed)}}},
+		{name: "named files count after a kill if their format says that they are whole",
+			names: []string{"a.pt", "b.pt"}, steps: []deed{
+				{do: func(b *bench) { writes("a.pt", "b.pt")(b); b.state = Killed }, takes: "a.pt b.pt", step: unknown}}},
+		{name: "named files with the step in their names", names: []string{"a_*.pt", "b_*.pt"}, steps: []deed{
+			{do: writes("a_10.pt")}, {do: writes("b_10.pt"), takes: "a_10.pt b_10.pt", step: unknown},
+			{do: writes("a_20.pt", "log.txt=x")}, {do: writes("b_20.pt"), takes: "a_20.pt b_20.pt", step: unknown}}},
+		{name: "a save without the first of the named files", names: []string{"a.pt", "b.pt"}, steps: []deed{
+			{do: writes("a.pt", "b.pt"), takes: "a.pt b.pt", step: unknown},
+			{do: writes("b.pt")}, {do: writes("a.pt")}, {do: writes("b.pt"), takes: "a.pt b.pt", step: unknown}}},
+		{name: "named files in the wrong order", names: []string{"b.pt", "a.pt"}, steps: []deed{
+			{do: writes("a.pt"), says: "b.pt of --save-files is not written, although a.pt is"},
+			{do: writes("b.pt")}, {do: writes("a.pt")}, {do: ends(Exited), says: "must be the last one"}}},
+		{name: "a name that is never written", names: []string{"a.pt", "c.pt"}, steps: []deed{
+			{do: writes("a.pt")},
+			{do: writes("a.pt"), says: "c.pt of --save-files is not written, although a.pt is"}}},
+		{name: "names of which none is written", names: []string{"modle.pt"}, steps: []deed{
+			{do: writes("model.pt")}, {do: writes("model.pt"), says: "modle.pt of --save-files is not written"}}},
+		{name: "a directory counts when the next one begins", steps: []deed{
+			{do: writes("step-10/a.raw=x", "step-10/b.raw=x")},
+			{do: writes("step-20/a.raw=x"), takes: "step-10/a.raw step-10/b.raw", entry: "step-10", step: 10},
+			{do: writes("step-20/b.raw=x")},
+			{do: ends(Exited), takes: "step-20/a.raw step-20/b.raw", entry: "step-20", step: 20}}},
+		{name: "a directory does not count when its worker fails", steps: []deed{
+			{do: writes("step-10/a.raw=x")}, {do: ends(Failed), says: "nothing shows that all files"}}},
+		{name: "a directory of accelerate", steps: []deed{
+			{do: writes("checkpoints/checkpoint_0/model.raw=x", "checkpoints/checkpoint_0/random_states_0.pkl")},
+			{do: ends(Exited), takes: "checkpoints/checkpoint_0/model.raw " +
+				"checkpoints/checkpoint_0/random_states_0.pkl", entry: "checkpoints/checkpoint_0", step: 0}}},
+		{name: "a directory that is renamed counts at once", steps: []deed{
+			{do: writes("tmp/a.raw=x")},
+			{do: renames("tmp", "step-10"), takes: "step-10/a.raw", entry: "step-10", step: 10}}},
+		{name: "a directory without a number that is renamed counts at once", steps: []deed{
+			{do: writes("best.tmp/a.raw=x", "best.tmp/b.raw=x")},
+			{do: renames("best.tmp", "best"), takes: "best/a.raw best/b.raw", entry: "best", step: unknown}}},
+		{name: "transformers", steps: []deed{
+			{do: writes("checkpoint-500/m.raw=x", "checkpoint-500/checkpoint-is-incomplete.txt=",
+				`checkpoint-500/trainer_state.json={"global_step": 499}`)},
+			{do: removes("checkpoint-500/checkpoint-is-incomplete.txt")},
+			{do: writes("checkpoint-500/scaler.raw=x"),
+				takes: "checkpoint-500/m.raw checkpoint-500/scaler.raw checkpoint-500/trainer_state.json",
+				entry: "checkpoint-500", step: 499},
+			{do: writes("checkpoint-500/rng_state_1.pth"), takes: "checkpoint-500/m.raw checkpoint-500/rng_state_1.pth " +
+				"checkpoint-500/scaler.raw checkpoint-500/trainer_state.json", entry: "checkpoint-500", step: 499},
+			{do: writes("checkpoint-500/m.raw=again")},
+			{do: writes("model.safetensors=x", "config.json={}")}}},
+		{name: "transformers that is killed in its last file", steps: []deed{
+			{do: writes("checkpoint-500/m.raw=x", `checkpoint-500/trainer_state.json={"global_`),
+				says: "trainer_state.json: it is not whole"},
+			{do: ends(Killed)}}},
+		{name: "torch's distributed checkpoint", steps: []deed{
+			{do: writes("step5/__0_0.distcp=x")}, {do: writes("step6/__0_0.distcp=x")},
+			{do: writes("step6/.metadata"), takes: "step6/.metadata step6/__0_0.distcp", entry: "step6", step: 6}}},
+		{name: "DeepSpeed", steps: []deed{
+			{do: writes("global_step10/a.pt", "zero_to_fp32.py=x")},
+			{do: writes("latest=global_step10"), takes: "global_step10/a.pt latest", entry: "global_step10", step: 10},
+			{do: writes("global_step20/a.pt", "zero_to_fp32.py=y")},
+			{do: writes("latest=global_step20"), takes: "global_step20/a.pt latest", entry: "global_step20", step: 20}}},
+		{name: "Lightning", steps: []deed{
+			{do: writes("e0-step-10.ckpt"), takes: "e0-step-10.ckpt", entry: "e0-step-10.ckpt", step: 10},
+			{do: writes("last.ckpt"), takes: "last.ckpt", entry: "last.ckpt", step: unknown}}},
+		{name: "a mark in a directory", steps: []deed{
+			{do: writes("out/m.raw=x")},
+			{do: writes(`out/.elastic-commit={"step": 7}`), takes: "out/.elastic-commit out/m.raw", entry: "out", step: 7},
+			{do: writes("out/m.raw=y", "other.raw=x")}, {do: writes("step-9/a.raw=x", "step-10/a.raw=x")}, {do: ends(Exited), says: "it has none"}}},
+		{name: "a mark beside a file", steps: []deed{
+			{do: writes("m.raw=x")},
+			{do: writes(`m.raw.elastic-commit={"step": 7}`), takes: "m.raw m.raw.elastic-commit", entry: "m.raw", step: 7},
+			{do: writes("m.raw=y")}, {do: writes("m.raw=z")},
+			{do: writes(`m.raw.elastic-commit={}`), takes: "m.raw m.raw.elastic-commit", entry: "m.raw", step: unknown}}},
+		{name: "a directory that is being deleted is no save", steps: []deed{
+			{do: writes("step-10/a.raw=x", "step-10/b.raw=x")},
+			{do: func(b *bench) { removes("step-10/a.raw")(b); writes("step-20/a.raw=x")(b) }},
+			{do: ends(Killed), says: "files of it were removed"}}},
+		{name: "a file that is added to an older directory", steps: []deed{
+			{do: writes("step-10/a.raw=x")},
+			{do: writes("step-20/a.raw=x"), takes: "step-10/a.raw", entry: "step-10", step: 10},
+			{do: writes("step-30/a.raw=x"), takes: "step-20/a.raw", entry: "step-20", step: 20},
+			{do: writes("step-10/results.json={}")}}},
+		{name: "a broken file", steps: []deed{
+			{do: writes("model.pt")}, {do: writes("model.pt=PK\x03\x04"), says: "model.pt: it is not whole"}}},
+		{name: "an empty file", steps: []deed{
+			{do: writes("model.pt="), says: "model.pt: it is empty"}}},
+		{name: "what belongs to no save", steps: []deed{
+			{do: writes("model.pt", "train.log=x", "m.jsonl=x", "events.out.tfevents.1=x", "runs/a=x", ".hidden=x",
+				"a.tmp=x", "tmpab12=x", "a~=x", "train.py=x", "wandb/x=x")},
+			{do: writes("model.pt"), takes: "model.pt", entry: "model.pt", step: unknown}}},
+	} {
+		t.Run(s.name, func(t *testing.T) { s.play(t) })
+	}
+}
+
+func (s story) play(t *testing.T) {
+	b := &bench{t: t, dir: t.TempDir(), now: time.Now(), names: s.names}
+	var resume *manifest.Manifest
+	for _, f := range s.from {
+		b.write(f, archive(t, "before"))
+		resume = &manifest.Manifest{Files: append(filesOf(resume), manifest.File{Path: f})}
+	}
+	b.watch(resume)
+	for i, d := range s.steps {
+		b.refused = nil
+		b.settle()
+		d.do(b)
+		b.settle()
+		got := b.newest(2 * time.Second)
+		entry, step := d.entry, d.step
+		if b.want(got, d.takes, entry, step); t.Failed() {
+			t.Fatalf("at step %d, refused: %v", i, b.refused)
+		}
+		if said := b.said(); d.says == "" && strings.Contains(said, ErrNotYet.Error()) && i == 0 ||
+			!strings.Contains(said, d.says) {
+			t.Fatalf("at step %d it says %q, want %q", i, said, d.says)
+		}
+	}
+}
+
+func filesOf(m *manifest.Manifest) manifest.Files {
+	if m == nil {
+		return nil
+	}
+	return m.Files
+}
+
+// newest looks until nothing more is found, and returns what was found last.
+func (b *bench) newest(d time.Duration) (p *Picture) {
+	b.t.Helper()
+	if b.state != Running {
+		return b.once(true)
+	}
+	for end := b.now.Add(d); b.now.Before(end); b.now = b.now.Add(100 * time.Millisecond) {
+		if got := b.once(false); got != nil {
+			p = got
+		}
+	}
+	return p
+}
+
+func (b *bench) said() string {
+	var all []string
+	for _, r := range b.refused {
+		all = append(all, r.Err.Error())
+	}
+	return strings.Join(all, "\n")
+}
+
+// settle returns when the file system's clock moved on.
+func (b *bench) settle() { b.afterWrite(b.dir) }
+
+// Files that were there before the first worker, and do not change, are no part of a save.
+func TestWhatWasThereBefore(t *testing.T) {
+	b := newBench(t, "config.json", "step-1/a.raw")
+	b.write("model.pt", archive(t, "1"))
+	b.want(b.newest(time.Second), "", "", 0)
+	b.settle()
+	b.write("model.pt", archive(t, "2"))
+	b.want(b.newest(time.Second), "model.pt", "model.pt", unknown)
+}
+
+// A refusal is repeated once a minute.
+func TestRefusalsAreRepeated(t *testing.T) {
 	b := newBench(t)
-	b.own = true
-	b.watch(nil)
-	name := filepath.Join(b.dir, "model.raw")
-	must(t, os.WriteFile(name, bytes.Repeat([]byte("a"), 4096), 0o600))
-	b.want(b.look(2*time.Second), "model.raw", "model.raw", unknown)
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	b.write("a.pt", archive(t, "1"))
+	b.write("b.pt", archive(t, "1"))
+	b.newest(3 * time.Minute)
+	if len(b.refused) != 3 {
+		t.Errorf("%d refusals in three minutes: %s", len(b.refused), b.said())
+	}
+	for _, r := range b.refused {
+		if r.Reason != table.SeveralFiles || r.Path == "" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// A file that is open for writing is not complete. One that stays open is reported.
+func TestOpenFile(t *testing.T) {
+	b := &bench{t: t, dir: t.TempDir(), now: time.Now(), own: true}
+	b.watch(&manifest.Manifest{Files: manifest.Files{{Path: "a.raw"}}})
+	b.c.resumed = "a.raw"
+	f, err := os.Create(filepath.Join(b.dir, "a.raw"))
 	must(t, err)
-	m, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	_, err = f.WriteString("\x00half")
 	must(t, err)
+	b.want(b.newest(5*time.Second), "", "", 0)
+	if b.said() != "" {
+		t.Errorf("says %q", b.said())
+	}
+	b.want(b.newest(10*time.Second), "", "", 0)
+	if len(b.refused) != 1 || b.refused[0].Reason != table.StaysOpen {
+		t.Errorf("says %q", b.said())
+	}
 	must(t, f.Close())
-	m[0] = 'b'
-	must(t, os.Chtimes(name, time.Time{}, time.Now().Add(-time.Minute)))
-	b.want(b.look(20*time.Second), "", "", 0)
-	if len(b.refused) != 1 || !strings.Contains(b.refused[0].Err.Error(), "mapped") {
-		t.Errorf("refused: %v", b.refused)
-	}
-	must(t, unix.Munmap(m))
-	b.want(b.look(2*time.Second), "model.raw", "model.raw", unknown)
+	b.want(b.newest(2*time.Second), "a.raw", "a.raw", unknown)
 }
 
-// A file that is written in place, with the size and the time that it had, is a save: the time comes
-// from a copy that keeps it.
+// A file whose format cannot tell that it is whole counts when workers still run a second after they
+// closed it.
+func TestOpaqueFileRests(t *testing.T) {
+	for state, takes := range map[WorkerState]string{Running: "a.raw", Failed: "", Killed: "", Exited: "a.raw"} {
+		b := &bench{t: t, dir: t.TempDir(), now: time.Now()}
+		b.watch(nil)
+		b.c.resumed = "a.raw"
+		b.write("a.raw", "\x00save")
+		b.want(b.newest(900*time.Millisecond), "", "", 0)
+		b.state = state
+		b.now = b.now.Add(300 * time.Millisecond)
+		if got := paths(b.once(state != Running)); got != takes {
+			t.Errorf("%v: %q is taken, want %q", state, got, takes)
+		}
+	}
+}
+
+// A file that is written again before it rests is reported.
+func TestHaste(t *testing.T) {
+	b := newBench(t)
+	b.c.resumed = "a.raw"
+	for range 12 {
+		b.write("a.raw", b.now.String())
+		b.settle()
+		b.want(b.newest(500*time.Millisecond), "", "", 0)
+	}
+	if len(b.refused) != 1 || b.refused[0].Reason != Overwritten {
+		t.Errorf("says %q", b.said())
+	}
+}
+
+// After an error a file counts only if it was seen closed before.
+func TestWorkerThatFails(t *testing.T) {
+	for _, seen := range []bool{true, false} {
+		b := &bench{t: t, dir: t.TempDir(), now: time.Now(), own: true}
+		b.watch(nil)
+		b.write("a.pt", archive(t, "1"))
+		b.newest(time.Second)
+		b.settle()
+		b.write("a.pt", archive(t, "2"))
+		if seen {
+			b.c.workers.State = func() WorkerState { return Running }
+			_, _, err := b.c.Look(b.now.Add(time.Second))
+			must(t, err)
+			b.c.workers.State = func() WorkerState { return b.state }
+		}
+		b.state = Failed
+		if got := paths(b.once(true)); (got == "a.pt") != seen {
+			t.Errorf("seen closed: %t, %q is taken", seen, got)
+		}
+	}
+}
+
+// A script that sets the times of its file is seen to write.
 func TestTimesThatAreSetBack(t *testing.T) {
 	b := newBench(t)
-	b.own = true
-	b.watch(nil)
-	b.look(0)
-	name, then := filepath.Join(b.dir, "model.raw"), time.Unix(1e9, 0)
+	at := b.now.Add(-time.Hour)
+	var got []string
 	for i := range 3 {
-		if i > 0 {
-			b.afterWrite(name) // the file's other times differ between the two saves
+		b.write("a.raw", "\x00"+string(rune('a'+i)))
+		must(t, os.Chtimes(filepath.Join(b.dir, "a.raw"), at, at))
+		b.settle()
+		p := b.newest(3 * time.Second)
+		if got = append(got, paths(p)); p != nil && !p.Save.Files[0].Unsure && i > 1 {
+			t.Error("the bytes count as those of the save before")
 		}
-		b.write("model.raw", fmt.Sprint("step ", i))
-		must(t, os.Chtimes(name, then, then))
-		p := b.look(2 * time.Second)
-		b.want(p, "model.raw", "model.raw", unknown)
-		if p != nil && p.Save.Files[0].Unsure != (i > 0) {
-			t.Errorf("save %d: its bytes are unsure: %t", i, p.Save.Files[0].Unsure)
-		}
-		must(t, os.Chmod(name, 0o600+os.FileMode(i)))
-		b.want(b.look(5*time.Second), "", "", 0)
+	}
+	if want := []string{"", "a.raw", "a.raw"}; !slices.Equal(got, want) {
+		t.Errorf("takes %q, want %q", got, want)
 	}
 }
 
-func TestRenamedIsCompleteAtOnce(t *testing.T) {
-	b := newBench(t, "model.raw")
-	for i := range 3 {
-		b.write("model.raw.tmp", fmt.Sprint("step ", i))
-		b.want(b.look(2*time.Second), "", "", 0)
-		b.rename("model.raw.tmp", "model.raw")
-		if i == 0 {
-			b.want(b.look(500*time.Millisecond), "", "", 0) // the first save: what else belongs to it?
-			b.now = b.now.Add(time.Second)
-		}
-		b.want(b.look(0), "model.raw", "model.raw", unknown)
-	}
-}
-
-// A script that saves for the first time after a minute may pause for some seconds within that save.
-// What it wrote by then is taken when the pause ends its life.
-func TestFirstSaveWithAPause(t *testing.T) {
-	for _, killed := range []bool{false, true} {
-		b := newBench(t)
-		b.want(b.look(time.Minute), "", "", 0)
-		b.write("model.raw", "x")
-		b.want(b.look(5*time.Second), "", "", 0)
-		if killed {
-			b.state = Killed
-			b.want(b.once(true), "model.raw", "model.raw", unknown)
-			continue
-		}
-		b.write("optimizer.raw", "x")
-		b.want(b.look(5*time.Second), "", "", 0)
-		b.want(b.look(4*time.Second), "model.raw optimizer.raw", "", unknown)
-		if len(b.refused) != 0 {
-			t.Errorf("refused: %v", b.refused)
-		}
-	}
-}
-
-// A directory that is filled under its own name is complete when it has the files of the one before
-// it, or when the next one is begun.
-func TestDirectoryOfAStep(t *testing.T) {
-	b := newBench(t)
-	b.write("tmp-step-5/model.raw", "x")
-	b.write("tmp-step-5/deep/optimizer_5.raw", "y")
-	b.rename("tmp-step-5", "step-5")
-	b.want(b.look(0), "step-5/deep/optimizer_5.raw step-5/model.raw", "step-5", 5)
-	b.write("step-10/model.raw", "x")
-	b.want(b.look(time.Minute), "", "", 0)
-	b.write("step-10/deep/optimizer_10.raw.tmp", "y")
-	b.want(b.look(time.Minute), "", "", 0)
-	b.rename("step-10/deep/optimizer_10.raw.tmp", "step-10/deep/optimizer_10.raw")
-	b.want(b.look(300*time.Millisecond), "step-10/deep/optimizer_10.raw step-10/model.raw", "step-10", 10)
-	b.write("step-15/other.raw", "x")
-	b.want(b.look(time.Minute), "", "", 0)
-	b.write("step-16/model.raw", "x")
-	b.want(b.look(300*time.Millisecond), "step-15/other.raw", "step-15", 15)
-	// Several at once: the newest, by number and not by name.
-	for _, n := range []string{"18", "19", "112", "21"} {
-		b.write("tmp"+n+"/model.raw", "x")
-		b.rename("tmp"+n, "step-"+n)
-	}
-	b.want(b.look(time.Second), "step-112/model.raw", "step-112", 112)
-	b.want(b.look(5*time.Second), "", "", 0)
-	// The next one is under way already.
-	b.write("tmp120/model.raw", "x")
-	b.rename("tmp120", "step-120")
-	b.write("step-130/mod", "x")
-	b.want(b.look(0), "step-120/model.raw", "step-120", 120)
-}
-
-// After a rollback the numbers begin lower.
-func TestLowerNumberIsTheNewerSave(t *testing.T) {
-	b := newBench(t, "step-500/model.raw")
-	b.write("tmp/model.raw", "x")
-	b.rename("tmp", "step-10")
-	b.want(b.look(0), "step-10/model.raw", "step-10", 10)
-}
-
-func TestWhatIsNoSave(t *testing.T) {
-	b := newBench(t)
-	outside := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(outside, "secret"), []byte("s"), 0o600))
-	must(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(b.dir, "link.pt")))
-	must(t, os.Symlink(outside, filepath.Join(b.dir, "step-3")))
-	must(t, os.MkdirAll(filepath.Join(b.dir, "step-4"), 0o755))
-	must(t, os.Symlink("/etc/passwd", filepath.Join(b.dir, "step-4", "model.pt")))
-	mkfifo(t, filepath.Join(b.dir, "pipe.pt"))
-	for _, name := range []string{
-		".hidden", "model.pt.tmp", "model.pt~", "tmpabc", ".model.pt.swp", "x.partial", "model.tmp.4711",
-		manifest.ReservedPrefix + "new-x/a", "train.log", "metrics.jsonl", "events.out.tfevents.1",
-		"runs/a/events", "wandb/run", "tmp-checkpoint-3/model.pt",
-	} {
-		b.write(name, "x")
-	}
+// Directories that belong to the agent are no part of a save.
+func TestExcludedDirectories(t *testing.T) {
+	b := &bench{t: t, dir: t.TempDir(), now: time.Now()}
+	b.exclude = []string{filepath.Join(b.dir, "state")}
+	must(t, os.Mkdir(b.exclude[0], 0o700))
 	b.watch(nil)
-	b.want(b.look(time.Minute), "", "", 0)
-	b.write("model.pt", archive(t, "x"))
-	b.want(b.look(8*time.Second), "model.pt", "model.pt", unknown)
-	// A temporary name beside the first save may become a part of it.
-	b = newBench(t)
-	b.write("model.pt", archive(t, "x"))
-	b.write("optimizer.pt.tmp", "x")
-	b.want(b.look(time.Minute), "", "", 0)
-	b.rename("optimizer.pt.tmp", "optimizer.raw")
-	b.want(b.look(8*time.Second), "model.pt optimizer.raw", "", unknown)
+	b.write("state/a.raw", "x")
+	b.write("model.pt", archive(t, "1"))
+	b.newest(time.Second)
+	b.settle()
+	b.write("state/a.raw", "y")
+	b.write("model.pt", archive(t, "2"))
+	b.want(b.newest(time.Second), "model.pt", "model.pt", unknown)
 }
 
-// A script clears its directory by removing and making it: saves are found in the new one.
+// A script may remove its directory and make it again.
 func TestDirectoryMadeAnew(t *testing.T) {
 	b := newBench(t)
-	b.write("model.pt", "old")
-	b.want(b.look(time.Minute), "model.pt", "model.pt", unknown)
+	b.newest(time.Second)
 	must(t, os.RemoveAll(b.dir))
-	if _, _, err := b.c.Look(time.Now()); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("without the directory: %v", err)
-	}
-	must(t, os.Mkdir(b.dir, 0o755))
-	b.write("model.pt", "new")
-	b.want(b.look(time.Minute), "model.pt", "model.pt", unknown)
+	b.write("tmp/a.raw", "x")
+	b.newest(time.Second)
+	b.rename("tmp", "step-3")
+	b.want(b.newest(time.Second), "step-3/a.raw", "step-3", 3)
 }
 
-// A table that grows with every step holds nothing up, nor is it a save.
-func TestLogUnderAnotherName(t *testing.T) {
-	b := newBench(t)
-	row := "step,loss\n"
-	var s *Picture
-	for i := 0; s == nil && i < 200; i++ {
-		row += fmt.Sprintf("%d,0.5\n", i)
-		b.write("metrics.csv", row)
-		if i == 20 {
-			b.write("tmp/model.raw", "x")
-			b.rename("tmp", "step-1")
-		}
-		b.now = b.now.Add(100 * time.Millisecond)
-		s = b.once(false)
-	}
-	b.want(s, "step-1/model.raw", "step-1", 1)
-	b.write("metrics.csv", row+"more")
-	b.write("tmp/model.raw", "x")
-	b.rename("tmp", "step-2")
-	b.want(b.look(0), "step-2/model.raw", "step-2", 2)
-}
-
-func TestTheEndOfTheWorkers(t *testing.T) {
-	z := archive(t, "x")
-	for _, c := range []struct {
-		name  string
-		state WorkerState
-		write func(b *bench)
-		want  string
-		torn  int
-	}{
-		{"opaque, ended", Exited, func(b *bench) { b.write("m.raw", "x") }, "m.raw", 0},
-		{"opaque, killed", Killed, func(b *bench) { b.write("m.raw", "x") }, "", 1},
-		{"opaque, closed by a server that runs on", Running, func(b *bench) { b.write("m.raw", "x") }, "", 1},
-		{"renamed by a server that runs on", Running,
-			func(b *bench) { b.write("m.tmp", "x"); b.rename("m.tmp", "m.raw") }, "m.raw", 0},
-		{"half, by a server that runs on", Running, func(b *bench) { b.write("m.pt", z[:30]) }, "", 1},
-		{"whole, ended", Exited, func(b *bench) { b.write("m.pt", z) }, "m.pt", 0},
-		{"whole, killed", Killed, func(b *bench) { b.write("m.pt", z) }, "", 1},
-		{"half, ended", Exited, func(b *bench) { b.write("m.pt", z[:30]) }, "", 1},
-		{"empty, ended", Exited, func(b *bench) { b.write("m.raw", "") }, "", 1},
-		{"renamed, killed", Killed, func(b *bench) { b.write("m.tmp", "x"); b.rename("m.tmp", "m.raw") },
-			"m.raw", 0},
-		{"directory, ended", Exited, func(b *bench) { b.write("step-1/m.raw", "x") }, "step-1/m.raw", 0},
-		{"directory, killed", Killed, func(b *bench) { b.write("step-1/m.raw", "x") }, "", 1},
-		{"directory renamed, killed", Killed,
-			func(b *bench) { b.write("tmp/m.raw", "x"); b.rename("tmp", "step-1") }, "step-1/m.raw", 0},
-		{"directory with scratch, ended", Exited,
-			func(b *bench) { b.write("step-1/m.raw.tmp", "x"); b.write("step-1/n.raw", "x") }, "", 1},
-		{"dcp without metadata, ended", Exited, func(b *bench) { b.write("s/a.distcp", "x") }, "", 1},
-		{"megatron without tracker, ended", Exited, func(b *bench) { b.write("iter_0000001/m.pt", z) }, "",
-			1},
-		{"marked, killed", Killed,
-			func(b *bench) { b.write("s/m.raw", "x"); b.write("s/.elastic-commit", "{}") },
-			"s/.elastic-commit s/m.raw", 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t)
-			c.write(b)
-			b.state = c.state
-			s, refused, err := b.c.Last(b.now)
-			must(t, err)
-			if paths(s) != c.want || len(refused) != c.torn {
-				t.Errorf("save %q, refused %v", paths(s), refused)
-			}
-			for _, r := range refused {
-				if r.Reason != "torn" {
-					t.Errorf("refused: %+v", r)
-				}
-			}
-		})
-	}
-}
-
-// What a dead generation left is not taken as a save of the next one.
-func TestNextGenerationStartsFromWhatIsThere(t *testing.T) {
-	b := newBench(t)
-	b.write("step-3/m.raw", "uncommitted")
-	b.write("best.raw", "x")
-	b.watch(nil)
-	b.want(b.look(time.Minute), "", "", 0)
-	b.write("tmp/m.raw", "x")
-	b.rename("tmp", "step-5")
-	b.want(b.look(0), "best.raw step-5/m.raw", "step-5", 5)
-
-	b = newBench(t, "ckpt_100.raw", "ckpt_200.raw", "vocab.raw")
-	b.watch(&manifest.Manifest{Files: []manifest.File{{Path: "ckpt_100.raw"}}})
-	b.write("vocab.raw", "changed")
-	b.want(b.look(3*time.Second), "ckpt_100.raw vocab.raw", "ckpt_100.raw", 100)
-}
-
-// While nothing happens, a look costs less than a thousandth of the time until the next one.
 func TestPauseFollowsTheCost(t *testing.T) {
-	b := newBench(t, "a", "b")
-	for range 3 {
-		b.once(false)
-		if p := b.c.Pause(); p < pauseMin || p > pauseMax {
-			t.Errorf("pause %v", p)
-		}
-	}
-	b.write("a", "x")
-	b.once(false)
-	if p := b.c.Pause(); p < pauseBusy || p > pauseMax {
-		t.Errorf("pause %v while something is written", p)
-	}
-}
-
-// A Put reads from the directory what the capture found in it.
-func TestCapturedSavesCanBePut(t *testing.T) {
 	b := newBench(t)
-	s := checkpointtest.OpenStore(t, memfs.New())
-	for i := range 5 {
-		b.write("tmp/m.raw", fmt.Sprint("bytes ", i))
-		b.rename("tmp", fmt.Sprint("step-", i))
-		save := b.look(time.Second)
-		m, h, err := s.Put(t.Context(), save.Save)
-		must(t, err)
-		must(t, s.Verify(t.Context(), h))
-		to := t.TempDir()
-		path := checkpointtest.Restore(t, s, h, to)
-		raw, err := os.ReadFile(filepath.Join(path, "m.raw"))
-		must(t, err)
-		if string(raw) != fmt.Sprint("bytes ", i) || m.Sequence == 0 {
-			t.Errorf("save %d: %q, %+v", i, raw, m)
-		}
+	b.once(false)
+	if p := b.c.Pause(); p < pauseMin || p > pauseMax {
+		t.Errorf("pauses for %v", p)
 	}
-	if !slices.IsSortedFunc(s.Held(), func(a, b manifest.Hash) int { return slices.Compare(a[:], b[:]) }) ||
-		len(s.Held()) != 5 {
-		t.Errorf("held: %d", len(s.Held()))
+	b.write("a.pt", "x")
+	b.once(false)
+	if p := b.c.Pause(); p < pauseBusy || p > pauseMax || b.c.Rest() != p {
+		t.Errorf("pauses for %v and rests for %v while a save is written", p, b.c.Rest())
 	}
 }
 
-func TestStepNames(t *testing.T) {
-	for name, want := range map[string]string{
-		"step-120": "120", "step_120.pt": "120", "global_step7": "7", "iter_0000100": "100",
-		"checkpoint-500":        "500",
-		"ckpt_9.pt":             "9",
-		"epoch=1-step=200.ckpt": "200", "model_step120_best": "120", "epoch_3": "null", "resnet50.pt": "null",
-		"model": "null", "mystep5": "null",
-		"step-99999999999999999999": "null",
+func TestNumbersInNames(t *testing.T) {
+	for name, want := range map[string]struct {
+		family string
+		step   int64
+	}{
+		"step-120/":                  {"step-#", 120},
+		"checkpoint-500/":            {"checkpoint-#", 500},
+		"120/":                       {"#", 120},
+		"iter_0000100/":              {"iter_#", 100},
+		"model_step20.pt":            {"model_step#.pt", 20},
+		"a/ckpt_7.pt":                {"a/ckpt_#.pt", 7},
+		"epoch=2-step=30.ckpt":       {"epoch=#-step=#.ckpt", 30},
+		"v2_step4.pt":                {"v2_step#.pt", 4},
+		"0.pt":                       {"0.pt", unknown},
+		"rank_1.pt":                  {"rank_1.pt", unknown},
+		"zero_to_fp32.py":            {"zero_to_fp32.py", unknown},
+		"rng_state_1.pth":            {"rng_state_1.pth", unknown},
+		"resnet50/":                  {"resnet50", unknown},
+		"step-99999999999999999999/": {"step-#", unknown},
 	} {
-		reported, err := progressOf(nil, &entry{name: name})
-		must(t, err)
-		if got, _ := json.Marshal(reported.Step); string(got) != want {
-			t.Errorf("%s: step %s, want %s", name, got, want)
+		base, dir := strings.CutSuffix(name, "/")
+		e := &entry{name: base, dir: dir}
+		n, ok := e.number()
+		if !ok {
+			n = unknown
+		}
+		if e.family() != want.family || n != want.step {
+			t.Errorf("%s: %s, %d; want %+v", name, e.family(), n, want)
 		}
 	}
 }

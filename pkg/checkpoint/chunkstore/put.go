@@ -29,8 +29,6 @@ type Save struct {
 	Step, Samples *int64
 	Cursor        *manifest.Cursor
 	Time          time.Time
-	Written       []string // see manifest.Manifest
-	Reopened      []string // see manifest.Manifest
 	Directories   []string // see manifest.Manifest
 
 	Files []dirfs.Found // by path, ascending
@@ -130,7 +128,7 @@ func (s Save) manifest() (*manifest.Manifest, error) {
 	m := &manifest.Manifest{
 		Format: manifest.Format, Job: s.Job, UID: s.UID, Generation: s.Generation, Sequence: s.Sequence,
 		WorldSize: s.WorldSize, Part: s.Part, Of: s.Of,
-		Entry: s.Entry, Written: s.Written, Reopened: s.Reopened, Directories: s.Directories,
+		Entry: s.Entry, Directories: s.Directories,
 		Step: s.Step, Samples: s.Samples, Cursor: s.Cursor,
 		Time: s.Time.UTC().Truncate(time.Millisecond),
 	}

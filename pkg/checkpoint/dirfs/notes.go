@@ -10,9 +10,10 @@ type Note struct {
 type Did int
 
 const (
-	Wrote  Did = iota // the file was made, or written
-	Closed            // the file was closed after writing
-	Named             // a file was renamed to the name
+	Wrote   Did = iota // the file was made, or written
+	Closed             // the file was closed after writing
+	Named              // a file was renamed to the name
+	Removed            // the name was removed, or given up by a rename
 )
 
 // Noter is a tree that keeps notes of its changes, in order.

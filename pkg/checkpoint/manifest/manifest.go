@@ -57,11 +57,6 @@ type Manifest struct {
 	Step       *int64            `json:"step"`
 	Samples    *int64            `json:"samples"`
 	Cursor     *Cursor           `json:"cursor,omitempty"` // nil: the script did not state it
-	// Written has the names that each save of these workers writes, each as often as a save writes
-	// it.
-	Written []string `json:"written,omitempty"`
-	// Reopened has the names that each save of these workers opens and closes more than once.
-	Reopened []string `json:"reopened,omitempty"`
 	// Part says that this is one part of a save, and no checkpoint: other nodes have the other
 	// parts.
 	Part bool `json:"part,omitempty"`

@@ -161,7 +161,7 @@ func lacking(members []membership.Ref, of []*Report, step int64) Choice {
 func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error) {
 	lead := all[0]
 	m := *lead
-	m.Part, m.Of, m.Written, m.Reopened = false, "", nil, nil
+	m.Part, m.Of = false, ""
 	m.Files, m.Directories = nil, []string{}
 	files := map[string]manifest.File{}
 	from := map[string]string{}

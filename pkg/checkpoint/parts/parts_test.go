@@ -110,7 +110,7 @@ func part(files ...string) *manifest.Manifest {
 	step := int64(20)
 	m := &manifest.Manifest{Format: manifest.Format, Job: "x", UID: "u", Generation: 3, Sequence: 7,
 		WorldSize: 4, Part: true, Step: &step, Entry: "step-20",
-		Directories: []string{"step-20"}, Written: []string{"step-#"}}
+		Directories: []string{"step-20"}}
 	for _, f := range files {
 		name, content, _ := strings.Cut(f, "=")
 		m.Files = append(m.Files, manifest.File{Path: name, Size: int64(len(content)), Mode: 0o600,
@@ -133,7 +133,7 @@ func TestMerge(t *testing.T) {
 		names = append(names, f.Path)
 	}
 	want := []string{"latest", "step-20/.elastic-commit", "step-20/0", "step-20/1", "step-20/config"}
-	if d := cmp.Diff(want, names); d != "" || m.Part || m.Entry != "step-20" || m.Written != nil ||
+	if d := cmp.Diff(want, names); d != "" || m.Part || m.Entry != "step-20" ||
 		*m.Samples != 640 ||
 		m.Sequence != 7 {
 		t.Errorf("%s %+v", d, m)

@@ -70,7 +70,7 @@ func (l *Pipeline) reportLacking(step int64, what string) {
 		how = "; if rank 0 writes all of a save, run with --save-from=rank0"
 	}
 	l.refuse(capture.Refusal{Reason: capture.MissingPart, Step: &step,
-		Err: fmt.Errorf("%w: step %d: %s%s", capture.ErrUnsettled, step, what, how)})
+		Err: fmt.Errorf("%w: step %d: %s%s", capture.ErrNotYet, step, what, how)})
 }
 
 // commitParts commits the parts as one checkpoint.

@@ -9,20 +9,17 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// reportOvertaken reports, from time to time, that saves are overwritten before they are copied.
+// reportOvertaken reports, from time to time, that saves are overwritten while they are copied.
 func (l *Pipeline) reportOvertaken(p *capture.Picture) {
 	now := time.Now()
-	if l.torn.IsZero() {
-		l.torn = now
-	}
-	if now.Sub(l.torn) < overtakenAfter || !l.tornSaid.IsZero() && now.Sub(l.tornSaid) < overtakenAgain {
+	if l.overtaken++; l.overtaken < overtakenTimes || !l.tornSaid.IsZero() && now.Sub(l.tornSaid) < sayAgain {
 		return
 	}
 	l.tornSaid = now
-	l.refuse(capture.Refusal{Reason: capture.Unsettled, Path: p.Save.Entry, Step: p.Save.Step,
-		Err: fmt.Errorf("%w: %q is written over while it is copied; write each save under another name and "+
-			"rename it",
-			capture.ErrUnsettled, p.Save.Entry)})
+	l.refuse(capture.Refusal{Reason: capture.Overwritten, Path: p.Save.Entry, Step: p.Save.Step,
+		Err: fmt.Errorf("%w: %d saves in a row were written over while they were copied (%s): write each "+
+			"save under another name and rename it, or save less often",
+			capture.ErrNotYet, l.overtaken, p.Save.Entry)})
 }
 
 // refusedBefore reports whether saves were just refused for the same reason. A full or failing disk
@@ -33,7 +30,7 @@ func (l *Pipeline) refusedBefore(reason capture.Reason, now time.Time) bool {
 	default:
 		return false // reported once, or already with a pause
 	}
-	if at, ok := l.said[reason]; ok && !l.ended && now.Sub(at) < overtakenAgain {
+	if at, ok := l.said[reason]; ok && !l.ended && now.Sub(at) < sayAgain {
 		return true
 	}
 	if l.said == nil {
@@ -44,8 +41,8 @@ func (l *Pipeline) refusedBefore(reason capture.Reason, now time.Time) bool {
 }
 
 const (
-	overtakenAfter = 8 * time.Second
-	overtakenAgain = time.Minute
+	overtakenTimes = 3 // how many saves in a row are written over until that is reported
+	sayAgain       = time.Minute
 )
 
 // copyAway copies a checkpoint in the background to nodes that are not registered but may answer.

@@ -35,9 +35,9 @@ type Pipeline struct {
 
 	fingerprints func() error // records the fingerprints if that failed at the start; else nil
 
-	torn     time.Time // since when saves were overwritten while they were copied
-	tornSaid time.Time // when that was last reported
-	said     map[capture.Reason]time.Time
+	overtaken int       // how many saves in a row were overwritten while they were copied
+	tornSaid  time.Time // when that was last reported
+	said      map[capture.Reason]time.Time
 
 	sharing *sharing // nil: each save is whole
 
@@ -158,7 +158,7 @@ func (l *Pipeline) step(ctx context.Context) error {
 		l.reportOvertaken(p)
 		return nil // it is being written again; the next look finds it
 	}
-	l.torn = time.Time{}
+	l.overtaken = 0
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()

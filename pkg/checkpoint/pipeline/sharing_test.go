@@ -401,8 +401,7 @@ func TestShardsAreFound(t *testing.T) {
 		metadata := metadataOf("__0_0.distcp and __1_0.distcp twice __1_0.distcp")
 		must(t, x.dirs["b"].Mkdir("step-10", 0o755))
 		memfs.WriteFile(t, x.dirs["b"], "step-10/__1_0.distcp", []byte("one"), 0o600)
-		must(t, x.dirs["b"].Mkdir("private", 0o755))
-		memfs.WriteFile(t, x.dirs["b"], "private/notes.bin", []byte("b's own"), 0o600)
+		x.put("b", "step-11/__1_0.distcp", "the next save of b begins")
 		x.save("a", 10, map[string]string{"__0_0.distcp": "zero", ".metadata": metadata})
 		if e := next[replicator.Sharded](t, x.reports["a"]); e.Format != "torch.distributed.checkpoint" {
 			t.Errorf("%+v", e)
@@ -425,6 +424,7 @@ func TestAShardIsMissing(t *testing.T) {
 		must(t, x.dirs["b"].Mkdir("step-10", 0o755))
 		memfs.WriteFile(t, x.dirs["b"], "step-10/__1_0.distcp", []byte("one"), 0o600)
 		metadata := metadataOf("__0_0.distcp __1_0.distcp __1_1.distcp")
+		x.put("b", "step-11/__1_0.distcp", "the next save of b begins")
 		x.save("a", 10, map[string]string{"__0_0.distcp": "zero", ".metadata": metadata})
 		time.Sleep(20 * time.Second)
 		e := next[replicator.Refused](t, x.reports["a"])
@@ -446,7 +446,6 @@ func TestTheNextGenerationSavesItsOwnParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b")
 		for _, n := range []string{"a", "b"} {
-			memfs.WriteFile(t, x.dirs[n], "latest-"+n, []byte("10"), 0o600)
 			x.save(n, 10, map[string]string{n: n})
 		}
 		head := next[replicator.Committed](t, x.reports["a"]).Head
@@ -464,13 +463,11 @@ func TestTheNextGenerationSavesItsOwnParts(t *testing.T) {
 			t.Errorf("the directories differ: %s", d)
 		}
 		for _, n := range []string{"b", "a"} {
-			renamed(t, x.dirs[n], "latest-"+n, []byte("20"))
 			x.save(n, 20, map[string]string{n: n})
 		}
 		head = next[replicator.Committed](t, x.reports["a"]).Head
 		got := x.whole(head, "")
-		if len(got) != 4 || !strings.HasSuffix(got["latest-b"], "20") ||
-			!strings.HasSuffix(got["latest-a"], "20") {
+		if len(got) != 2 || !strings.HasSuffix(got["step-20/a"], "a") || !strings.HasSuffix(got["step-20/b"], "b") {
 			t.Errorf("%q", got)
 		}
 	})

@@ -61,6 +61,8 @@ func nodeFlags() []command.Flag {
 		{Name: "save-from", Arg: "rank0|all",
 			Usage:  "whose workers write a save (all for shards, else rank0)",
 			Values: []string{"rank0", "all"}},
+		{Name: "save-files", Arg: "A,B…",
+			Usage: "the files that make one save, in the order in which they are written (none)"},
 		{Name: "load", Arg: "all|own|rank0",
 			Usage:  "nodes that get the checkpoint; own: each node the files that its ranks read (all)",
 			Values: []string{"all", "own", "rank0"}},

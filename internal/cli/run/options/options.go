@@ -22,7 +22,7 @@ import (
 // jobSettings are the flags that the first agent of a job sets for all its nodes.
 var jobSettings = []string{"np", "nproc-per-node", "batch-size", "lr", "base-np", "scaling", "table",
 	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load", "save-from",
-	"on-nan", "max-restarts", "last-call", "grace", "finish-timeout"}
+	"save-files", "on-nan", "max-restarts", "last-call", "grace", "finish-timeout"}
 
 // Parse reads and checks all settings before it changes anything.
 func Parse(c *command.Call) (node.Options, error) {

@@ -19,6 +19,12 @@ func saving(c *command.Call, j *rendezvous.Job) error {
 			return f.Refuse("rank0 or all")
 		}
 	}
+	if f := c.Setting("save-files"); f.Given {
+		r.SaveFiles = checkpoint.SaveFiles(f.Text)
+		if err := r.SaveFiles.Check(); err != nil {
+			return f.Refuse("%v", err).Cure("--save-files=model.pt,optimizer.pt")
+		}
+	}
 	r.Load = checkpoint.LoadAll
 	l := c.Setting("load")
 	if !l.Given {

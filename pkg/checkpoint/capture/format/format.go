@@ -4,6 +4,7 @@ package format
 import (
 	"archive/zip"
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -44,6 +45,8 @@ func Check(t dirfs.Reader, f dirfs.Found) (Completeness, error) {
 		// The file is a sequence of archives, each with offsets of its own. The framework writes
 		// .metadata when all are complete.
 		return Opaque, nil
+	case path.Base(f.Path) == "trainer_state.json":
+		return checkBrace(in, f.State.Size)
 	case path.Ext(f.Path) == ".safetensors":
 		return checkSafetensors(in, head[:n], f.State.Size)
 	case n >= 4 && string(head[:4]) == "PK\x03\x04":
@@ -55,6 +58,18 @@ func Check(t dirfs.Reader, f dirfs.Found) (Completeness, error) {
 		return checkPickle(in, path.Ext(f.Path))
 	}
 	return Opaque, nil
+}
+
+// checkBrace checks that a JSON object ends. Python writes NaN, so it may be no valid JSON.
+func checkBrace(in io.ReaderAt, size int64) (Completeness, error) {
+	end := make([]byte, min(64, size))
+	if _, err := in.ReadAt(end, size-int64(len(end))); err != nil && !errors.Is(err, io.EOF) {
+		return verdict(err)
+	}
+	if !bytes.HasSuffix(bytes.TrimSpace(end), []byte("}")) {
+		return Torn, nil
+	}
+	return Whole, nil
 }
 
 func checkZip(in io.ReaderAt, size int64) (Completeness, error) {

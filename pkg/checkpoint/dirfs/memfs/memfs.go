@@ -260,6 +260,7 @@ func (t *FS) Rename(old, new string) error {
 	to.Names[base] = n
 	now := time.Now()
 	n.Ctime, from.Mtime, from.Ctime, to.Mtime, to.Ctime = now, now, now, now, now
+	t.Machine.note(old, dirfs.Removed)
 	t.Machine.note(new, dirfs.Named)
 	return nil
 }
@@ -279,6 +280,7 @@ func (t *FS) Remove(name string) error {
 	}
 	dir, base, _, _ := t.Find("remove", name)
 	delete(dir.Names, base)
+	t.Machine.note(name, dirfs.Removed)
 	dir.Mtime, dir.Ctime = time.Now(), time.Now()
 	return nil
 }

@@ -1,5 +1,4 @@
-// Package openfiles finds the files that processes have open for writing.
-package openfiles
+package files
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package notices
+package files
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// user is a Notices that watches a directory.
+// user is a notices that watches a directory.
 type user struct {
 	t    *testing.T
 	n    *Notices
@@ -64,7 +64,8 @@ func (u *user) noticed(name string) {
 	if _, open := <-came; !open {
 		u.t.Fatal("the notices ended")
 	}
-	if c := u.n.Take(); len(c.Passes) != 1 || c.Passes[name].Times != 1 || c.Lost {
+	c := NewChanges()
+	if u.n.Take(&c); len(c.Passes) != 1 || c.Passes[name].At[0] != 1 || c.Lost {
 		u.t.Errorf("after a write of %s: %+v", name, c)
 	}
 }
@@ -155,7 +156,7 @@ func TestAQueueThatWasNotRead(t *testing.T) {
 	for _, writes := range []int{1, most/2 + 1} { // each causes at least two notices
 		u := use(t, q, dir)
 		for i := range writes {
-			u.write(fmt.Sprint("never read", i%2)) // notices of one file that are alike become one
+			u.write(fmt.Sprint("never read", i%2)) // Notices of one file that are alike become one
 		}
 		u.close()
 		u = use(t, q, dir)
@@ -179,7 +180,7 @@ func TestAQueueInUse(t *testing.T) {
 			ends, stays = second, first
 		}
 		ends.noticed("a")
-		stays.n.Take()
+		stays.n.Take(nil)
 		ends.close()
 		stays.noticed("b")
 		stays.close()

@@ -1,5 +1,4 @@
-// Package notices says which names in a directory tree were written or renamed.
-package notices
+package files
 
 import (
 	"bytes"
@@ -23,24 +22,25 @@ import (
 // may write to its file system, notices are incomplete: deaf is set, and the watcher looks at fixed
 // intervals.
 //
-// Only the goroutine that looks uses deaf. Notices stay in the kernel's queue until Next asks for
+// Only the goroutine that looks uses deaf. notices stay in the kernel's queue until Next asks for
 // one, so a save of many writes does not wake a goroutine each time.
 type Notices struct {
 	queue *Queue
-	owned bool          // the queue is closed with the Notices
+	owned bool          // the queue is closed with the notices
 	ask   chan struct{} // holds one value: a request to wait for the next notice
 	came  chan struct{} // holds one value: a notice came; closed when no more will come
 	deaf  bool          // a directory of this look is not watched fully
 
 	mu      sync.Mutex // held through each read, so that changes are noted in the kernel's order
 	paths   map[int32]string
-	changes Changes
+	pending []dirfs.Note // that take did not take yet
+	lost    bool         // some changes are not in it
 }
 
 const (
 	happens = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB |
 		unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_MOVE_SELF | unix.IN_DELETE | unix.IN_DELETE_SELF
-	watchLimit = 1024 // watches of one Notices: the kernel limits them per user
+	watchLimit = 1024 // watches of one notices: the kernel limits them per user
 )
 
 // local has the file systems to which only this machine's kernel writes.
@@ -58,9 +58,9 @@ func New(q *Queue) *Notices {
 		}
 	}
 	n := &Notices{queue: q, owned: owned, ask: make(chan struct{}, 1), came: make(chan struct{}, 1),
-		paths: map[int32]string{}, changes: noChanges()}
+		paths: map[int32]string{}}
 	if !owned {
-		n.Take() // what the user before left
+		n.Take(nil) // what the user before left
 	}
 	go n.run()
 	return n
@@ -112,7 +112,7 @@ func (n *Notices) parse(b []byte) {
 		name := string(bytes.TrimRight(b[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+size], "\x00"))
 		b = b[unix.SizeofInotifyEvent+size:]
 		if mask&unix.IN_Q_OVERFLOW != 0 {
-			n.changes.Lost = true // the kernel's queue was full
+			n.lost = true // the kernel's queue was full
 		}
 		dir, ok := n.paths[wd]
 		if !ok || name == "" {
@@ -120,25 +120,41 @@ func (n *Notices) parse(b []byte) {
 		}
 		name = path.Join(dir, name)
 		switch {
+		case mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0:
+			n.note(name, dirfs.Removed)
 		case mask&unix.IN_MOVED_TO != 0:
-			n.changes.note(name, dirfs.Named)
+			n.note(name, dirfs.Named)
 		case mask&unix.IN_CLOSE_WRITE != 0:
-			n.changes.note(name, dirfs.Closed)
+			n.note(name, dirfs.Closed)
 		case mask&(unix.IN_MODIFY|unix.IN_CREATE) != 0:
-			n.changes.note(name, dirfs.Wrote)
+			n.note(name, dirfs.Wrote)
 		}
 	}
 }
 
-// Take returns the changes since the last Take; nil if the kernel gives no notices.
-func (n *Notices) Take() *Changes {
+// note notes one event. Events that are alike and follow each other are one. mu is held.
+func (n *Notices) note(name string, did dirfs.Did) {
+	x := dirfs.Note{Name: name, Did: did}
+	if k := len(n.pending); k == 0 || n.pending[k-1] != x {
+		n.pending = append(n.pending, x)
+	}
+}
+
+// Take adds the changes since the last take. nil: they are forgotten.
+func (n *Notices) Take(to *Changes) {
 	if n == nil {
-		return nil
+		return
 	}
 	_ = n.queue.conn.Control(func(fd uintptr) { n.read(int(fd)) }) // closed: there is nothing more to read
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.changes.take()
+	if to != nil {
+		for _, x := range n.pending {
+			to.note(x.Name, x.Did)
+		}
+		to.Lost = to.Lost || n.lost
+	}
+	n.pending, n.lost = nil, false
 }
 
 // Of returns a tree in which each directory is watched from the time that it is read.

@@ -1,4 +1,4 @@
-package notices
+package files
 
 import (
 	"testing"

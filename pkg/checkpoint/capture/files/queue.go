@@ -1,4 +1,4 @@
-package notices
+package files
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Queue is a queue of the kernel's notices (inotify). One Notices at a time uses it.
+// Queue is a queue of the kernel's notices (inotify). One notices at a time uses it.
 //
 // If other processes detect by connections that this one was killed, open the queue before the
 // connections, so that its descriptor has a lower number. Linux releases the descriptors of a
@@ -18,7 +18,7 @@ import (
 type Queue struct {
 	file *os.File
 	conn syscall.RawConn
-	used atomic.Bool // by a Notices
+	used atomic.Bool // by a notices
 }
 
 // NewQueue returns nil if the kernel gives no notices.
@@ -36,7 +36,7 @@ func NewQueue() *Queue {
 	return &Queue{file: file, conn: conn}
 }
 
-// Close closes the queue. A Notices that uses it receives no more notices.
+// Close closes the queue. A notices that uses it receives no more notices.
 func (q *Queue) Close() error {
 	if q == nil {
 		return nil
