@@ -83,7 +83,7 @@ func TestKilledBetweenTwoRenames(t *testing.T) {
 	begins(t, a, "0 0", "2 2")
 	p = newSandbox(t)
 	a = saving(p, twoRenames, "--max-restarts=0")
-	p.ends(a, 1)
+	p.ends(a, 137)
 	all := p.events("x")
 	if n := len(kinds(all, "checkpoint_committed")); n != 0 {
 		t.Errorf("%d saves were committed", n)
