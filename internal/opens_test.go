@@ -80,7 +80,6 @@ var opens = map[string]struct {
 	"internal/worker/proc/memory.go":                  {4, system},
 	"internal/worker/proc/proc.go":                    {4, system},
 	"internal/worker/warm.go":                         {1, system},
-	"pkg/checkpoint/capture/files/openfiles.go":       {4, system},
 	"pkg/checkpoint/checkpointtest/checkpointtest.go": {4, tool},
 	"pkg/checkpoint/dirfs/fs.go":                      {1, rooted},
 	"pkg/store/etcd/probe.go":                         {1, named},

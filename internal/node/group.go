@@ -277,7 +277,6 @@ func (g *group) Continue(ctx context.Context, s action.Start) error {
 		ranks = append(ranks, in.FirstRank+k)
 	}
 	g.g.(*worker.Group).Continue(in.Generation, ranks, in.WorldSize)
-	g.w.saves.WorkersStarted(s.World.Generation, g.g.PIDs)
 	return g.stay.Hand(in.Generation, environs(in))
 }
 
@@ -295,7 +294,6 @@ func (g *group) continueTeam(e *ensemble.Ensemble, in launch.Inputs, s action.St
 	if err := g.begin(s); err != nil {
 		return err
 	}
-	g.w.saves.WorkersStarted(s.World.Generation, g.g.PIDs)
 	return e.Continue(c)
 }
 

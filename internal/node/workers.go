@@ -289,7 +289,6 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 	} else if err := out.begin(s); err != nil {
 		return nil, refused{err, 125}
 	}
-	w.saves.WorkersStarted(world.Generation, g.PIDs)
 	out.heard.Go(out.watchStay)
 	w.effects.Go(func(context.Context) { out.translate() })
 	return out, nil

@@ -13,23 +13,13 @@ type writing struct {
 	mu         sync.Mutex
 	generation schema.Generation
 	state      capture.WorkerState
-	pids       func() []int // nil before the workers started
 }
 
 // begin records that the workers of g are about to start.
 func (w *writing) begin(g schema.Generation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.generation, w.state, w.pids = g, capture.Running, nil
-}
-
-// started records the processes of the workers of g.
-func (w *writing) started(g schema.Generation, pids func() []int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.generation == g {
-		w.pids = pids
-	}
+	w.generation, w.state = g, capture.Running
 }
 
 // end records that all workers of g have ended, and how.
@@ -53,20 +43,8 @@ func (w *writing) of(g schema.Generation) capture.Workers {
 			}
 			return capture.Killed // an older generation: its unfinished files stay unfinished
 		},
-		PIDs: func() []int {
-			w.mu.Lock()
-			pids := w.pids
-			w.mu.Unlock()
-			if pids == nil {
-				return nil
-			}
-			return pids()
-		},
 	}
 }
-
-// WorkersStarted records the processes of the workers of g.
-func (s *Saves) WorkersStarted(g schema.Generation, pids func() []int) { s.writing.started(g, pids) }
 
 // WorkersEnded records that all workers of g have ended, and whether one failed or was killed.
 func (s *Saves) WorkersEnded(g schema.Generation, how capture.WorkerState) { s.writing.end(g, how) }

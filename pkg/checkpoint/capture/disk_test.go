@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/capture/files"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
@@ -27,7 +26,6 @@ type playedDisk struct {
 	root  *inode
 	open  map[string]*opening // by the name under which the process opened it
 	maps  map[string]*opening
-	dead  bool // the process
 	notes []dirfs.Note
 	read  int  // how many of them the last look has read
 	still bool // nothing is watched anew
@@ -255,7 +253,7 @@ func (d *playedDisk) rename(c call) error {
 	if c.Op == "link" {
 		n = &name{of: n.of}
 		d.add(to, path.Base(c.To), n)
-		d.note(n, dirfs.Wrote)
+		d.note(n, dirfs.Made)
 		return nil
 	}
 	d.add(to, path.Base(c.To), n)
@@ -265,29 +263,11 @@ func (d *playedDisk) rename(c call) error {
 
 // kill ends the process: the kernel closes what it has open.
 func (d *playedDisk) kill() {
-	d.dead = true
 	for _, from := range []map[string]*opening{d.open, d.maps} {
 		for _, key := range slices.Sorted(maps.Keys(from)) {
 			d.release(from, key)
 		}
 	}
-}
-
-// forWriting is forWriting.
-func (d *playedDisk) forWriting(_ []int, want map[dirfs.FileID]bool) (map[dirfs.FileID]string, string) {
-	if d.dead {
-		return nil, "the worker process has ended"
-	}
-	found := map[dirfs.FileID]string{}
-	for why, from := range map[string]map[string]*opening{"it is open for writing": d.open,
-		files.ByMap: d.maps} {
-		for _, o := range from {
-			if id := (dirfs.FileID{Dev: 1, Ino: o.by.of.number}); want[id] && found[id] != files.ByMap {
-				found[id] = why
-			}
-		}
-	}
-	return found, ""
 }
 
 // Notes implements dirfs.Noter.

@@ -19,8 +19,6 @@ type bench struct {
 	c       *Watcher
 	now     time.Time
 	state   WorkerState
-	own     bool // this process is the worker
-	writer  int  // the process that is the worker
 	queue   *Queue
 	names   []string // of --save-files
 	exclude []string
@@ -39,12 +37,6 @@ func newBench(t *testing.T, before ...string) *bench {
 
 func (b *bench) watch(resume *manifest.Manifest) {
 	workers := Workers{State: func() WorkerState { return b.state }}
-	if b.own {
-		workers.PIDs = func() []int { return []int{os.Getpid()} }
-	}
-	if b.writer != 0 {
-		workers.PIDs = func() []int { return []int{b.writer} }
-	}
 	stamp := manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2}
 	c, err := Watch(Dir{Path: b.dir, Queue: b.queue, Names: b.names, Exclude: b.exclude}, stamp, workers, resume)
 	must(b.t, err)

@@ -37,7 +37,7 @@ func WatchLeft(
 			delete(c.base, name)
 		}
 	}
-	c.timed = true
+	c.blind, c.last = true, maps.Clone(c.base)
 	c.start, c.sequence = maps.Clone(c.base), s.LastSequence(stamp.Generation)
 	return c, nil
 }

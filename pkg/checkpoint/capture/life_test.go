@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/files"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
@@ -30,6 +31,15 @@ type life struct {
 	taken   []string // what was taken, and when
 	deaths  []point  // at which a copy of it is killed
 	died    []string // what was taken of the last copy
+	deaf    bool     // the disk gives no notices
+}
+
+// tree is a disk as the capture sees it.
+func (l *life) tree(d *playedDisk) dirfs.Reader {
+	if l.deaf {
+		return struct{ dirfs.Reader }{d}
+	}
+	return d
 }
 
 func (l *life) wrong(format string, args ...any) {
@@ -65,15 +75,17 @@ var stampOfLives = manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize:
 
 // begin begins the life of a played worker.
 func (b books) begin(t *testing.T, s scenario) *life {
-	l := &life{t: t, s: s, steps: b.of(t, s), now: time.Unix(1e9, 0), wrongs: map[scenario][]string{}}
+	return b.beginOn(t, s, false)
+}
+
+func (b books) beginOn(t *testing.T, s scenario, deaf bool) *life {
+	l := &life{t: t, s: s, steps: b.of(t, s), now: time.Unix(1e9, 0), wrongs: map[scenario][]string{}, deaf: deaf}
 	disk := newPlayedDisk(&l.now)
 	l.watch = func(resume *manifest.Manifest) *Watcher {
-		c, err := watch(tree{Dir{Names: s.names()}, disk}, stampOfLives, Workers{
+		c, err := watch(tree{Dir{Names: s.names()}, l.tree(disk)}, stampOfLives, Workers{
 			State: func() WorkerState { return l.state },
-			PIDs:  func() []int { return []int{1} },
 		}, resume)
 		must(t, err)
-		c.evidence.forWriting = disk.forWriting
 		return c
 	}
 	l.w, l.c = &playedWorker{t, disk}, l.watch(nil)
@@ -88,7 +100,6 @@ func (b books) beginReal(t *testing.T, s scenario) *life {
 	l.watch = func(resume *manifest.Manifest) *Watcher {
 		c, err := Watch(Dir{Path: dir, Names: s.names()}, stampOfLives, Workers{
 			State: func() WorkerState { return l.state },
-			PIDs:  func() []int { return []int{w.cmd.Process.Pid} },
 		}, resume)
 		must(t, err)
 		t.Cleanup(func() { c.Close() })
@@ -180,21 +191,16 @@ func (l *life) dieHere(at point) {
 	l.taken = slices.Clip(l.taken)
 	disk := l.w.(*playedWorker).disk.copy()
 	c := *l.c
-	c.tree, c.log = disk, files.LogOf(disk) // it has read what the capture has
+	c.tree, c.log = l.tree(disk), files.LogOf(l.tree(disk)) // it has read what the capture has
 	disk.notes = slices.Clip(l.w.(*playedWorker).disk.notes)
-	c.base, c.since, c.haste = maps.Clone(c.base), maps.Clone(c.since), maps.Clone(c.haste)
-	c.firsts, c.dirs = maps.Clone(c.firsts), maps.Clone(c.dirs)
-	c.first, c.prior = maps.Clone(c.first), maps.Clone(c.prior)
+	c.base, c.since, c.rested = maps.Clone(c.base), maps.Clone(c.since), maps.Clone(c.rested)
+	c.firsts, c.sound = maps.Clone(c.firsts), maps.Clone(c.sound)
+	x := &c.changes
+	x.Passes, x.Open, x.Renamed = maps.Clone(x.Passes), maps.Clone(x.Open), maps.Clone(x.Renamed)
+	x.Born, x.Shrunk = maps.Clone(x.Born), maps.Clone(x.Shrunk)
+	x.Quiet, x.Made = maps.Clone(x.Quiet), maps.Clone(x.Made)
 	c.refusals = refusals{said: maps.Clone(c.refusals.said), of: maps.Clone(c.refusals.of),
 		several: c.refusals.several}
-	v := *c.evidence
-	v.tree, v.forWriting = disk, disk.forWriting
-	v.closed, v.rested, v.sound = maps.Clone(v.closed), maps.Clone(v.rested), maps.Clone(v.sound)
-	v.mapped, v.unsure, v.unnoticed = maps.Clone(v.mapped), maps.Clone(v.unsure), maps.Clone(v.unnoticed)
-	x := &v.changes
-	x.Passes, x.Renamed = maps.Clone(x.Passes), maps.Clone(x.Renamed)
-	x.Written, x.Shrunk = maps.Clone(x.Written), maps.Clone(x.Shrunk)
-	c.evidence = &v
 	l.w, l.c = &playedWorker{l.t, disk}, &c
 	l.s.killed = at
 	l.die()

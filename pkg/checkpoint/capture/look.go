@@ -29,7 +29,8 @@ type entry struct {
 	tracked  bool             // a tracker file is beside the entry
 	named    bool             // it names the entry, and was written last
 	tracker  dirfs.Found      // if it is named
-	pass     uint64           // the newest pass of any name when the entry was found
+	done     uint64           // its newest pass
+	count    int              // how often it was completed, if it is a file
 }
 
 const (
@@ -122,6 +123,33 @@ func (e *entry) has(name string) bool {
 
 func (e *entry) hasExt(ext string) bool {
 	return slices.ContainsFunc(e.files, func(f dirfs.Found) bool { return path.Ext(f.Path) == ext })
+}
+
+// names are those of the entry and its files.
+func (e *entry) names() []string {
+	all := []string{e.name}
+	for _, f := range e.files {
+		if f.Path != e.name {
+			all = append(all, f.Path)
+		}
+	}
+	return all
+}
+
+// times returns how often a file was completed.
+func (e *entry) times() int {
+	if e == nil {
+		return 0
+	}
+	return e.count
+}
+
+// markName returns the name of the entry's mark.
+func (e *entry) markName() string {
+	if e.dir {
+		return path.Join(e.name, markFile)
+	}
+	return e.name + markSuffix
 }
 
 // newest returns the time of the last write to any of the entry's files.

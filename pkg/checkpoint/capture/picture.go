@@ -104,7 +104,7 @@ func (c *Watcher) picture(d table.Decision, now time.Time) (*Picture, error) {
 			s.Directories = append(s.Directories, e.name)
 		}
 		for _, f := range e.files {
-			f.Unsure = c.evidence.unsure[e.name]
+			f.Unsure = e.same(c.base[e.name])
 			s.Files = append(s.Files, f)
 		}
 		if e.named {

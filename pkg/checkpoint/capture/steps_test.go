@@ -95,6 +95,27 @@ func TestEverySystemCall(t *testing.T) {
 	t.Logf("%s, %d scenarios, %d failed", lives, played, failed)
 }
 
+// Where the kernel gives no notices, fewer saves are taken, and none that is not whole.
+func TestEverySystemCallWithoutNotices(t *testing.T) {
+	b, failed, taken := books{}, 0, 0
+	lives := sample(t, 300, func(s scenario, deaths []point) {
+		l := b.beginOn(t, s, true)
+		l.deaths = deaths
+		l.play()
+		taken += len(l.taken)
+		for s, wrong := range l.wrongs {
+			for _, w := range wrong {
+				if !strings.Contains(w, "is the newest") {
+					if failed++; failed <= 20 {
+						t.Errorf("%s: %s", s, w)
+					}
+				}
+			}
+		}
+	})
+	t.Logf("%s, %d saves were taken, %d were wrong", lives, taken, failed)
+}
+
 // The capture takes the same saves of a simulated worker as of a process that makes the same calls
 // on a disk of this machine.
 func TestPlayedDiskIsLikeARealOne(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/files"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/format"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/table"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
@@ -35,11 +36,7 @@ const (
 // Workers are the worker processes of one generation.
 type Workers struct {
 	State func() WorkerState
-	// PIDs returns the processes from which all others descend. It is nil if the open files of
-	// processes cannot be seen.
-	PIDs func() []int
-	// Share says which part of each save the workers write.
-	Share Share
+	Share Share // which part of each save they write
 }
 
 // Share says which part of a save the workers of one node write.
@@ -54,14 +51,17 @@ const (
 // Watcher looks for saves of one generation in one directory. It belongs to one goroutine, which
 // calls Look from time to time.
 type Watcher struct {
-	dir      Dir // Path is "" if the directory is in no file system
-	tree     dirfs.Reader
-	exclude  map[string]bool
-	notices  *files.Notices // nil: the kernel gives none
-	log      *files.Log
-	evidence *evidence
-	stamp    manifest.Stamp
-	workers  Workers
+	dir     Dir // Path is "" if the directory is in no file system
+	tree    dirfs.Reader
+	exclude map[string]bool
+	stamp   manifest.Stamp
+	workers Workers
+
+	notices *files.Notices // nil: the kernel gives none
+	log     *files.Log
+	changes files.Changes
+	blind   bool   // the tree gives no notices
+	alive   uint64 // the newest pass while workers ran
 
 	start   map[string]*entry // the entries when the watch began
 	base    map[string]*entry // ... and in the last save taken
@@ -69,24 +69,20 @@ type Watcher struct {
 	listed  map[string]*entry // all entries when it was found
 	resumed string            // the family of the one file that is the checkpoint at the start; "" if it is not one
 	firsts  map[string]*entry // by family: the file that was seen complete first
-	dirs    map[string]bool   // directories that were renamed to their names
 	marks   bool              // saves have marks: an entry without one is not complete
 
 	last   map[string]*entry    // the entries in the last look
 	sorted []*entry             // ... by name
-	since  map[string]time.Time // when each entry changed last
-	haste  map[string]time.Time // since when a file is written before it rested
-	looks  int64
-	timed  bool             // there are no notices: file times order the entries
-	first  map[string]int64 // if timed: the look that found the entry written first
-	prior  map[string]int64 // ... and the time of the write before the last one
-	moved  time.Time        // when any entry changed last
-	fresh  int              // how many entries are not as in base
+	since  map[string]time.Time // when each entry was written last, as looks saw it
+	rested map[string]uint64    // the pass after which workers ran for a second
+	sound  map[dirfs.Found]format.Completeness
+	moved  time.Time // when any entry was written last
+	fresh  int       // how many entries are not as in base
 
 	refusals refusals
 	sequence uint64        // of the last save that was found
 	pause    time.Duration // see Pause
-	rest     time.Duration // see Rest; at least pause
+	idle     time.Duration // see Rest; at least pause
 }
 
 // Stamp returns the generation whose saves the watcher looks for.
@@ -109,8 +105,7 @@ func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("watch checkpoint directory: %w", err), t.Close(), n.Close())
 	}
-	c.notices = n
-	c.timed = n == nil
+	c.notices, c.blind = n, n == nil
 	return c, nil
 }
 
@@ -124,14 +119,12 @@ func watch(in tree, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 	dir, t := in.Dir, in.Reader
 	c := &Watcher{
 		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers,
-		pause: pauseMin, rest: pauseMin,
-		evidence: newEvidence(t), log: files.LogOf(t),
-		firsts: map[string]*entry{}, dirs: map[string]bool{},
-		since: map[string]time.Time{}, haste: map[string]time.Time{},
-		first: map[string]int64{}, prior: map[string]int64{},
+		pause: pauseMin, idle: pauseMin, log: files.LogOf(t), changes: files.NewChanges(),
+		firsts: map[string]*entry{}, since: map[string]time.Time{}, rested: map[string]uint64{},
+		sound:    map[dirfs.Found]format.Completeness{},
 		refusals: refusals{said: map[Reason]time.Time{}, of: map[string]bool{}},
 	}
-	c.timed = c.log.Tree == nil
+	c.blind = c.log.Tree == nil
 	found, err := look(t, c.exclude, nil)
 	if err != nil {
 		return nil, err
@@ -176,12 +169,12 @@ func (c *Watcher) Pause() time.Duration { return c.pause }
 
 // Rest returns how long to wait before the next Look if there is no notice. It equals Pause if the
 // kernel gives no notices, and while a save is being written.
-func (c *Watcher) Rest() time.Duration { return c.rest }
+func (c *Watcher) Rest() time.Duration { return c.idle }
 
 // Notice returns a channel that receives at the first change since the last Look. The channel is
 // closed when no more notices come. It is nil if there are none to wait for.
 func (c *Watcher) Notice() <-chan struct{} {
-	if c.rest == c.pause {
+	if c.idle == c.pause {
 		return nil
 	}
 	return c.notices.Next()
@@ -199,9 +192,9 @@ func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 	if busy {
 		c.pause = min(max(pauseBusy, busyShare*cost), pauseMax)
 	}
-	c.rest = c.pause
+	c.idle = c.pause
 	if !busy && err == nil && c.notices.All() { // a notice reports the next change
-		c.rest, c.pause = pauseMax, min(max(pauseMin, noticeShare*cost), pauseMax)
+		c.idle, c.pause = pauseMax, min(max(pauseMin, noticeShare*cost), pauseMax)
 	}
 	return p, refused, err
 }
@@ -222,37 +215,14 @@ func (c *Watcher) Last(now time.Time) (*Picture, []Refusal, error) {
 
 // Taken notes that the save is in the chunk store. Later looks compare with it.
 func (c *Watcher) Taken(p *Picture) {
-	c.base, c.listed, c.taken = p.seen, p.listed, p.entries[0]
-	for _, e := range p.entries {
-		delete(c.evidence.unsure, e.name)
-	}
-	c.fresh = 0
-	c.forget()
-}
-
-// forget drops the evidence about names that are gone. Without it the maps would grow as long as
-// the generation runs.
-func (c *Watcher) forget() {
+	c.base, c.listed, c.taken, c.fresh = p.seen, p.listed, p.entries[0], 0
 	there := map[string]bool{}
-	for name, e := range c.last {
-		there[name] = true
-		for _, f := range e.files {
-			there[f.Path] = true
+	for _, e := range c.last {
+		for _, name := range e.names() {
+			there[name] = true
 		}
 	}
-	v := c.evidence
-	deleteNames(v.closed, there)
-	deleteNames(v.rested, there)
-	deleteNames(v.unnoticed, there)
-	deleteNames(v.mapped, there)
-	deleteNames(v.changes.Written, there)
-	deleteNames(v.changes.Passes, there)
-	deleteNames(c.haste, there)
-}
-
-// deleteNames deletes the entries of m whose names are gone.
-func deleteNames[V any](m map[string]V, there map[string]bool) {
-	maps.DeleteFunc(m, func(name string, _ V) bool { return !there[name] })
+	c.changes.Keep(there)
 }
 
 // follow opens the directory that is at the path now. Scripts may remove their directory and make
@@ -275,7 +245,6 @@ func (c *Watcher) follow() error {
 	}
 	err = c.tree.Close()
 	c.tree = c.notices.Of(t)
-	c.evidence.tree = c.tree
 	return err
 }
 
@@ -284,12 +253,12 @@ func (c *Watcher) look(at instant) (*Picture, []Refusal, error) {
 		return nil, nil, err
 	}
 	c.takeNotices() // which directories were renamed
-	found, err := look(c.tree, c.exclude, c.dirs)
+	found, err := look(c.tree, c.exclude, c.changes.Born)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.takeNotices()
-	fresh := c.note(found.entries, at.now)
+	c.takeNotices() // of what was written while they were listed
+	fresh := c.note(found.entries, at)
 	if c.fresh = len(fresh); len(fresh) == 0 {
 		return nil, nil, nil
 	}
@@ -298,8 +267,6 @@ func (c *Watcher) look(at instant) (*Picture, []Refusal, error) {
 			return nil, nil, manifest.ErrTooDeep{Path: e.deep}
 		}
 	}
-	c.evidence.scan(fresh, c.workers, at.workers)
-	c.takeNotices() // a file that the scan found closed may have been closed since the notices were taken
 	l := table.Look{Workers: at.workers, Names: c.dir.Names}
 	for _, e := range c.sorted {
 		if e.tracks {
@@ -325,45 +292,29 @@ func (c *Watcher) look(at instant) (*Picture, []Refusal, error) {
 
 // takeNotices takes the notices that came since it was called last.
 func (c *Watcher) takeNotices() {
-	to := &c.evidence.changes
-	c.notices.Take(to)
-	c.log.Take(to)
-	if to.Lost { // the order of completions is unknown from now on
-		c.timed, to.Lost = true, false
-		clear(to.Renamed)
-		clear(to.Written)
-		clear(to.Shrunk)
-	}
-	for name, is := range to.Renamed {
-		if is {
-			c.dirs[name] = true
-		}
-	}
+	c.notices.Take(&c.changes)
+	c.log.Take(&c.changes)
 }
 
-// note notes when each entry changed last, and returns the fresh entries: those that are not as in
+// note notes when each entry was written last, and returns the fresh entries: those that were written since
 // the last save.
-func (c *Watcher) note(found map[string]*entry, now time.Time) (fresh []*entry) {
-	c.looks++
+func (c *Watcher) note(found map[string]*entry, at instant) (fresh []*entry) {
+	c.changes.Lost = c.changes.Lost || c.blind || c.notices.Unwatched()
+	c.changes.Settle(changed(found, c.last))
+	if at.workers == Running {
+		c.alive = c.changes.Newest
+	}
 	c.sorted = nil
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		e, was := found[name], c.last[name]
-		e.pass = c.evidence.changes.Newest
+		_, e.done, _ = c.order(e)
+		e.count = c.changes.Passes[name].Count
 		c.sorted = append(c.sorted, e)
-		if !e.same(was) {
-			c.since[name], c.moved = now, now
-			if was != nil && c.first[name] != 0 {
-				c.prior[name] = was.newest()
+		if !e.same(was) || e.done > was.done {
+			c.since[name], c.moved = at.now, at.now
+			if c.blind && was != nil {
+				c.changes.Shrunk[name] = e.shrunk(was)
 			}
-			if c.first[name] == 0 && c.looks > 1 {
-				c.first[name] = c.looks
-			}
-			if c.timed && e.dir && was != nil {
-				c.evidence.changes.Shrunk[name] = e.shrunk(was)
-			}
-		}
-		if c.evidence.noteTimes(e, c.base[name]) || c.evidence.noteTimes(e, c.firsts[e.family()]) {
-			c.since[name], c.moved = now, now
 		}
 		if c.isFresh(e) {
 			fresh = append(fresh, e)
@@ -372,13 +323,10 @@ func (c *Watcher) note(found map[string]*entry, now time.Time) (fresh []*entry) 
 		// workers write any.
 		c.marks = c.marks || e.marked(c.start[name])
 	}
-	deleteGone(c.since, found)
 	c.last = found
+	maps.DeleteFunc(c.since, func(name string, _ time.Time) bool { return found[name] == nil })
+	maps.DeleteFunc(c.rested, func(name string, _ uint64) bool { return found[name] == nil })
 	return fresh
-}
-
-func deleteGone(m map[string]time.Time, found map[string]*entry) {
-	maps.DeleteFunc(m, func(name string, _ time.Time) bool { return found[name] == nil })
 }
 
 // refuseAll refuses the fresh entries when the workers have ended and no save was taken.

@@ -261,7 +261,7 @@ func TestRefusalsAreRepeated(t *testing.T) {
 
 // A file that is open for writing is not complete. One that stays open is reported.
 func TestOpenFile(t *testing.T) {
-	b := &bench{t: t, dir: t.TempDir(), now: time.Now(), own: true}
+	b := &bench{t: t, dir: t.TempDir(), now: time.Now()}
 	b.watch(&manifest.Manifest{Files: manifest.Files{{Path: "a.raw"}}})
 	b.c.resumed = "a.raw"
 	f, err := os.Create(filepath.Join(b.dir, "a.raw"))
@@ -278,6 +278,32 @@ func TestOpenFile(t *testing.T) {
 	}
 	must(t, f.Close())
 	b.want(b.newest(2*time.Second), "a.raw", "a.raw", unknown)
+}
+
+// A file that is written through a memory map is not complete before it is unmapped.
+func TestMappedFile(t *testing.T) {
+	l := books{}.begin(t, scenario{})
+	l.c.resumed = "a.raw"
+	calls := func(ops ...string) {
+		for _, op := range ops {
+			l.w.tick()
+			l.w.make(call{Op: op, Name: "a.raw", Data: []byte("\x00a save")})
+			l.looks(100*time.Millisecond, false)
+		}
+	}
+	l.step, l.steps = 1, []*script{nil, {files: map[string]string{"a.raw": "\x00a save"}}}
+	calls("create", "write", "close")
+	l.passes(2 * time.Second)
+	calls("open", "map", "close", "store")
+	l.passes(2 * time.Second)
+	if len(l.taken) != 1 {
+		t.Errorf("taken while it is mapped: %q", l.taken)
+	}
+	calls("unmap")
+	l.passes(2 * time.Second)
+	if len(l.taken) != 2 {
+		t.Errorf("taken: %q", l.taken)
+	}
 }
 
 // A file whose format cannot tell that it is whole counts when workers still run a second after they
@@ -314,7 +340,7 @@ func TestHaste(t *testing.T) {
 // After an error a file counts only if it was seen closed before.
 func TestWorkerThatFails(t *testing.T) {
 	for _, seen := range []bool{true, false} {
-		b := &bench{t: t, dir: t.TempDir(), now: time.Now(), own: true}
+		b := &bench{t: t, dir: t.TempDir(), now: time.Now()}
 		b.watch(nil)
 		b.write("a.pt", archive(t, "1"))
 		b.newest(time.Second)

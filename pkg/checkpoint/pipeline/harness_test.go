@@ -40,6 +40,7 @@ func newCluster(t testing.TB, names ...string) *cluster {
 	}
 	for _, n := range names {
 		c.disks[n], c.dirs[n] = memfs.New(), memfs.New()
+		c.dirs[n].KeepNotes()
 		c.peers.Stores[n] = checkpointtest.OpenStore(t, c.disks[n])
 		c.join(t, n, "1")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
@@ -445,6 +446,7 @@ func TestFileThatCannotBeRead(t *testing.T) {
 			return nil
 		}, 1<<40)
 		memfs.WriteFile(t, c.dirs["a"], "other.bin", []byte("of another user"), 0o600)
+		time.Sleep(time.Second)
 		for n := range 100 {
 			renamed(t, c.dirs["a"], "model.ckpt", fmt.Appendf(nil, "refused %d", n))
 			time.Sleep(time.Second)
@@ -470,6 +472,8 @@ func TestWrittenOverWhileCopied(t *testing.T) {
 			if _, _, file, _ := dir.Find("", "model.ckpt"); op == "read" && name == "model.ckpt" && file != nil {
 				n++
 				file.Mtime = file.Mtime.Add(time.Millisecond)
+				dir.Machine.Note(name, dirfs.Wrote)
+				dir.Machine.Note(name, dirfs.Closed)
 			}
 			return nil
 		}

@@ -1,68 +1,128 @@
 package files
 
 import (
+	"maps"
 	"path"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// Passes are the newest moments at which a name was completed, in the order of all of them: the
-// newest first, 0 for none. A file is completed when it is closed after writing, or renamed to its
-// name.
+// Passes are the moments at which a name was completed, in the order of all of them; 0: never. A file
+// is completed when it is closed after it was written, or renamed to its name.
 type Passes struct {
-	At    [3]uint64
-	First uint64 // the oldest one
-	// Bare says that the newest one is a close without a noticed write: the end of a memory map, or
-	// the kernel closed the file of a process that ended.
-	Bare bool
+	First, Prior, Last uint64
+	Count              int
+	Guessed            bool // no notice told of the newest one: the file may still be open
 }
 
-// Changes are what notices say about names.
+// Changes are what is known of the changes of names.
 type Changes struct {
 	Passes  map[string]Passes
-	Renamed map[string]bool // whether the last change gave the name by a rename
-	Written map[string]bool // whether the name was written since it was closed last
-	Shrunk  map[string]bool // by directory: whether the last change below it removed a name
 	Newest  uint64          // the newest pass
-	Lost    bool            // some changes are not known
+	Open    map[string]bool // names that were written, and not closed since
+	Renamed map[string]bool // whether the last change of the name, or of a file in it, was a rename to it
+	Born    map[string]bool // names that were ever given by a rename
+	Shrunk  map[string]bool // by directory: whether the last change below it removed a name
+	Lost    bool            // since the last Settle some changes are not known
+	Quiet   map[string]bool // names that were closed or touched without a noticed write since Settle
+	Made    map[string]bool // names that were made since then: of an empty file, or of a link to a file
+	Known   uint64          // the newest pass at the last Settle
 }
 
 func NewChanges() Changes {
-	return Changes{Passes: map[string]Passes{}, Renamed: map[string]bool{}, Written: map[string]bool{},
-		Shrunk: map[string]bool{}}
+	return Changes{Passes: map[string]Passes{}, Open: map[string]bool{}, Renamed: map[string]bool{},
+		Born: map[string]bool{}, Shrunk: map[string]bool{}, Quiet: map[string]bool{}, Made: map[string]bool{}}
 }
 
-// note adds one change.
-func (c *Changes) note(name string, did dirfs.Did) {
+// Note adds one change.
+func (c *Changes) Note(name string, did dirfs.Did) {
 	if !Ignored(path.Base(name)) || path.Base(name) == Mark {
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 			c.Shrunk[dir] = did == dirfs.Removed
-			if did == dirfs.Wrote {
+			if did == dirfs.Wrote || did == dirfs.Made {
 				c.Renamed[dir] = false
 			}
 		}
 	}
-	switch did {
-	case dirfs.Removed:
+	switch {
+	case did == dirfs.Removed:
 		delete(c.Renamed, name)
 		delete(c.Passes, name)
+		delete(c.Open, name)
 		delete(c.Shrunk, name)
-		return
-	case dirfs.Wrote:
-		c.Renamed[name], c.Written[name] = false, true
-		return
-	case dirfs.Named:
-		c.Renamed[name] = true
+	case did == dirfs.Made:
+		delete(c.Renamed, name)
+		c.Made[name] = true
+	case did == dirfs.Wrote:
+		c.Renamed[name], c.Open[name] = false, true
+	case did == dirfs.Named:
+		c.Renamed[name], c.Born[name] = true, true
 		delete(c.Shrunk, name)
+		c.pass(name)
+	case did == dirfs.Closed && c.Open[name]:
+		c.pass(name)
+	default: // closed without a write, or its times or rights were set
+		c.Quiet[name] = true
 	}
+}
+
+func (c *Changes) pass(name string) {
+	delete(c.Open, name)
 	c.Newest++
 	p := c.Passes[name]
-	p.At = [3]uint64{c.Newest, p.At[0], p.At[1]}
-	p.Bare = did == dirfs.Closed && !c.Written[name]
+	p.Prior, p.Last, p.Count, p.Guessed = p.Last, c.Newest, p.Count+1, false
 	if p.First == 0 {
 		p.First = c.Newest
 	}
-	c.Passes[name], c.Written[name] = p, false
+	c.Passes[name] = p
+}
+
+// Changed is a file that is not as the last look found it.
+type Changed struct {
+	Name  string
+	IsNew bool
+}
+
+// Settle follows each look, with the changed files in the order of their times. One of which no notice
+// told was written through a memory map: it is complete when a close or a touch was noticed. A new one was
+// written before its directory was watched, or notices are missing (c.Lost): it counts as closed, by a guess.
+func (c *Changes) Settle(changed []Changed) {
+	for _, x := range changed {
+		switch {
+		case c.Open[x.Name] || c.Made[x.Name] || c.Passes[x.Name].Last > c.Known:
+		case c.Lost || x.IsNew:
+			c.pass(x.Name)
+			p := c.Passes[x.Name]
+			p.Guessed = true
+			c.Passes[x.Name] = p
+		case c.Quiet[x.Name] || c.moved(path.Dir(x.Name)):
+			c.pass(x.Name)
+		default:
+			c.Open[x.Name] = true
+		}
+	}
+	c.Known, c.Lost = c.Newest, false
+	clear(c.Quiet)
+	clear(c.Made)
+}
+
+// moved reports whether a directory, or one above it, was renamed to its name since the last Settle.
+func (c *Changes) moved(dir string) bool {
+	return dir != "." && (c.Passes[dir].Last > c.Known || c.moved(path.Dir(dir)))
+}
+
+// Lose notes that some changes are not known.
+func (c *Changes) Lose() {
+	c.Lost = true
+	clear(c.Open)
+	clear(c.Renamed)
+	clear(c.Shrunk)
+}
+
+// Keep forgets names that are gone, which would otherwise collect.
+func (c *Changes) Keep(there map[string]bool) {
+	maps.DeleteFunc(c.Passes, func(name string, _ Passes) bool { return !there[name] })
+	maps.DeleteFunc(c.Open, func(name string, _ bool) bool { return !there[name] })
 }
 
 // Log is the log of changes of a directory tree that keeps one itself.
@@ -85,7 +145,7 @@ func (l *Log) Take(to *Changes) {
 		return
 	}
 	for _, x := range l.Tree.Notes(l.read) {
-		to.note(x.Name, x.Did)
+		to.Note(x.Name, x.Did)
 		l.read++
 	}
 }

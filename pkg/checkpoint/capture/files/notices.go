@@ -30,6 +30,7 @@ type Notices struct {
 	ask   chan struct{} // holds one value: a request to wait for the next notice
 	came  chan struct{} // holds one value: a notice came; closed when no more will come
 	deaf  bool          // a directory of this look is not watched fully
+	blind bool          // ... or not at all
 
 	mu      sync.Mutex // held through each read, so that changes are noted in the kernel's order
 	paths   map[int32]string
@@ -126,8 +127,12 @@ func (n *Notices) parse(b []byte) {
 			n.note(name, dirfs.Named)
 		case mask&unix.IN_CLOSE_WRITE != 0:
 			n.note(name, dirfs.Closed)
-		case mask&(unix.IN_MODIFY|unix.IN_CREATE) != 0:
+		case mask&unix.IN_MODIFY != 0, mask&unix.IN_CREATE != 0 && mask&unix.IN_ISDIR != 0:
 			n.note(name, dirfs.Wrote)
+		case mask&unix.IN_CREATE != 0:
+			n.note(name, dirfs.Made)
+		case mask&unix.IN_ATTRIB != 0:
+			n.note(name, dirfs.Touched)
 		}
 	}
 }
@@ -150,9 +155,11 @@ func (n *Notices) Take(to *Changes) {
 	defer n.mu.Unlock()
 	if to != nil {
 		for _, x := range n.pending {
-			to.note(x.Name, x.Did)
+			to.Note(x.Name, x.Did)
 		}
-		to.Lost = to.Lost || n.lost
+		if n.lost {
+			to.Lose()
+		}
 	}
 	n.pending, n.lost = nil, false
 }
@@ -168,9 +175,12 @@ func (n *Notices) Of(t dirfs.OS) dirfs.Reader {
 // Begin starts a look.
 func (n *Notices) Begin() {
 	if n != nil {
-		n.deaf = false
+		n.deaf, n.blind = false, false
 	}
 }
+
+// Unwatched reports whether a directory that the look read is not watched.
+func (n *Notices) Unwatched() bool { return n != nil && n.blind }
 
 // All reports whether all directories that the look read are watched.
 func (n *Notices) All() bool { return n != nil && !n.deaf }
@@ -223,7 +233,7 @@ func (n *Notices) watch(dir *os.File, name string) {
 		}
 	})
 	if err != nil || stopped != nil {
-		n.deaf = true
+		n.deaf, n.blind = true, true
 		return
 	}
 	n.paths[int32(wd)] = name

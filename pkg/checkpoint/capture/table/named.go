@@ -15,7 +15,7 @@ func (l Look) named() Decision {
 	if d.Take != nil {
 		return d
 	}
-	var at int64
+	var at uint64
 	var why *Refused
 	for _, text := range l.texts() {
 		set, missing := l.set(text)
@@ -24,7 +24,7 @@ func (l Look) named() Decision {
 		switch {
 		case r != nil:
 			why = r
-		case missing != "" || !complete(set):
+		case missing != "" || !l.complete(set):
 			why = cmp.Or(why, broken(set))
 		case d.Take == nil || last.Last > at:
 			d = Decision{Row: Named, Take: names(set), Older: append(d.Older, d.Take...)}
@@ -48,7 +48,7 @@ func (l Look) misnamed(set []*Seen, missing string) *Refused {
 		}
 		return nil
 	}
-	if !last.Fresh || !last.Whole || last.First == 0 {
+	if !last.Fresh || !last.Whole || last.Rests || last.First == 0 {
 		return nil
 	}
 	for _, e := range set {
@@ -85,10 +85,10 @@ func (l Look) unwritten() *Refused {
 
 // complete reports whether the files are those of one save: each was written since the last name was
 // completed for the time before, and the last name was completed last.
-func complete(set []*Seen) bool {
+func (l Look) complete(set []*Seen) bool {
 	last := set[len(set)-1]
 	return !slices.ContainsFunc(set, func(e *Seen) bool {
-		return !e.Fresh || !e.Whole || e != last && (e.Last > last.Last || e.Last <= last.Prior)
+		return !e.Fresh || !l.ready(*e) || e != last && (e.Last > last.Last || e.Last <= last.Prior)
 	})
 }
 

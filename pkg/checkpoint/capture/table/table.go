@@ -62,9 +62,10 @@ type Seen struct {
 	Again     bool // a save of its family was seen complete before, or is all of the checkpoint
 	// First, Last and Prior order the entries by when these workers completed them: for the first
 	// time, for the last time, and for the time before that. 0: never.
-	First, Last, Prior int64
+	First, Last, Prior uint64
 
 	Whole   bool   // each file is complete
+	Rests   bool   // ... but no format tells that one is whole, and workers did not run for a second since
 	At, Why string // else: which file is not, and why
 	Stuck   Reason // ... and that the script must change for that; "": it may become complete
 }
@@ -132,7 +133,7 @@ func (l Look) row(e Seen) Row {
 	switch {
 	case e.Marked:
 		return Mark
-	case !e.Whole || e.Old || e.Framework == NotYet:
+	case !l.ready(e) || e.Old || e.Framework == NotYet:
 		return None
 	case e.Dir && e.Renamed:
 		return Rename
@@ -140,7 +141,7 @@ func (l Look) row(e Seen) Row {
 		return Framework
 	case !e.Dir && l.Beside():
 		return None
-	case l.Workers == Exited, l.begun(e), !e.Dir && e.Again:
+	case l.Workers == Exited, l.begun(e), !e.Dir && (e.Again || l.preceded(e)):
 		return Next
 	}
 	return None
@@ -152,6 +153,17 @@ func (l Look) begun(e Seen) bool {
 		return o.Fresh && o.Counts && o.Family == e.Family && o.Dir == e.Dir && o.Number > e.Number
 	})
 }
+
+// preceded reports whether these workers wrote an earlier save of the family.
+func (l Look) preceded(e Seen) bool {
+	return slices.ContainsFunc(l.Entries, func(o Seen) bool {
+		return o.Wrote && e.Counts && o.Family == e.Family && o.Dir == e.Dir && o.Number < e.Number
+	})
+}
+
+// ready reports whether each file of an entry is complete. The begin of a later save shows that workers
+// went on after this one.
+func (l Look) ready(e Seen) bool { return e.Whole && (!e.Rests || l.begun(e)) }
 
 // Beside reports whether saves are proven: then a loose file is no part of any.
 func (l Look) Beside() bool {
@@ -255,7 +267,7 @@ func (l Look) unfinished() *Refused {
 }
 
 func (e Seen) stuck() *Refused {
-	if !e.Fresh || e.Whole || e.Stuck == "" {
+	if !e.Fresh || e.Whole && !e.Rests || e.Stuck == "" {
 		return nil
 	}
 	return &Refused{Reason: e.Stuck, Path: e.At, Why: fmt.Sprintf("%s: %s", e.At, e.Why)}
@@ -264,7 +276,7 @@ func (e Seen) stuck() *Refused {
 // Lacks says why an entry was no save when the workers ended.
 func (l Look) Lacks(e Seen) string {
 	switch {
-	case !e.Whole:
+	case !e.Whole || e.Rests:
 		return cmp.Or(e.At, e.Name) + ": " + e.Why
 	case l.Marks && !e.Marked:
 		return e.Name + ": saves have marks, and it has none"

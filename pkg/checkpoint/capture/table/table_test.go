@@ -7,7 +7,7 @@ import (
 
 // Named files are one save if each was completed after the save before and before the last name.
 func TestNamed(t *testing.T) {
-	file := func(name string, first, last, prior int64) Seen {
+	file := func(name string, first, last, prior uint64) Seen {
 		return Seen{Name: name, Family: name, Fresh: true, Wrote: true, Whole: true, First: first, Last: last,
 			Prior: prior}
 	}

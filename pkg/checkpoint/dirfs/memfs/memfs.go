@@ -55,8 +55,8 @@ func (t *FS) Notes(n int) []dirfs.Note {
 	return t.Machine.notes[n:len(t.Machine.notes):len(t.Machine.notes)]
 }
 
-// note is called with mu held.
-func (d *Machine) note(name string, did dirfs.Did) {
+// Note notes a change. It is called with mu held: a Hook may call it.
+func (d *Machine) Note(name string, did dirfs.Did) {
 	if d.noted {
 		d.notes = append(d.notes, dirfs.Note{Name: name, Did: did})
 	}
@@ -76,8 +76,8 @@ func (t *FS) Overwrite(name string, data []byte) error {
 	n.Data = bytes.Clone(data)
 	n.Mtime = time.Now()
 	n.Ctime = n.Mtime
-	t.Machine.note(name, dirfs.Wrote)
-	t.Machine.note(name, dirfs.Closed)
+	t.Machine.Note(name, dirfs.Wrote)
+	t.Machine.Note(name, dirfs.Closed)
 	return nil
 }
 
@@ -210,7 +210,7 @@ func (t *FS) Create(name string, perm fs.FileMode) (dirfs.File, error) {
 	n = t.Machine.file(perm & 0o755) // as with an umask
 	dir.Names[base] = n
 	dir.Mtime, dir.Ctime = n.Mtime, n.Mtime
-	t.Machine.note(name, dirfs.Wrote)
+	t.Machine.Note(name, dirfs.Wrote)
 	return &memFile{t: t, n: n, name: name, written: true}, nil
 }
 
@@ -260,8 +260,8 @@ func (t *FS) Rename(old, new string) error {
 	to.Names[base] = n
 	now := time.Now()
 	n.Ctime, from.Mtime, from.Ctime, to.Mtime, to.Ctime = now, now, now, now, now
-	t.Machine.note(old, dirfs.Removed)
-	t.Machine.note(new, dirfs.Named)
+	t.Machine.Note(old, dirfs.Removed)
+	t.Machine.Note(new, dirfs.Named)
 	return nil
 }
 
@@ -280,7 +280,7 @@ func (t *FS) Remove(name string) error {
 	}
 	dir, base, _, _ := t.Find("remove", name)
 	delete(dir.Names, base)
-	t.Machine.note(name, dirfs.Removed)
+	t.Machine.Note(name, dirfs.Removed)
 	dir.Mtime, dir.Ctime = time.Now(), time.Now()
 	return nil
 }
