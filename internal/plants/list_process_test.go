@@ -277,14 +277,12 @@ var processPlants = []plant{
 		`!e.Dir && (e.Again || l.preceded(e)):`, `e.Dir || e.Again:`, capture, "TestTable"},
 	{"an unmarked save counts although saves have marks", capture + "/table/table.go",
 		`	if l.Marks {`, `	if false {`, capture, "TestTable"},
-	{"a save that is written again has the mark of the one before", capture + "/seen.go",
-		`fresh && e.marked(was) &&`, `fresh && e.mark != nil &&`, capture, "TestEverySystemCall"},
 	{"a save has the mark of the one before while it is written", capture + "/seen.go",
 		`return c.changes.Open[f.Path] })`, `return false })`, capture, "TestRandomLives"},
 	{"a framework's file of the save before completes the next one", capture + "/seen.go",
 		`was.hasSame(*f) && !e.grown(was):`, `was.hasSame(*f) && false:`, capture, "TestTable"},
 	{"a directory counts although its tracker does not name it", capture + "/seen.go",
-		`case leads && e.tracked &&`, `case false && e.tracked &&`, capture, "TestEverySystemCall"},
+		`case leads && e.tracked &&`, `case false && e.tracked &&`, capture, "TestTable"},
 	{"a file counts at the close although its format cannot tell that it is whole", capture + "/seen.go",
 		`s.Rests = !e.dir
 `, `s.Rests = false

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"fmt"
+	"io/fs"
 	"testing"
 	"time"
 
@@ -13,6 +14,15 @@ import (
 type busyDisk struct {
 	*playedDisk
 	between func()
+	listed  func() // what the process does just before the files are listed
+}
+
+func (d *busyDisk) ReadDir(at string) ([]fs.DirEntry, error) {
+	if work := d.listed; work != nil {
+		d.listed = nil
+		work()
+	}
+	return d.playedDisk.ReadDir(at)
 }
 
 func (d *busyDisk) Notes(n int) []dirfs.Note {
@@ -170,4 +180,13 @@ func TestFileThatIsClosedDuringALook(t *testing.T) {
 			})
 		}
 	}
+}
+
+// b.raw is written after the notices were read, and before the files are listed. It was completed once.
+func TestFilesThatAreWrittenBeforeTheyAreListed(t *testing.T) {
+	r := newRace(t)
+	r.write("a.raw")
+	r.look()
+	r.disk.listed = func() { r.write("b.raw") }
+	r.takes()
 }

@@ -140,6 +140,7 @@ func TestTable(t *testing.T) {
 		{name: "DeepSpeed", steps: []deed{
 			{do: writes("global_step10/a.pt", "zero_to_fp32.py=x")},
 			{do: writes("latest=global_step10"), takes: "global_step10/a.pt latest", entry: "global_step10", step: 10},
+			{do: writes("global_step15/a.pt")}, // its save fails, and the script goes on
 			{do: writes("global_step20/a.pt", "zero_to_fp32.py=y")},
 			{do: writes("latest=global_step20"), takes: "global_step20/a.pt latest", entry: "global_step20", step: 20}}},
 		{name: "Lightning", steps: []deed{
