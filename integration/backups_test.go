@@ -73,7 +73,7 @@ for step in range(1, 9):
     save("weights.raw", step)
     open(f"{d}/more.raw", "wb").write(os.urandom(900000))
     time.sleep(1.2)
-`)
+`, "--save-files=weights.raw,more.raw")
 	p.ends(a, 0)
 	all := p.events("x")
 	refused := kinds(all, "checkpoint_refused")

@@ -188,7 +188,7 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 		}
 		for _, f := range p.Files {
 			was, there := files[f.Path]
-			if there && !mark(f.Path) && (was.Size != f.Size || !slices.Equal(was.Chunks, f.Chunks)) {
+			if there && !IsMark(f.Path) && (was.Size != f.Size || !slices.Equal(was.Chunks, f.Chunks)) {
 				return nil, fmt.Errorf("nodes %s and %s saved different bytes under the name %s",
 					from[f.Path], nodes[i], f.Path)
 			}
@@ -211,5 +211,5 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 	return &m, nil
 }
 
-// mark reports whether a path is a mark of Elastic. Each node writes its own.
-func mark(path string) bool { return strings.HasSuffix(path, ".elastic-commit") }
+// IsMark reports whether a path is a mark of Elastic. Each node writes its own, and may write it again.
+func IsMark(path string) bool { return strings.HasSuffix(path, ".elastic-commit") }

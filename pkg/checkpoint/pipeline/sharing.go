@@ -198,11 +198,13 @@ func namedBy(p *capture.Picture) map[string][]string {
 	return named
 }
 
-// digestOf returns a hash of the files in a manifest, without its time and position.
+// digestOf returns a hash of the files in a manifest, without its marks, time and position.
 func digestOf(m *manifest.Manifest) manifest.Hash {
 	sum := sha256.New()
 	for _, f := range m.Files {
-		fmt.Fprintln(sum, f.Path, f.Size, f.Chunks)
+		if !parts.IsMark(f.Path) {
+			fmt.Fprintln(sum, f.Path, f.Size, f.Chunks)
+		}
 	}
 	return manifest.Hash(sum.Sum(nil))
 }

@@ -189,6 +189,27 @@ func TestAStepThatIsSavedTwice(t *testing.T) {
 	})
 }
 
+// A script marks a save a second time, with another position: the files are the same.
+func TestASaveThatIsMarkedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTeam(t, true, "a", "b")
+		defer x.close()
+		for i, position := range []string{`{"step": 10}`, `{"step": 10, "epoch": 1}`} {
+			for _, node := range []string{"b", "a"} {
+				if i == 0 {
+					memfs.WriteFile(t, x.dirs[node], "out/s-"+node, []byte("once"), 0o600)
+				}
+				memfs.WriteFile(t, x.dirs[node], "out/.elastic-commit", []byte(position), 0o600)
+				time.Sleep(5 * time.Second)
+			}
+		}
+		if h := next[replicator.Committed](t, x.reports["a"]).Head; *h.Step != 10 {
+			t.Errorf("head: %+v", h)
+		}
+		x.quiet("a")
+	})
+}
+
 func TestDifferentBytesUnderOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b")
