@@ -53,7 +53,7 @@ func BenchmarkRestore(b *testing.B) {
 	}
 }
 
-func must(b *testing.B, err error) {
+func must(b testing.TB, err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
