@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // saving runs one node with a Python script of these lines. In it save(name, step) overwrites a
@@ -75,40 +77,86 @@ if step == 0:
 	}
 }
 
-// Model and optimizer are renamed to their names with two seconds in between, and the worker is
-// killed in that time. With their names the next generation has both files of the save before. Without
-// them nothing is committed, and the event says what to type.
-func TestKilledBetweenTwoRenames(t *testing.T) {
-	p := newSandbox(t)
-	a := saving(p, twoRenames, "--save-files=model.raw,optimizer.raw")
-	p.ends(a, 0)
-	begins(t, a, "0 0", "2 2")
-	p = newSandbox(t)
-	a = saving(p, twoRenames, "--max-restarts=0")
-	p.ends(a, 137)
-	all := p.events("x")
-	if n := len(kinds(all, "checkpoint_committed")); n != 0 {
-		t.Errorf("%d saves were committed", n)
-	}
-	if refused := kinds(all, "checkpoint_refused"); len(refused) == 0 ||
-		!strings.Contains(a.stderr(), "run with --save-files=model.raw,optimizer.raw") {
-		t.Errorf("%v\n%s", refused, tail(a.stderr()))
+// Model and optimizer are written with two seconds in between, in place or renamed to their names, and the
+// worker is killed in that time. With their names the next generation has both files of the save before.
+// Without them nothing is committed, and what to type is said within a second of the second file.
+func TestKilledBetweenTwoFiles(t *testing.T) {
+	for how, put := range map[string]string{"in place": "put = save\n", "renamed": renamedTo} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			p := newSandbox(t)
+			a := saving(p, put+twoFiles, "--save-files=model.raw,optimizer.raw")
+			p.ends(a, 0)
+			begins(t, a, "0 0", "2 2")
+		})
+		t.Run(how+", not named", func(t *testing.T) {
+			t.Parallel()
+			p := newSandbox(t)
+			a := saving(p, put+twoFiles, "--max-restarts=0")
+			p.ends(a, 137)
+			all := p.events("x")
+			if n := len(kinds(all, "checkpoint_committed")); n != 0 {
+				t.Errorf("%d saves were committed", n)
+			}
+			refused := kinds(all, "checkpoint_refused")
+			if len(refused) == 0 {
+				t.Fatalf("not refused\n%s", tail(a.stderr()))
+			}
+			at, err := time.Parse(time.RFC3339Nano, refused[0].Time)
+			written, err2 := strconv.ParseFloat(strings.TrimSpace(content(p.path("second"))), 64)
+			if late := float64(at.UnixMilli())/1000 - written; err != nil || err2 != nil || late > 1 {
+				t.Errorf("refused %.1f s after the second file: %v, %v", late, err, err2)
+			}
+			if !strings.Contains(a.stderr(), "run with --save-files=model.raw,optimizer.raw") {
+				t.Errorf("%s", tail(a.stderr()))
+			}
+		})
 	}
 }
 
-const twoRenames = `
+const renamedTo = `
+def put(name, step):
+    save(name + ".tmp", step)
+    os.replace(f"{d}/{name}.tmp", f"{d}/{name}")
+`
+
+const twoFiles = `
 print("began", load("model.raw"), load("optimizer.raw"), flush=True)
 if load("model.raw") == 0:
     for step in range(1, 4):
-        save("model.tmp", step)
-        os.replace(f"{d}/model.tmp", f"{d}/model.raw")
+        put("model.raw", step)
         time.sleep(2)
         if step == 3:
             os.kill(os.getpid(), 9)
-        save("optimizer.tmp", step)
-        os.replace(f"{d}/optimizer.tmp", f"{d}/optimizer.raw")
+        put("optimizer.raw", step)
+        if step == 1:
+            open("second", "w").write(str(time.time()))
         time.sleep(2)
 `
+
+// A script writes one file of a format that cannot tell that it is whole, and is killed. The next generation
+// has what was saved last.
+func TestKilledAfterASave(t *testing.T) {
+	for name, c := range map[string]struct{ save, flag, last string }{
+		"bytes": {`save("weights.raw", step)`, "--save-files=", "3"},
+		"text":  {`open(f"{d}/weights.raw", "w").write(f"\0{step:06d}")`, "--save-files=weights.raw", "3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newSandbox(t)
+			a := saving(p, `
+print("began", load("weights.raw"), flush=True)
+if load("weights.raw") == 0:
+    for step in range(1, 4):
+        `+c.save+`
+        time.sleep(2)
+    os.kill(os.getpid(), 9)
+`, c.flag)
+			p.ends(a, 0)
+			begins(t, a, "0", c.last)
+		})
+	}
+}
 
 // A file that was renamed just before a planned stop is captured, although a signal ends the worker.
 func TestSavedBeforeAPlannedStop(t *testing.T) {

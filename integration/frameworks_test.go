@@ -22,8 +22,12 @@ func TestFrameworks(t *testing.T) {
 		"torch DDP, the others go on":    {"torch", "torch_ddp.py", "1:2"},
 		"Paddle, the node comes back":    {"paddle", "paddle_dp.py", "2"},
 		"Paddle, the others go on":       {"paddle", "paddle_dp.py", "1:2"},
+		"torch, a file a step":           {"torch", "torch_steps.py", "2"},
+		"torch's distributed checkpoint": {"torch", "torch_dcp.py", "2"},
+		"... in the background":          {"torch", "torch_dcp.py --background", "2"},
 		"accelerate":                     {"torch", "accelerate_train.py", "2"},
 		"Lightning":                      {"torch", "lightning_train.py", "2"},
+		"Transformers":                   {"torch", "hf_trainer.py", "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range soak(t) {
@@ -40,15 +44,17 @@ func survives(t *testing.T, venv, script, np string) {
 	if _, err := os.Stat(python); err != nil {
 		t.Fatalf("make frameworks has the interpreters: %v", err)
 	}
-	script, err := filepath.Abs(filepath.Join("testdata", "frameworks", script))
+	file, more, _ := strings.Cut(script, " ")
+	script, err := filepath.Abs(filepath.Join("testdata", "frameworks", file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := newSandbox(t)
 	p.set("PYTHON_EXEC=" + python)
 	node := func(name string) *proc {
-		return p.run("--np="+np, "--job-id=x", "--node="+name, "--checkpoint-dir=ckpt-"+name,
-			"--log-dir=log-"+name, script, "--out", "ckpt-"+name, "--steps", "40", "--pause", "0.5")
+		return p.run(append([]string{"--np=" + np, "--job-id=x", "--node=" + name, "--checkpoint-dir=ckpt-" + name,
+			"--log-dir=log-" + name, script, "--out", "ckpt-" + name, "--steps", "40", "--pause", "0.5"},
+			strings.Fields(more)...)...)
 	}
 	a, b := node("a"), node("b")
 	p.says(a, "generation 1 running: world size 2")
