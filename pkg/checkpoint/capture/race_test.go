@@ -14,15 +14,18 @@ import (
 type busyDisk struct {
 	*playedDisk
 	between func()
-	listed  func() // what the process does just before the files are listed
+	listed  func() // what the process does after a directory is watched, and before it is listed
+	at      string // that directory
 }
 
 func (d *busyDisk) ReadDir(at string) ([]fs.DirEntry, error) {
-	if work := d.listed; work != nil {
+	list, err := d.playedDisk.ReadDir(at)
+	if work := d.listed; work != nil && at == d.at {
 		d.listed = nil
 		work()
+		return d.playedDisk.ReadDir(at)
 	}
-	return d.playedDisk.ReadDir(at)
+	return list, err
 }
 
 func (d *busyDisk) Notes(n int) []dirfs.Note {
@@ -187,6 +190,26 @@ func TestFilesThatAreWrittenBeforeTheyAreListed(t *testing.T) {
 	r := newRace(t)
 	r.write("a.raw")
 	r.look()
-	r.disk.listed = func() { r.write("b.raw") }
+	r.disk.at, r.disk.listed = ".", func() { r.write("b.raw") }
 	r.takes()
+}
+
+// A directory is watched when its files are written, and its mark is not. The save is taken once.
+func TestAMarkThatComesWhileItsDirectoryIsListed(t *testing.T) {
+	r := newRace(t)
+	r.do("mkdir", "step-1")
+	r.write("step-1/model.raw", "step-1/mark.tmp")
+	r.disk.at, r.disk.listed = "step-1", func() {
+		must(t, r.disk.call(call{Op: "rename", Name: "step-1/mark.tmp", To: "step-1/.elastic-commit"}))
+	}
+	taken := 0
+	for range 20 {
+		if p := r.look(); p != nil {
+			r.c.Taken(p)
+			taken++
+		}
+	}
+	if taken != 1 {
+		t.Errorf("taken %d times", taken)
+	}
 }

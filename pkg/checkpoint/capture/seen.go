@@ -40,7 +40,7 @@ func (c *Watcher) see(e *entry, at instant) (table.Seen, error) {
 		Framework: e.says(was, c.workers.Share)}
 	s.Number, s.Counts = e.number()
 	s.First, s.Last, s.Prior = c.order(e)
-	s.Marked = fresh && e.mark != nil && c.markedLast(e)
+	s.Marked = fresh && e.marked(was) && c.markedLast(e)
 	if !fresh {
 		s.Whole = true
 		return s, nil

@@ -26,11 +26,15 @@ type Changes struct {
 	Lost    bool            // since the last Settle some changes are not known
 	Quiet   map[string]bool // names that were closed or touched without a noticed write since Settle
 	Made    map[string]bool // names that were made since then: of an empty file, or of a link to a file
-	Known   uint64          // the newest pass at the last Settle
+	Known   uint64          // the newest pass at the last Settle, before the numbers for guesses
 }
 
+// guesses is how many files a look may find written without a notice. Their passes have numbers before those
+// of all notices since the look before.
+const guesses = 1 << 24
+
 func NewChanges() Changes {
-	return Changes{Passes: map[string]Passes{}, Open: map[string]bool{}, Renamed: map[string]bool{},
+	return Changes{Newest: guesses, Passes: map[string]Passes{}, Open: map[string]bool{}, Renamed: map[string]bool{},
 		Born: map[string]bool{}, Shrunk: map[string]bool{}, Quiet: map[string]bool{}, Made: map[string]bool{}}
 }
 
@@ -67,12 +71,16 @@ func (c *Changes) Note(name string, did dirfs.Did) {
 }
 
 func (c *Changes) pass(name string) {
-	delete(c.Open, name)
 	c.Newest++
+	c.passAt(name, c.Newest)
+}
+
+func (c *Changes) passAt(name string, at uint64) {
+	delete(c.Open, name)
 	p := c.Passes[name]
-	p.Prior, p.Last, p.Count, p.Guessed = p.Last, c.Newest, p.Count+1, false
+	p.Prior, p.Last, p.Count, p.Guessed = p.Last, at, p.Count+1, false
 	if p.First == 0 {
-		p.First = c.Newest
+		p.First = at
 	}
 	c.Passes[name] = p
 }
@@ -87,11 +95,13 @@ type Changed struct {
 // told was written through a memory map: it is complete when a close or a touch was noticed. A new one was
 // written before its directory was watched, or notices are missing (c.Lost): it counts as closed, by a guess.
 func (c *Changes) Settle(changed []Changed) {
+	guess := c.Known
 	for _, x := range changed {
 		switch {
 		case c.Open[x.Name] || c.Made[x.Name] || c.Passes[x.Name].Last > c.Known:
 		case c.Lost || x.IsNew:
-			c.pass(x.Name)
+			guess++
+			c.passAt(x.Name, guess)
 			p := c.Passes[x.Name]
 			p.Guessed = true
 			c.Passes[x.Name] = p
@@ -102,6 +112,7 @@ func (c *Changes) Settle(changed []Changed) {
 		}
 	}
 	c.Known, c.Lost = c.Newest, false
+	c.Newest += guesses
 	clear(c.Quiet)
 	clear(c.Made)
 }

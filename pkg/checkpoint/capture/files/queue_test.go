@@ -65,7 +65,7 @@ func (u *user) noticed(name string) {
 		u.t.Fatal("the notices ended")
 	}
 	c := NewChanges()
-	if u.n.Take(&c); len(c.Passes) != 1 || c.Passes[name].Last != 1 || c.Lost {
+	if u.n.Take(&c); len(c.Passes) != 1 || c.Passes[name].Count != 1 || c.Lost {
 		u.t.Errorf("after a write of %s: %+v", name, c)
 	}
 }
