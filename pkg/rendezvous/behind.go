@@ -15,7 +15,7 @@ type Memory struct {
 	Generation schema.Generation `json:"generation"` // the largest that the node saw
 	Known      checkpoint.Head   `json:"known"`      // the newest commit that it heard of
 	Done       bool              `json:"done,omitempty"`
-	Server     string            `json:"-"`          // of the job, as it was given; for people
+	Server     string            `json:"-"` // of the job, as it was given; for people
 }
 
 // Has says what a machine has of the job.
