@@ -16,6 +16,7 @@ import (
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/roles"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -40,6 +41,8 @@ type group struct {
 	heard  sync.WaitGroup // ends with watchStay
 
 	mu         sync.Mutex        // guards what follows
+	world      rendezvous.World  // of the newest generation that began
+	rank       int               // of this node in it
 	began      schema.Generation // the generation in which the trainers were started
 	generation schema.Generation
 	ports      []int         // of this node
@@ -64,6 +67,7 @@ func (g *group) begin(s action.Start) error {
 		g.w.warmth.Waits(nil)
 	}
 	g.waits = false
+	g.world, g.rank = world, s.Rank
 	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over)
 	if s.Rank == 0 {
 		ended := anyClosed(g.g.Done(), over)
@@ -113,6 +117,9 @@ func (g *group) translate() {
 		g.mu.Lock()
 		g.exited = true
 		generation := g.generation
+		if x.Code != 0 && !x.Ours && !c.Victim && g.world.Generation == generation {
+			g.keepOutput(x, process)
+		}
 		g.mu.Unlock()
 		g.events <- event.Exited{Generation: generation, WorkerExit: event.WorkerExit{Step: step, NaN: nan,
 			Process:   process,
@@ -131,6 +138,21 @@ func (g *group) translate() {
 	g.heard.Wait()
 	close(g.events)
 }
+
+// keepOutput has the store keep the end of what a failed worker wrote. mu is held.
+func (g *group) keepOutput(x worker.Exit, process rendezvous.Process) {
+	world, requests := g.world, txn.Requests{Store: g.w.store, Job: g.w.o.Job.Name}
+	o := rendezvous.Output{Node: g.w.node, Rank: world.WorkerRank(g.rank, x.LocalRank),
+		Process: process.Name, Text: string(x.Tail), Time: time.Now()}
+	g.w.effects.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, outputLimit)
+		defer cancel()
+		_ = requests.KeepOutput(ctx, &world, o) // else it is on the disk of this node
+	})
+}
+
+// outputLimit is how long the store may take to keep the output of a failed worker.
+const outputLimit = 10 * time.Second
 
 // endOf returns how a process ended, for the capture of its saves. A server that ends by a signal
 // counts as exited: it is ended when it is no longer needed.

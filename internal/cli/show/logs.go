@@ -17,6 +17,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Logs is the command that prints the output of workers.
@@ -75,7 +76,7 @@ func logsAction(ctx context.Context, c *command.Call) error {
 	if r.follow {
 		return r.followLogs(ctx, s)
 	}
-	return r.once(ctx)
+	return r.once(ctx, s)
 }
 
 // wanted reads the flags.
@@ -129,7 +130,7 @@ func (r *reading) settle() error {
 }
 
 // once prints the lines that exist now.
-func (r *reading) once(ctx context.Context) error {
+func (r *reading) once(ctx context.Context, s store.Store) error {
 	all, err := r.sources()
 	if err != nil {
 		return err
@@ -138,9 +139,9 @@ func (r *reading) once(ctx context.Context) error {
 	var lines []logs.Line
 	unread := r.missing(all)
 	var readers sync.WaitGroup
-	for _, s := range all {
+	for _, from := range all {
 		readers.Go(func() {
-			err := s.read(ctx, r.query, func(l logs.Line) error {
+			err := from.read(ctx, r.query, func(l logs.Line) error {
 				mu.Lock()
 				defer mu.Unlock()
 				lines = append(lines, l)
@@ -149,8 +150,8 @@ func (r *reading) once(ctx context.Context) error {
 			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				unread = append(unread, s.node)
-				r.unread(s.node, err)
+				unread = append(unread, from.node)
+				r.unread(from.node, err)
 			}
 		})
 	}
@@ -158,7 +159,12 @@ func (r *reading) once(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if names := r.missing(all); len(names) > 0 {
+	if len(lines) == 0 && r.Context.Bool("first-failure") {
+		if lines, err = r.kept(ctx, s); err != nil {
+			return err
+		}
+	}
+	if names := r.missing(all); len(names) > 0 && len(lines) == 0 {
 		r.Out.Say("these nodes are not registered: %s; their logs are on their disks", phrase.List(names))
 	}
 	switch {

@@ -3,13 +3,17 @@ package show
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // source is the logs of one node.
@@ -53,6 +57,22 @@ func (r *reading) sources() (all []source, err error) {
 		}})
 	}
 	return all, nil
+}
+
+// kept returns the end of what the worker wrote that failed first, as the server keeps it: its node is
+// gone. There may be none.
+func (r *reading) kept(ctx context.Context, s store.Store) (lines []logs.Line, err error) {
+	g := schema.Generation(r.query.Generation)
+	o, err := rendezvous.ReadOutput(ctx, s, r.snap.Job.Name, g)
+	if err != nil || o == nil || o.Process == "" && !slices.Contains(r.query.Ranks, o.Rank) {
+		return nil, err
+	}
+	r.Out.Say("the end of its output, from the server: the log is on the disk of %s", o.Node)
+	for text := range strings.Lines(o.Text) {
+		lines = append(lines, logs.Line{Generation: uint64(g), Rank: o.Rank, Process: o.Process, Node: o.Node,
+			Text: phrase.Plain(strings.TrimSuffix(text, "\n"))})
+	}
+	return lines, nil
 }
 
 // asks reports whether the user wants the logs of a node.
