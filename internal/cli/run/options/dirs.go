@@ -15,6 +15,9 @@ import (
 	"github.com/elasticd/elastic/internal/node"
 )
 
+// keptLogs is how many rotated files of each worker's output are kept, of 256 MiB each.
+const keptLogs = 8
+
 // dirs sets the directories, and checks that this node can write to them.
 func dirs(c *command.Call, o *node.Options) error {
 	state, err := local.State(c.Setting("state-dir").Text, c.Getenv)
@@ -43,7 +46,7 @@ func dirs(c *command.Call, o *node.Options) error {
 		o.LogDir = filepath.Join(state, "log")
 	}
 	o.SplitLogs = c.Truth("split-logs")
-	if o.LogKeep, err = c.Setting("log-keep").Number(0, 1); err != nil {
+	if o.LogKeep, err = c.Setting("log-keep").Number(keptLogs, 1); err != nil {
 		return err
 	}
 	if err := usable(o.LogDir); err != nil {

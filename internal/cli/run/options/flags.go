@@ -47,7 +47,7 @@ func nodeFlags() []command.Flag {
 		{Name: "node", Arg: "NAME", Usage: "name of this node (host name)"},
 		{Name: "log-dir", Arg: "DIR", Usage: "output of the workers (log)",
 			Env: []string{"ELASTIC_LOG_DIR", "PADDLE_ELASTIC_LOG_DIR", "PET_LOG_DIR", "PADDLE_LOG_DIR"}},
-		{Name: "log-keep", Arg: "N", Usage: "rotated log files that are kept of each worker (all)"},
+		{Name: "log-keep", Arg: "N", Usage: "rotated log files that are kept of each worker (8)"},
 		{Name: "split-logs", Kind: command.Boolean, Usage: "stderr in a file of its own, workerlog.N.err"},
 		{Name: "state-dir", Arg: "DIR", Usage: "directory of what this machine keeps (~/.local/state/elastic)",
 			Env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}},
