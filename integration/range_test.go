@@ -102,7 +102,8 @@ func TestRange(t *testing.T) {
 
 	// scale refuses sizes outside the range.
 	p.refused(2, "E-NP-RANGE", "scale", "x", "--np=5")
-	if got, want := p.must("scale", "x", "-1"), "job x scaled to 3: generation 5 running\n"; got != want {
+	if got, want := p.must("scale", "x", "-1"),
+		"job x scaled to 3: generation 5 running; did not save: there is no checkpoint\n"; got != want {
 		t.Errorf("scale said %q, want %q", got, want)
 	}
 	p.reaches("x", "one of four is a spare", func(s status) error {

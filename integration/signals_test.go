@@ -132,6 +132,34 @@ func TestStopEndsEveryNode(t *testing.T) {
 	}
 }
 
+// A stop that requires a save is refused if the workers did not save. The job goes on, and every output
+// names what was lost, also of a scale.
+func TestStopThatRequiresASave(t *testing.T) {
+	t.Parallel()
+	const lost = "did not save: there is no checkpoint"
+	p := newSandbox(t)
+	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", sit)
+	p.running("x", 1, 1)
+	if r := p.command("stop", "x", "--require-save"); r.status != 1 ||
+		!strings.Contains(r.stderr, "error: job x goes on: its workers "+lost+" [E-NOT-SAVED]") {
+		t.Errorf("stop: status %d, %s", r.status, r.stderr)
+	}
+	p.says(a, "wait: the stop is refused: "+lost)
+	p.running("x", 2, 1)
+	b := p.run("--np=1:2", "--job-id=x", "--node=b", "sh", "-c", sit)
+	p.running("x", 3, 2)
+	p.says(a, "the workers "+lost)
+	if out := p.must("scale", "x", "1"); !strings.Contains(out, "generation 4 running; "+lost) {
+		t.Errorf("scale says %q", out)
+	}
+	if out := p.must("goodput", "x"); strings.Count(out, lost) != 3 {
+		t.Errorf("goodput says %s", out)
+	}
+	p.must("stop", "x")
+	p.ends(a, 93)
+	p.ends(b, 93)
+}
+
 // A job with a generated name stops with its node, because no user could resume it by name.
 func TestMadeUpJobStopsWithItsNode(t *testing.T) {
 	t.Parallel()

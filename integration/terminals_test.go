@@ -106,7 +106,8 @@ func TestThreeTerminals(t *testing.T) {
 	late := p.run("--np=4", "--job_id=x", "sh", "-c", breed)
 	st = p.running("x", 3, 4)
 	p.ends(scale, 0)
-	if got, want := scale.stdout(), "job x scaled to 4: generation 3 running\n"; got != want {
+	if got, want := scale.stdout(),
+		"job x scaled to 4: generation 3 running; did not save: there is no checkpoint\n"; got != want {
 		t.Errorf("scale said %q, want %q", got, want)
 	}
 	if st.rank(first) == survivor || st.rank(second) != survivor || st.rank(first) > 1 {

@@ -61,6 +61,7 @@ func (a *account) take(e history.Event) {
 		a.fromMemory(e)
 	case history.JobDone, history.JobFailed, history.JobStopped:
 		a.endLife(e.Time, whole(e.Fields["last_step"]), lastProgress(e))
+		a.recordUnsaved(e)
 		a.switchTo(Waiting, e.Time)
 		a.ended = true
 	}
@@ -68,6 +69,7 @@ func (a *account) take(e history.Event) {
 
 func (a *account) proposed(e history.Event) {
 	a.endLife(e.Time, whole(e.Fields["last_step"]), lastProgress(e))
+	a.recordUnsaved(e)
 	a.switchTo(Barrier, e.Time)
 	from := whole(e.Fields["resume_step"])
 	if n := len(a.lives); n > 0 {
@@ -80,6 +82,13 @@ func (a *account) proposed(e history.Event) {
 	size, _ := e.Fields["world_size"].(float64)
 	a.lives = append(a.lives, life{Generation: Generation{Generation: int64(e.Generation),
 		WorldSize: int64(size), From: from}})
+}
+
+// recordUnsaved records what the last generation did not save before a planned change.
+func (a *account) recordUnsaved(e history.Event) {
+	if n := len(a.lives); n > 0 {
+		a.lives[n-1].Unsaved, _ = e.Fields["unsaved"].(string)
+	}
 }
 
 // fromMemory records that a generation continued with the state in memory. No step of the generation

@@ -71,7 +71,8 @@ type Generation struct {
 	From       *int64  `json:"from_step"` // null: unknown
 	To         *int64  `json:"to_step"`   // the last reported step
 	Lost       int64   `json:"lost_steps"`
-	Seconds    float64 `json:"seconds"` // in which its workers ran
+	Seconds    float64 `json:"seconds"`           // in which its workers ran
+	Unsaved    string  `json:"unsaved,omitempty"` // what its workers did not save when they were asked to
 }
 
 // Steps returns the number of steps; 0 if it is unknown.

@@ -180,11 +180,14 @@ type Wish struct {
 	Admit []Admit  `json:"admit,omitempty"` // nodes whose quarantine is lifted
 	// Until is the size that an exact job keeps until NP nodes are registered; 0: it waits for
 	// them.
-	Until   int       `json:"until,omitempty"`
-	Stop    int       `json:"stop"`            // the attempt to stop; 0: none
-	Grace   Seconds   `json:"grace,omitempty"` // grace of that stop; 0: the job's
-	Request string    `json:"request"`         // an id of its own: 3→1→3 restarts nodes that stopped
-	By      string    `json:"by"`              // run, scale, drain, stop
+	Until int     `json:"until,omitempty"`
+	Stop  int     `json:"stop"`            // the attempt to stop; 0: none
+	Grace Seconds `json:"grace,omitempty"` // grace of that stop; 0: the job's
+	// RequireSave: that stop is refused if the workers did not save.
+	RequireSave bool `json:"require_save,omitempty"`
+
+	Request string    `json:"request"` // an id of its own: 3→1→3 restarts nodes that stopped
+	By      string    `json:"by"`      // run, scale, drain, stop
 	Time    time.Time `json:"time"`
 	Rev     int64     `json:"-"`
 }

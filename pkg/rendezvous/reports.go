@@ -56,7 +56,8 @@ type Exit struct {
 	Incarnation membership.Incarnation `json:"incarnation"`
 	// by local rank; null while it runs, or if it never started
 	Codes   []*int `json:"codes"`
-	Planned bool   `json:"planned"` // the member has finished a planned stop
+	Planned bool   `json:"planned"`         // the member has finished a planned stop
+	Waits   bool   `json:"waits,omitempty"` // its workers wait with the state of training in memory
 	Rev     int64  `json:"-"`
 }
 

@@ -543,6 +543,23 @@ func TestHoldKeepsQuarantine(t *testing.T) {
 	}
 }
 
+// A Hold that refuses a stop takes the request back, with everything else of the wish kept.
+func TestARefusedStopIsTakenBack(t *testing.T) {
+	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b").propose("a", "b")
+	s := w.see()
+	wish := s.Wish
+	wish.Stop, wish.RequireSave, wish.By, wish.Drain = 1, true, "stop", []string{"c"}
+	wish, err := w.SetWish(t.Context(), s, wish)
+	w.must(err)
+	_, err = w.Hold(t.Context(), w.see(), w.me(),
+		plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.LastCall, Unsaved: "did not save"}})
+	w.must(err)
+	got := w.see().Wish
+	if got.Stop != 0 || got.RequireSave || got.Request != wish.Request || len(got.Drain) != 1 {
+		t.Errorf("the wish is %+v", got)
+	}
+}
+
 // TestLossNamesItsConfirmer: the event of a loss names the watcher that confirmed it, else the node
 // that decided.
 func TestLossNamesItsConfirmer(t *testing.T) {

@@ -105,6 +105,7 @@ func (w *World) Validate() error {
 	p.Note(validRefs("member", w.Members))
 	p.Note(validRefs("", w.Leavers))
 	p.Text("cause_text", w.CauseText)
+	p.Text("unsaved", w.Unsaved)
 	for _, c := range w.Changes {
 		p.Range("changed rank", int64(c.Rank), 0, int64(w.Count)-1)
 		p.Note(c.Member.ValidateMember())

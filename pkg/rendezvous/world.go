@@ -63,6 +63,8 @@ type Hold struct {
 	Backoff Seconds `json:"backoff,omitempty"` // with why = backoff: its length
 	Present int     `json:"present"`
 	Cause   Cause   `json:"cause"` // the cause of the World that follows
+	// Unsaved is why a stop was refused: what the workers did not save. "": none was.
+	Unsaved string `json:"unsaved,omitempty"`
 }
 
 // Limit is the time that workers of j have to save in a planned Hold.
@@ -180,6 +182,9 @@ type World struct {
 	IdleMS int64 `json:"idle_ms,omitempty"`
 	// Causes counts the starts after the first one by cause, over all attempts.
 	Causes map[Cause]Starts `json:"causes,omitempty"`
+	// Unsaved says what training was lost because the workers did not save when they were asked to,
+	// before this World or, if it is stopped, at its end; "": none.
+	Unsaved string `json:"unsaved,omitempty"`
 	// ReportedLost are the members whose loss an event reports already.
 	ReportedLost []membership.Incarnation `json:"told,omitempty"`
 	// Rollback is the newest generation that began from an older checkpoint than the newest commit,

@@ -4,6 +4,7 @@ package notice
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
@@ -154,6 +155,9 @@ func (n *Notices) tellForming(f *Facts, w *rendezvous.World) {
 	n.forming = w.Generation
 	if f.Listed && before && w.CauseText != "" && w.CauseText != n.why { // no Hold reported it
 		n.say("%s", w.CauseText)
+	}
+	if f.Listed && w.Unsaved != "" && !strings.Contains(n.why, w.Unsaved) {
+		n.say("the workers %s", w.Unsaved)
 	}
 	n.why = ""
 	n.say("generation %d starting: %s", w.Generation, names(w))

@@ -27,8 +27,10 @@ func TestCauseOfAGeneration(t *testing.T) {
 	if got, want := texts(&n, forming(4)), []string{"generation 4 starting: vm"}; !slices.Equal(got, want) {
 		t.Errorf("a node that has just come: %q, want %q", got, want)
 	}
-	want := []string{"vm leaves (interrupted)", "generation 5 starting: vm"}
-	if got := texts(&n, forming(5)); !slices.Equal(got, want) {
+	want := []string{"vm leaves (interrupted)", "the workers did not save", "generation 5 starting: vm"}
+	f := forming(5)
+	f.World.Unsaved = "did not save"
+	if got := texts(&n, f); !slices.Equal(got, want) {
 		t.Errorf("a node that was there: %q, want %q", got, want)
 	}
 }

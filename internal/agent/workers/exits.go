@@ -68,7 +68,7 @@ func (w *Workers) exitRecord(f *Facts, out *outbox.Outbox) *rendezvous.Exit {
 	switch {
 	// It never started, so it has nothing to save.
 	case (g == nil || w.waiting(f)) && saved && !out.UnderWay(outbox.Start):
-		x.Planned = true
+		x.Planned, x.Waits = true, w.waiting(f)
 		return x
 	case g == nil || g.World.Generation != world.Generation:
 		return nil
@@ -79,7 +79,7 @@ func (w *Workers) exitRecord(f *Facts, out *outbox.Outbox) *rendezvous.Exit {
 		all, some = all && code != nil, some || code != nil
 	}
 	if saved && w.Quiet() && (!all || len(x.Codes) == 0) {
-		x.Planned = true
+		x.Planned, x.Waits = true, g.Paused
 	}
 	if !some && !x.Planned {
 		return nil

@@ -170,7 +170,7 @@ func isOut(s *rendezvous.Snapshot, nodes []string) bool {
 func drained(c *command.Call, s *rendezvous.Snapshot, nodes []string) error {
 	state, text := "drained", fmt.Sprintf("drained: job %s goes on without %s; elastic admit NODE takes it back",
 		s.Job.Name, phrase.List(nodes))
-	if !isOut(s, nodes) {
+	if text += lost(s); !isOut(s, nodes) {
 		state, text = "asked", fmt.Sprintf("job %s was asked to go on without %s", s.Job.Name, phrase.List(nodes))
 	}
 	if c.Out.Json {

@@ -218,14 +218,15 @@ func scaled(c *command.Call, s *rendezvous.Snapshot, np int, text string) error 
 		return c.Out.Line("%s", text)
 	}
 	var generation any
-	state := "asked"
+	state, unsaved := "asked", ""
 	if s.World != nil {
-		generation = s.World.Generation
+		generation, unsaved = s.World.Generation, s.World.Unsaved
 	}
 	if runsAt(s, s.Wish.NP) {
 		state = "running"
 	}
-	return c.Out.Object(map[string]any{"job": s.Job.Name, "np": np, "generation": generation, "state": state})
+	return c.Out.Object(map[string]any{"job": s.Job.Name, "np": np, "generation": generation, "state": state,
+		"unsaved": unsaved})
 }
 
 // runsAt reports whether a world of np nodes runs.
@@ -267,11 +268,20 @@ func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, l
 				Because("another request scaled the same job").Detail("np", snap.Wish.NP)
 		case runsAt(snap, wish.NP):
 			return true, scaled(c, snap, wish.NP,
-				fmt.Sprintf("job %s scaled to %d: generation %d running", name, wish.NP, snap.World.Generation))
+				fmt.Sprintf("job %s scaled to %d: generation %d running%s", name, wish.NP,
+					snap.World.Generation, lost(snap)))
 		}
 		return false, nil
 	})
 	return target.Cut(c, err, missing.Last, target.Asked{Stays: stays, Cure: undo(seen, wish.NP)})
+}
+
+// lost says what the change to this World lost because the workers did not save; "": nothing.
+func lost(s *rendezvous.Snapshot) string {
+	if s.World == nil || s.World.Unsaved == "" {
+		return ""
+	}
+	return "; " + s.World.Unsaved
 }
 
 // undo returns the fix while nodes are missing. before is the job before the request.

@@ -1,12 +1,13 @@
 package change
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -20,6 +21,8 @@ func Stop() command.Command {
 	return command.Command{Name: "stop", Args: "[JOB]", Most: 1, Usage: "have a job save and end",
 		Action: stopAction, Flags: []command.Flag{
 			command.JobFlag(),
+			{Name: "require-save", Kind: command.Boolean,
+				Usage: "refuse, and leave the job running, if the workers did not save"},
 			{Name: "grace", Arg: "TIME", Usage: "how long workers may save (the job's --grace)"},
 			{Name: "timeout", Arg: "TIME", Usage: "how long to wait for the result (none)"},
 			{Name: "yes", Short: "y", Kind: command.Boolean, Usage: "do not ask, where no job is named"},
@@ -47,19 +50,20 @@ func stopAction(ctx context.Context, c *command.Call) error {
 			return err
 		}
 	}
-	requests := txn.Requests{Store: s, Job: name}
+	requests, required := txn.Requests{Store: s, Job: name}, c.Context.Bool("require-save")
 	for asked := false; !asked; {
 		if target.Ended(&snap) {
 			return endedError(&snap)
 		}
 		if snap.Wish.Stop == snap.Job.Attempt {
-			if grace != 0 && grace != snap.Wish.Grace {
-				c.Out.Say("job %s was asked to stop before: --grace is not used", name)
+			if grace != 0 && grace != snap.Wish.Grace || required && !snap.Wish.RequireSave {
+				c.Out.Say("job %s was asked to stop before: the flags of this stop are not used", name)
 			}
 			break
 		}
 		wish := snap.Wish
 		wish.Stop, wish.Grace, wish.By = snap.Job.Attempt, grace, "stop"
+		wish.RequireSave = required
 		_, err := requests.SetWish(ctx, &snap, wish)
 		if err != nil && !store.Moved(err) {
 			return err
@@ -114,6 +118,8 @@ func followStop(ctx context.Context, f target.Followed, limit time.Duration) err
 			return true, stopped(c, snap, fmt.Sprintf("job %s stopped, and began anew", name))
 		case target.Ended(snap):
 			return true, stopped(c, snap, ended(snap))
+		case snap.Wish.Stop != snap.Job.Attempt:
+			return true, notStopped(snap)
 		case len(snap.Nodes) > 0:
 			empty = time.Time{}
 		case empty.IsZero():
@@ -135,10 +141,22 @@ func followStop(ctx context.Context, f target.Followed, limit time.Duration) err
 // ended says how the job ended, and what its workers did not save.
 func ended(s *rendezvous.Snapshot) string {
 	text := fmt.Sprintf("job %s %s", s.Job.Name, s.World.Phase)
-	if _, unsaved, ok := strings.Cut(s.World.Outcome.Message, "; "); ok && s.World.Phase == rendezvous.Stopped {
-		text += ": " + unsaved
+	if s.World.Unsaved != "" {
+		text += ": " + s.World.Unsaved
 	}
 	return text
+}
+
+// notStopped is the error of a stop that was refused because the workers did not save.
+func notStopped(s *rendezvous.Snapshot) error {
+	unsaved := s.World.Unsaved
+	if h := s.World.Hold; h != nil {
+		unsaved = cmp.Or(h.Unsaved, unsaved)
+	}
+	return problem.New(problem.NotSaved, "job %s goes on: its workers %s", s.Job.Name, unsaved).
+		Because("--require-save was given").
+		Cure("a longer --grace, a script that saves at SIGTERM, or elastic stop %s", s.Job.Name).
+		Detail("unsaved", unsaved)
 }
 
 // stopped prints the state of the job on stdout.

@@ -34,7 +34,8 @@ const (
 	JobDiffers   Code = "E-JOB-DIFFERS"
 	NodeName     Code = "E-NODE-NAME"
 	NoQuarantine Code = "E-NOT-QUARANTINED"
-	Drain        Code = "E-DRAIN" // the job has no such node, or needs it
+	Drain        Code = "E-DRAIN"     // the job has no such node, or needs it
+	NotSaved     Code = "E-NOT-SAVED" // a stop was refused, because the workers did not save
 	NoServer     Code = "E-NO-SERVER"
 	Server       Code = "E-SERVER"
 	ServerAuth   Code = "E-SERVER-AUTH"

@@ -52,10 +52,10 @@ func showGoodput(c *command.Call, r goodput.Report) error {
 	if err := c.Out.Line(""); err != nil {
 		return err
 	}
-	rows = [][]string{{"GENERATION", "WORLD SIZE", "FROM STEP", "TO STEP", "LOST", "SECONDS"}}
+	rows = [][]string{{"GENERATION", "WORLD SIZE", "FROM STEP", "TO STEP", "LOST", "SECONDS", ""}}
 	for _, g := range r.Generations {
 		rows = append(rows, []string{fmt.Sprint(g.Generation), fmt.Sprint(g.WorldSize), screen.Known(g.From),
-			screen.Known(g.To), fmt.Sprint(g.Lost), fmt.Sprintf("%.1f", g.Seconds)})
+			screen.Known(g.To), fmt.Sprint(g.Lost), fmt.Sprintf("%.1f", g.Seconds), g.Unsaved})
 	}
 	return c.Out.Table(rows)
 }

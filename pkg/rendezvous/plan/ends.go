@@ -2,8 +2,10 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
@@ -15,13 +17,14 @@ func (p *planner) stop() Step {
 		Message: "the operator asked for it"}
 	end := func() Step {
 		led, lost := rendezvous.Ledger{}, p.unreported()
+		unsaved := ""
 		if p.w != nil && p.w.Attempt == p.s.Job.Attempt {
-			if text := p.unsaved(); text != "" {
-				outcome.Message += "; " + text
+			if unsaved = p.unsaved(); unsaved != "" {
+				outcome.Message += "; " + unsaved
 			}
 			led = ledger.CountLost(p.w.Ledger, p.w, lost, p.now)
 		}
-		return End{Phase: rendezvous.Stopped, Outcome: outcome, Ledger: led, Lost: lost}
+		return End{Phase: rendezvous.Stopped, Outcome: outcome, Ledger: led, Lost: lost, Unsaved: unsaved}
 	}
 	if p.w == nil || p.w.Attempt != p.s.Job.Attempt {
 		return end()
@@ -35,17 +38,29 @@ func (p *planner) stop() Step {
 			Planned: true,
 			Reason:  "stop", Grace: p.s.Wish.Grace, Present: Present(p.s, p.v)}, Ledger: p.w.Ledger}
 	case !p.w.Hold.Planned || p.saved() || p.unplanned():
+		if text := p.unsaved(); text != "" && p.s.Wish.RequireSave {
+			return p.refuseStop(text)
+		}
 		return end()
 	}
 	return Nothing{p.m.PhaseSince.Add(p.w.Hold.Limit(p.s.Job) + p.t.Slack)}
 }
 
+// refuseStop takes the request to stop back, because the workers did not save. The job goes on.
+func (p *planner) refuseStop(unsaved string) Step {
+	return Hold{Hold: rendezvous.Hold{Why: rendezvous.LastCall, Text: "the stop is refused: " + unsaved,
+		Unsaved: unsaved, Present: Present(p.s, p.v), Cause: rendezvous.CauseAsked}, Ledger: p.w.Ledger}
+}
+
 // unsaved says what training is lost because the workers did not save when a planned Hold asked them to;
-// "": they saved. A save counts if it was committed after the workers were asked.
+// "": they saved, or keep the state in memory. A save counts if it was committed after the workers were
+// asked.
 func (p *planner) unsaved() string {
 	h, head := p.w.Hold, p.s.Head
 	switch {
-	case h == nil || !h.Planned || head.Rev > p.w.Rev:
+	case h != nil && h.Unsaved != "":
+		return h.Unsaved
+	case h == nil || !h.Planned || p.w.Master == nil || head.Rev > p.w.Rev || p.inMemory():
 		return ""
 	case head.Number == 0:
 		return "did not save: there is no checkpoint"
@@ -58,6 +73,14 @@ func (p *planner) unsaved() string {
 		return "" // it had just saved
 	}
 	return fmt.Sprintf("did not save: %s since checkpoint %d are lost", lost, head.Number)
+}
+
+// inMemory reports whether workers of a member wait with the state of training.
+func (p *planner) inMemory() bool {
+	return slices.ContainsFunc(p.w.Members, func(m membership.Ref) bool {
+		x, ok := p.s.Exits[m.Node]
+		return ok && x.Incarnation == m.Incarnation && x.Waits
+	})
 }
 
 // allZero reports whether every worker of every member ended by itself with 0.

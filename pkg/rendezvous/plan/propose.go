@@ -64,7 +64,7 @@ func (p *planner) successor(n int, batch *scaling.Plan) rendezvous.World {
 	if p.w == nil {
 		return w
 	}
-	w.Previous, w.Causes = p.w.Previous, p.w.Causes
+	w.Previous, w.Causes, w.Unsaved = p.w.Previous, p.w.Causes, p.unsaved()
 	if p.w.Master != nil {
 		w.Previous = p.w.Size()
 	}

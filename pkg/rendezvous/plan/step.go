@@ -52,6 +52,7 @@ type (
 		Outcome rendezvous.Outcome
 		Ledger  rendezvous.Ledger
 		Lost    []verdict.Member
+		Unsaved string // what training a stop lost; "": none
 		By      string // the node that takes the step and reports the lost nodes
 		Failure *ReportedFailure
 	}

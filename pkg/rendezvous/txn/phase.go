@@ -25,6 +25,13 @@ func (r Requests) Hold(
 		w.Quarantine = e.Quarantine
 	}
 	guards := []store.Guard{store.Unchanged(r.Job.Node(me.Node), me.Rev)}
+	var writes []store.Write
+	if e.Hold.Unsaved != "" { // the request to stop is taken back
+		wish := seen.Wish
+		wish.Stop, wish.RequireSave = 0, false
+		guards = append(guards, store.Unchanged(r.Job.Wish(), wish.Rev))
+		writes = append(writes, store.Put(r.Job.Wish(), schema.Encode(wish)))
+	}
 	for _, x := range e.Lost {
 		guards = append(guards, r.isLost(x, me)...)
 		w.ReportedLost = append(w.ReportedLost, x.Incarnation)
@@ -49,7 +56,7 @@ func (r Requests) Hold(
 			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": e.Hold.Limit(seen.Job).Seconds()}})
 	}
 	return r.writePhase(ctx, seen, w,
-		store.Request{If: guards, Then: []store.Write{history.Tell(r.Job, events...)}})
+		store.Request{If: guards, Then: append(writes, history.Tell(r.Job, events...))})
 }
 
 // Starting is the start of a generation, with the time that it took.
@@ -128,6 +135,7 @@ func (r Requests) End(ctx context.Context, seen *rendezvous.Snapshot, e plan.End
 		w = *seen.World
 	}
 	w.Attempt, w.Phase, w.Hold, w.Outcome, w.Ledger = seen.Job.Attempt, e.Phase, nil, &e.Outcome, e.Ledger
+	w.Unsaved = e.Unsaved
 	var guards []store.Guard
 	if e.Phase == rendezvous.Stopped && seen.World != nil {
 		guards = append(guards, store.NoneNewer(r.Job.Exits(w.Generation), seen.Rev))
@@ -140,7 +148,7 @@ func (r Requests) End(ctx context.Context, seen *rendezvous.Snapshot, e plan.End
 		rendezvous.Failed: history.JobFailed, rendezvous.Stopped: history.JobStopped}[e.Phase]
 	events = append(events, history.Event{Kind: kind, Generation: w.Generation,
 		Text:   fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message),
-		Fields: withProgress(seen, history.Fields{"exit": e.Outcome})})
+		Fields: withProgress(seen, history.Fields{"exit": e.Outcome, "unsaved": e.Unsaved})})
 	return r.writePhase(ctx, seen, w,
 		store.Request{If: guards, Then: []store.Write{history.Tell(r.Job, events...)}})
 }

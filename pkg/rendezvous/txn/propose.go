@@ -126,13 +126,17 @@ func proposalEvents(
 		events = append(events, rollbackEvent(old, seen.Head, p))
 	}
 	events = append(events, quarantineEvents(seen, w.Ledger)...)
-	return append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
-		Text: fmt.Sprintf("generation %d proposed by %s: %s, world size %d", w.Generation, me.Node,
-			phrase.Count(w.Count, "node"), w.Size()),
+	text := fmt.Sprintf("generation %d proposed by %s: %s, world size %d", w.Generation, me.Node,
+		phrase.Count(w.Count, "node"), w.Size())
+	if w.Unsaved != "" {
+		text += "; " + w.Unsaved
+	}
+	return append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation, Text: text,
 		Fields: withProgress(seen,
 			history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(),
 				"plan":       w.Plan,
-				"checkpoint": number(w), "by": me.Node, "resume_step": resumeStep(w)})})
+				"checkpoint": number(w), "by": me.Node, "resume_step": resumeStep(w),
+				"unsaved": w.Unsaved})})
 }
 
 // broughtEvent says from which checkpoint of an earlier job this one begins.
