@@ -66,6 +66,7 @@ type Watch struct {
 // Found describes a hang.
 type Found struct {
 	Rank    int
+	Known   bool   // that rank differs from the others, or all are on one node
 	Message string // one line
 	Detail  string // the stack of the rank, and where the bundle is
 	Bundle  string // where the bundle is, or why there is none
@@ -161,7 +162,7 @@ func (w *Watch) examine(ctx context.Context) *Found {
 	if err != nil {
 		where = "the evidence could not be written: " + err.Error()
 	}
-	return &Found{Rank: behind.Rank, Bundle: where,
+	return &Found{Rank: behind.Rank, Known: behind.Known || len(w.Members) == 1, Bundle: where,
 		Message: fmt.Sprintf("no rank showed a sign of life for %s; %s", w.Timeout, behind.Reason),
 		Detail:  strings.TrimPrefix(behind.Stack+"\n"+where, "\n")}
 }

@@ -45,6 +45,7 @@ type group struct {
 	rank       int               // of this node in it
 	began      schema.Generation // the generation in which the trainers were started
 	generation schema.Generation
+	since      time.Time     // when the workers began it
 	ports      []int         // of this node
 	over       chan struct{} // closed when their generation is over
 	hangs      <-chan rendezvous.Failure
@@ -68,6 +69,7 @@ func (g *group) begin(s action.Start) error {
 	}
 	g.waits = false
 	g.world, g.rank = world, s.Rank
+	g.since = time.Now()
 	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over)
 	if s.Rank == 0 {
 		ended := anyClosed(g.g.Done(), over)
@@ -104,7 +106,7 @@ func anyClosed(a, b <-chan struct{}) <-chan struct{} {
 
 // translate turns each exit of a worker into an event. It closes the events after the last one.
 func (g *group) translate() {
-	how := capture.Exited
+	how, looked := capture.Exited, false
 	for x := range g.g.Exits() {
 		process := g.process(x.LocalRank)
 		how = max(how, endOf(x, process))
@@ -116,11 +118,15 @@ func (g *group) translate() {
 		step, nan := g.lastStep(x.LocalRank)
 		g.mu.Lock()
 		g.exited = true
-		generation := g.generation
+		generation, since := g.generation, g.since
 		if x.Code != 0 && !x.Ours && !c.Victim && g.world.Generation == generation {
 			g.keepOutput(x, process)
 		}
 		g.mu.Unlock()
+		if !looked && !x.Ours && (x.Code != 0 || x.Signal != "") {
+			looked = true
+			g.w.lookAtDevices(since)
+		}
 		g.events <- event.Exited{Generation: generation, WorkerExit: event.WorkerExit{Step: step, NaN: nan,
 			Process:   process,
 			LocalRank: x.LocalRank,

@@ -41,7 +41,7 @@ func (w *workers) watchHangs(
 		seat := world.Members[f.Rank/world.Slots]
 		found <- rendezvous.Failure{Node: seat.Node, Incarnation: seat.Incarnation, Rank: f.Rank,
 			LocalRank: f.Rank % world.Slots,
-			Code:      1, Hang: true, Message: f.Message, Detail: f.Detail}
+			Code:      1, Hang: true, NotKnown: !f.Known, Message: f.Message, Detail: f.Detail}
 	})
 	return found
 }

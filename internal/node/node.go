@@ -98,7 +98,7 @@ func (w *workers) connect(at *peers.Place) {
 	w.peers.Serve(func(g schema.Generation) reclaim.Knowledge { return w.saves.Knows(g) })
 	w.mark = &saves.Mark{Dir: w.o.CheckpointDir, Address: at.Here, Notice: w.notice}
 	w.saves = saves.New(saves.Config{Job: w.o.Job.Name, Store: w.store, Effects: w.effects, Peers: w.peers,
-		Mark: w.mark, Notice: w.notice, PreHook: w.preHook, VerifyEvery: w.o.VerifyEvery})
+		Mark: w.mark, Notice: w.notice, PreHook: w.preHook, VerifyEvery: w.o.VerifyEvery, Blame: w.note})
 }
 
 // hint tells the user how to add nodes.

@@ -11,6 +11,7 @@ import (
 	"github.com/elasticd/elastic/internal/hook"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker/mark"
+	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -84,6 +85,7 @@ func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) er
 		Env: mark.Of(w.dir).Environ(launch.Overlay(w.o.Environ, env))}, why)
 	stop()
 	if _, failed := errors.AsType[*hook.Failed](err); failed {
+		w.note(machines.Check, err.Error())
 		return refused{err, 125}
 	}
 	return err

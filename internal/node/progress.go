@@ -9,6 +9,7 @@ import (
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -110,6 +111,10 @@ func (r *reporter) look(ctx context.Context) {
 	}
 	r.w.notice(fmt.Sprintf("generation %d: %s", r.world.Generation, stall))
 	r.write(ctx, txn.Stalled)
+	if stall.Known && !stall.Busy {
+		_ = txn.Requests{Store: r.w.store, Job: r.w.o.Job.Name}.NoteOf(ctx, stall.Node, machines.Incident{
+			UID: r.world.UID, Kind: machines.Hung, Text: stall.String(), Time: machines.Repeated(time.Now())})
+	}
 }
 
 // write writes the newest report. The error is ignored: the next report replaces a lost one.

@@ -26,11 +26,20 @@ const (
 	Failed  Kind = "failed"   // a worker there failed first
 	LeftOut Kind = "left-out" // a job put its node into quarantine
 	Lost    Kind = "lost"     // its node was lost
+	Hung    Kind = "hung"     // all waited for a worker there
+	Disk    Kind = "disk"     // its disk was full or slow, or damaged a checkpoint
+	Clock   Kind = "clock"    // its clock differs from the others
+	Device  Kind = "device"   // the driver of an accelerator reported an error of the hardware
+	Check   Kind = "check"    // its pre-hook, or another check of elastic check, failed
 )
+
+// Kinds returns all kinds, those that say most of a machine first.
+func Kinds() []Kind { return []Kind{LeftOut, Failed, Lost, Hung, Device, Disk, Clock, Check} }
 
 const (
 	halfLife = time.Hour      // the weight of an incident is halved in each
 	keptFor  = 24 * time.Hour // older incidents are deleted with the next one
+	mostText = 500            // bytes of evidence
 	doubtFor = time.Hour
 	doubtOf  = 2 // jobs that left a machine out within doubtFor: the next one takes it as a spare
 )
@@ -57,8 +66,8 @@ func (i Incident) Validate() error {
 	var p schema.Problems
 	p.Name("node", i.Node)
 	p.Name("job", string(i.Job))
-	p.Name("uid", string(i.UID))
-	p.Check(i.Kind == Failed || i.Kind == LeftOut || i.Kind == Lost, "kind is %.80q", i.Kind)
+	p.Optional("uid", string(i.UID)) // a node that has not joined does not know it
+	p.Check(slices.Contains(Kinds(), i.Kind), "kind is %.80q", i.Kind)
 	p.Text("text", i.Text)
 	p.Text("hostname", i.Hostname)
 	return p.Err()
@@ -114,6 +123,10 @@ func (r *Record) Doubt(uid schema.UID, now time.Time) string {
 		phrase.Count(len(jobs), "job"), phrase.List(jobs), r.Last().Text)
 }
 
+// Repeated returns the time of an incident that may be seen again and again, such as a full disk: one
+// of a kind is kept for each minute.
+func Repeated(now time.Time) time.Time { return now.Truncate(time.Minute) }
+
 // Note writes incidents of one machine, and deletes its old ones.
 func Note(ctx context.Context, st store.Store, m Machine, all []Incident) error {
 	if m.ID == "" || len(all) == 0 {
@@ -122,9 +135,9 @@ func Note(ctx context.Context, st store.Store, m Machine, all []Incident) error 
 	now := all[0].Time
 	var then []store.Write
 	for k, i := range all {
-		i.Hostname = m.Hostname
-		then = append(then, store.Put(schema.Incident(m.ID, now, fmt.Sprintf("%s-%s-%d", i.UID, i.Kind, k)),
-			schema.Encode(i)))
+		i.Hostname, i.Text = m.Hostname, strings.ToValidUTF8(i.Text[:min(len(i.Text), mostText)], "")
+		name := fmt.Sprintf("%s-%s-%d", cmp.Or(string(i.UID), string(i.Job)), i.Kind, k)
+		then = append(then, store.Put(schema.Incident(m.ID, now, name), schema.Encode(i)))
 	}
 	then = append(then, store.DeleteRange(schema.Machine(m.ID), schema.Incident(m.ID, now.Add(-keptFor), "")))
 	if _, err := st.Txn(ctx, store.Txn{Then: then}); err != nil {

@@ -23,6 +23,8 @@ type Failure struct {
 	// the last loss that the worker reported is not a finite number
 	NaN  bool `json:"nan,omitempty"`
 	Hang bool `json:"hang,omitempty"` // the worker made no progress, and was ended for that
+	// NotKnown: all workers hang, and no rank differs from the others. It is no node's failure.
+	NotKnown bool `json:"not_known,omitempty"`
 	// one line: the exception, or the last output
 	Message string `json:"message,omitempty"`
 	Detail  string `json:"detail,omitempty"` // the traceback, or the end of its output
@@ -87,6 +89,9 @@ func (f Failure) collateral() CollateralEnd {
 	return CollateralEnd{Rank: f.Rank, Name: f.Process.Name, Node: f.Node, Code: f.Code,
 		Signal: f.Signal, Victim: f.Victim}
 }
+
+// OfNode reports whether the failure speaks against its node.
+func (f Failure) OfNode() bool { return !f.Victim && !f.NaN && !f.NotKnown && !f.AsksForRestart() }
 
 // AsksForRestart reports whether the worker asked for a new generation (Paddle's 101 and 102).
 func (f Failure) AsksForRestart() bool {

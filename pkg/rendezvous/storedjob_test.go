@@ -73,7 +73,7 @@ func (w *storedJob) life(node string) membership.Node {
 	w.must(err)
 	return membership.Node{Ref: membership.Ref{Node: node,
 		Incarnation: membership.Incarnation(fmt.Sprintf("%s%d", node, w.lives)), Address: node + ":1"},
-		Attempt: 1, Host: node, Machine: node, Slots: 1, Lease: lease}
+		Attempt: 1, Host: node, Machine: node, MachineID: "m-" + node, Slots: 1, Lease: lease}
 }
 
 func (w *storedJob) join(nodes ...string) *storedJob {

@@ -14,8 +14,10 @@ import (
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 )
 
 // Check is the command that tests whether this machine can train.
@@ -63,11 +65,9 @@ func checkAction(ctx context.Context, c *command.Call) error {
 	case joining:
 		c.Out.Say("this node is not in the job yet: the network is checked before a generation starts")
 	default:
-		more, err := checkNetwork(ctx, c, network)
-		if err != nil {
+		if all, err = checkNetwork(ctx, c, network, all); err != nil {
 			return err
 		}
-		all = append(all, more...)
 	}
 	return tellFindings(c, all)
 }
@@ -90,8 +90,11 @@ func checkFlags(c *command.Call) (*check.Network, error) {
 	return n, err
 }
 
-// checkNetwork checks the network between the registered nodes of a job.
-func checkNetwork(ctx context.Context, c *command.Call, n *check.Network) ([]check.Finding, error) {
+// checkNetwork adds to what was found here what is found of the network between the registered nodes of a
+// job.
+func checkNetwork(
+	ctx context.Context, c *command.Call, n *check.Network, here []check.Finding,
+) ([]check.Finding, error) {
 	s, name, err := target.JobServer(ctx, c)
 	if err != nil {
 		return nil, err
@@ -112,7 +115,7 @@ func checkNetwork(ctx context.Context, c *command.Call, n *check.Network) ([]che
 	n.Ring = check.Ring(members, snap.Nodes)
 	if len(n.Ring) == 0 {
 		c.Out.Say("no node of job %s is registered: the network is not checked", snap.Job.Name)
-		return nil, nil
+		return here, nil
 	}
 	// All nodes that check before one generation take part in the same transfers.
 	n.Round = c.Getenv("ELASTIC_GENERATION")
@@ -121,7 +124,43 @@ func checkNetwork(ctx context.Context, c *command.Call, n *check.Network) ([]che
 		rand.Read(b[:])
 		n.Round = hex.EncodeToString(b[:])
 	}
-	return n.Run(ctx)
+	found, err := n.Run(ctx)
+	all := append(here, found...)
+	if err == nil && c.Getenv("ELASTIC_GENERATION") == "" { // the agent reports what a pre-hook finds
+		noteFailed(ctx, txn.Requests{Store: s, Job: name}, &snap, failedOn(n.Self, all))
+	}
+	return all, err
+}
+
+// failedOn returns the checks that failed. What was found on this machine is about its node.
+func failedOn(self string, all []check.Finding) (failed []check.Finding) {
+	for _, f := range all {
+		if f.Failed && f.Nodes == nil && self != "" {
+			f.Nodes = []string{self}
+		}
+		if f.Failed {
+			failed = append(failed, f)
+		}
+	}
+	return failed
+}
+
+// noteFailed writes failed checks into the records of the machines of their nodes. Who may not write
+// there still sees them.
+func noteFailed(ctx context.Context, r txn.Requests, s *rendezvous.Snapshot, failed []check.Finding) {
+	for _, f := range failed {
+		kind := machines.Check
+		switch f.Check {
+		case "disk":
+			kind = machines.Disk
+		case "clock":
+			kind = machines.Clock
+		}
+		for _, node := range f.Nodes {
+			_ = r.NoteOf(ctx, node, machines.Incident{UID: s.Job.UID, Kind: kind,
+				Text: f.Check + ": " + f.Text, Time: machines.Repeated(time.Now())})
+		}
+	}
 }
 
 // tellFindings prints the findings. It returns an error if a check failed.

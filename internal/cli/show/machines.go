@@ -42,24 +42,29 @@ func allMachines(ctx context.Context, c *command.Call) error {
 		}
 		return c.Out.Object(list)
 	}
-	rows := [][]string{{"MACHINE", "HOST", "FAILED", "LEFT OUT", "LOST", "STATE", "LAST", ""}}
+	rows := [][]string{{"MACHINE", "HOST", "LEFT OUT", "FAILED", "LOST", "HUNG", "OTHER", "STATE", "LAST", ""}}
 	for _, r := range all {
 		w, last := weights(&r, now), r.Last()
-		row := []string{r.ID[:min(12, len(r.ID))], r.Hostname, "", "", "", machineState(&r, now), "-", evidence(&r)}
-		for i, k := range []machines.Kind{machines.Failed, machines.LeftOut, machines.Lost} {
-			row[2+i] = fmt.Sprintf("%.1f", w[k])
+		other, seen := 0.0, "-"
+		for _, k := range []machines.Kind{machines.Device, machines.Disk, machines.Clock, machines.Check} {
+			other += w[k]
 		}
 		if !last.Time.IsZero() {
-			row[6] = c.Out.Since(last.Time)
+			seen = c.Out.Since(last.Time)
 		}
-		rows = append(rows, row)
+		row := []string{r.ID[:min(12, len(r.ID))], r.Hostname}
+		for _, n := range []float64{w[machines.LeftOut], w[machines.Failed], w[machines.Lost],
+			w[machines.Hung], other} {
+			row = append(row, fmt.Sprintf("%.1f", n))
+		}
+		rows = append(rows, append(row, machineState(&r, now), seen, evidence(&r)))
 	}
 	return c.Out.Table(rows)
 }
 
 func weights(r *machines.Record, now time.Time) map[machines.Kind]float64 {
 	w := map[machines.Kind]float64{}
-	for _, k := range []machines.Kind{machines.Failed, machines.LeftOut, machines.Lost} {
+	for _, k := range machines.Kinds() {
 		w[k] = r.Weight(k, now)
 	}
 	return w
@@ -82,7 +87,7 @@ func evidence(r *machines.Record) string {
 	if last.Time.IsZero() {
 		return ""
 	}
-	text := fmt.Sprintf("job %s, node %s: %s", last.Job, last.Node, last.Text)
+	text := fmt.Sprintf("%s: job %s, node %s: %s", last.Kind, last.Job, last.Node, last.Text)
 	if n := len(r.Incidents) - 1; n > 0 {
 		text += fmt.Sprintf(" (and %s before)", phrase.Count(n, "more incident"))
 	}

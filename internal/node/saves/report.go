@@ -13,6 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -70,6 +71,9 @@ func (s *Saves) report(e replicator.Event) {
 // refused reports to the user, and in a history event, that a save was not taken.
 func (s *Saves) refused(e replicator.Refused) {
 	s.node.Activity.Nothing()
+	if e.Reason == capture.NoSpace || e.Reason == capture.Disk {
+		s.c.Blame(machines.Disk, s.refusal(e))
+	}
 	s.tell(history.Event{Kind: history.Refused, Generation: e.Generation, Text: s.refusal(e),
 		Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})
 }
@@ -89,6 +93,9 @@ func (s *Saves) damaged(e replicator.Damaged) {
 			" is damaged on this disk (%s), and no node that is here has it whole; bring back a node "+
 				"that has it (elastic ckpt ls %s), and see to the disk of %s: %s",
 			e.Where, s.c.Job, s.node.Dir, oneLine(e.Err))
+	}
+	if e.Where != "" {
+		s.c.Blame(machines.Disk, text)
 	}
 	s.tell(history.Event{Kind: history.Damaged, Generation: s.chunks.Generation(), Text: text,
 		Fields: history.Fields{"number": h.Number, "where": e.Where, "mended": e.Err == nil}})

@@ -23,6 +23,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -41,6 +42,8 @@ type Config struct {
 	Peers   *peers.Peers
 	Mark    *Mark
 	Notice  func(string)
+	// Blame writes what speaks against this machine into its record.
+	Blame func(machines.Kind, string)
 	// VerifyEvery is the time in which all checkpoints on this disk are read again; 0: never.
 	VerifyEvery time.Duration
 	// PreHook fails if this node cannot run workers of a generation in a world of that size.

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/machines"
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // incident is one of a machine, as a step shows it.
@@ -46,8 +48,12 @@ func incidents(seen *rendezvous.Snapshot, step plan.Step, now time.Time) (all []
 	default:
 		return nil
 	}
-	if f := failure; f != nil && !f.Collateral && !f.Victim && !f.NaN && !f.AsksForRestart() {
-		add(f.Node, machines.Failed, f.Failure.String())
+	if f := failure; f != nil && !f.Collateral && f.OfNode() {
+		kind := machines.Failed
+		if f.Hang {
+			kind = machines.Hung
+		}
+		add(f.Node, kind, f.Failure.String())
 	}
 	for _, r := range newlyOut(seen, ledger) {
 		add(r.Node, machines.LeftOut, r.Text)
@@ -69,6 +75,21 @@ func newlyOut(seen *rendezvous.Snapshot, l rendezvous.Ledger) (out []rendezvous.
 		}
 	}
 	return out
+}
+
+// NoteOf writes what was found of a node that is registered into the record of its machine.
+func (r Requests) NoteOf(ctx context.Context, node string, i machines.Incident) error {
+	read, err := r.Store.Get(ctx, r.Job.Node(node), "")
+	if err != nil || read.One() == nil {
+		return err
+	}
+	n, err := schema.Decode[membership.Node](read.One())
+	if err != nil {
+		return err
+	}
+	i.Node, i.Job = node, r.Job
+	return machines.Note(ctx, r.Store, machines.Machine{ID: n.MachineID, Hostname: n.Hostname},
+		[]machines.Incident{i})
 }
 
 // NoteIncidents writes what a step that was taken says of machines into the records that outlive the

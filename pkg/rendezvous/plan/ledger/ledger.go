@@ -124,12 +124,11 @@ func (s *Settled) spendNothing(e Closing) {
 	}
 }
 
-// charge charges a failure to its node, and leaves the node out or spends a restart. The failure of
-// a victim, and a loss that is not a number, are no node's failure.
+// charge charges a failure to its node, and leaves the node out or spends a restart.
 func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e Closing) {
 	l, f := &s.Ledger, e.Failure
 	l.NoProgress = 0
-	of := !f.Victim && !f.NaN
+	of := f.OfNode()
 	if of {
 		l.Nodes = chargeNode(w, l, e)
 		if e.Dispensable && leavesOut(w, *l, rules, e) {
