@@ -25,10 +25,13 @@ var simulated = []struct {
 		"and its directory has step"},
 	{"the agent's own state is captured", saved, 2,
 		"a file of the agent is in the checkpoint"},
+	{"a node that fails twice in a row stays in the world", bad, 1, "the healthy nodes"},
+	{"a flapping node is never put into quarantine", bad, 1, "the healthy nodes lost"},
 }
 
 const (
 	saved = "TestSavesOutliveEveryFault"
+	bad   = "TestBadNodes"
 	// simulatedSeeds is within how many stories each bug must be found.
 	simulatedSeeds = 200
 )
