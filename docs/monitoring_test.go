@@ -60,7 +60,7 @@ func TestAlertRules(t *testing.T) {
 		"elastic_job_phase", "elastic_job_starts_total", "elastic_job_quarantined_nodes",
 		"elastic_job_checkpoint_age_seconds", "elastic_job_checkpoint_copies", "elastic_store_full",
 		"elastic_job_asked_nodes", "elastic_job_age_seconds", "elastic_store_member_up",
-		"elastic_certificate_expires_timestamp_seconds",
+		"elastic_certificate_expires_timestamp_seconds", "elastic_machine_used",
 		"etcd_server_has_leader"} {
 		if !watched[m] {
 			t.Errorf("no alert watches %s", m)

@@ -57,9 +57,13 @@ func TestJobMetrics(t *testing.T) {
 		j.Progress(): record0(fmt.Sprintf(`"step":131,"time":%q`,
 			time.Now().Add(-90*time.Second).Format(time.RFC3339))),
 		j.Node("a"): "n", j.Node("b"): "n",
-		j.Held("b"):             `{"format":1,"record":[4,5]}`,
-		schema.Job("y").Job():   record0(``),
-		schema.Job("y").World(): `{"format":9,"record":{"phase":"done"}}`,
+		j.Held("b"):                 `{"format":1,"record":[4,5]}`,
+		schema.Job("y").Job():       record0(``),
+		schema.Job("y").World():     `{"format":9,"record":{"phase":"done"}}`,
+		schema.DrainedMachine("m2"): record0(`"hostname":"lab2"`),
+		schema.Incident("m1", time.Now(), "x"): record0(fmt.Sprintf(
+			`"hostname":"lab1","node":"a","job":"x","kind":"hung","time":%q`,
+			time.Now().Add(time.Hour).Format(time.RFC3339))),
 	} {
 		if _, err := m.client.Put(t.Context(), key, value); err != nil {
 			t.Fatal(err)
@@ -85,6 +89,9 @@ func TestJobMetrics(t *testing.T) {
 		`elastic_job_starts_total{cause="node-lost",job="x"} 3`,
 		`elastic_job_lost_seconds_total{cause="node-lost",job="x"} 4.5`,
 		`elastic_job_starts_total{cause="scale",job="x"} 1`,
+		`elastic_machine_incidents{host="lab1",kind="hung",machine="m1"} 1`,
+		`elastic_machine_used{host="lab1",machine="m1"} 1`,
+		`elastic_machine_used{host="lab2",machine="m2"} 0`,
 		`etcd_server_has_leader 1`,
 	} {
 		if !strings.Contains(body, "\n"+line+"\n") {

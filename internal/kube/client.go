@@ -157,9 +157,10 @@ func (c *Client) Publish(ctx context.Context, job string, data map[string]string
 		path: c.path("api/v1", "configmaps", name) + "?fieldManager=elastic&force=true"})
 }
 
-// Event is one Kubernetes event about a StatefulSet.
+// Event is one Kubernetes event about a StatefulSet or one of its pods.
 type Event struct {
 	Name    string // writing an event with the same name again is harmless
+	Pod     string // the event is about this pod, if there is one of that name; "": about the StatefulSet
 	Reason  string
 	Message string
 	Warning bool
@@ -172,13 +173,17 @@ func (c *Client) Tell(ctx context.Context, s *StatefulSet, e Event) error {
 	if e.Warning {
 		kind = "Warning"
 	}
+	about := map[string]string{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": s.Metadata.Name,
+		"namespace": c.namespace, "uid": s.Metadata.UID}
+	if uid := c.podUID(ctx, e.Pod); uid != "" {
+		about["apiVersion"], about["kind"], about["name"], about["uid"] = "v1", "Pod", e.Pod, uid
+	}
 	at := e.Time.UTC().Format(time.RFC3339)
 	err := c.do(ctx, call{method: http.MethodPost, path: c.path("api/v1", "events", ""),
 		kind: "application/json", body: map[string]any{
-			"metadata": map[string]string{"name": e.Name, "namespace": c.namespace},
-			"involvedObject": map[string]string{"apiVersion": "apps/v1", "kind": "StatefulSet",
-				"name": s.Metadata.Name, "namespace": c.namespace, "uid": s.Metadata.UID},
-			"reason": e.Reason, "message": e.Message, "type": kind, "count": 1,
+			"metadata":       map[string]string{"name": e.Name, "namespace": c.namespace},
+			"involvedObject": about,
+			"reason":         e.Reason, "message": e.Message, "type": kind, "count": 1,
 			"firstTimestamp": at, "lastTimestamp": at,
 			"source": map[string]string{"component": "elastic"},
 		}})
@@ -186,6 +191,21 @@ func (c *Client) Tell(ctx context.Context, s *StatefulSet, e Event) error {
 		return nil
 	}
 	return err
+}
+
+// podUID returns the uid of a pod; "": there is none of that name, or it may not be read.
+func (c *Client) podUID(ctx context.Context, name string) string {
+	if !validObject.MatchString(name) {
+		return ""
+	}
+	var pod struct {
+		Metadata struct{ UID string }
+	}
+	err := c.do(ctx, call{method: http.MethodGet, path: c.path("api/v1", "pods", name), answer: &pod})
+	if err != nil {
+		return ""
+	}
+	return pod.Metadata.UID
 }
 
 func (c *Client) path(group, kind, name string) string {

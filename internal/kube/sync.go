@@ -23,6 +23,7 @@ type Happened struct {
 	Rev  int64
 	Time time.Time
 	Kind string
+	Node string // "": it is about no node
 	Text string
 	Bad  bool
 }
@@ -161,7 +162,7 @@ func (s *Sync) publish(ctx context.Context, set *StatefulSet, job Job) error {
 	for _, e := range job.Events {
 		err := s.API.Tell(ctx, set,
 			Event{Name: fmt.Sprintf("%s-%d", objectName(set.Job()), e.Rev), Reason: e.Kind,
-				Message: e.Text, Warning: e.Bad, Time: e.Time})
+				Pod: e.Node, Message: e.Text, Warning: e.Bad, Time: e.Time})
 		if err != nil && !errors.Is(err, ErrForbidden) {
 			return err
 		}

@@ -113,7 +113,17 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.config[name+"/"+k] = v.(string)
 		}
 	case "events POST":
-		s.events = append(s.events, fmt.Sprintf("%s: %s", body["reason"], body["message"]))
+		text := fmt.Sprintf("%s: %s", body["reason"], body["message"])
+		if about := body["involvedObject"].(map[string]any); about["kind"] == "Pod" {
+			text += fmt.Sprintf(" (pod %s, %s)", about["name"], about["uid"])
+		}
+		s.events = append(s.events, text)
+	case "pods GET":
+		if name != "a-0" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"metadata": map[string]string{"uid": "u-" + name}})
 	}
 }
 
@@ -183,7 +193,10 @@ func TestSyncBothWays(t *testing.T) {
 	s.put("a", "x", 2)
 	j := &jobs{job: kube.Job{NP: 2, Min: 2, Max: 2,
 		Status: map[string]string{"state": "running", "status.json": "{}"},
-		Events: []kube.Happened{{Rev: 7, Kind: "world_running", Text: "generation 1 running"}}}}
+		Events: []kube.Happened{{Rev: 7, Kind: "world_running", Text: "generation 1 running"},
+			{Rev: 8, Kind: "node_quarantined", Node: "a-0", Text: "a-0 is out"},
+			{Rev: 9, Kind: "node_lost", Node: "a-1", Text: "a-1 is lost"},
+			{Rev: 10, Kind: "node_lost", Node: "../pods", Text: "no pod"}}}}
 	looks, _ := run(t, s, api, j)
 	looks(3)
 	s.put("a", "x", 4)
@@ -204,7 +217,9 @@ func TestSyncBothWays(t *testing.T) {
 	if s.config["elastic-x/state"] != "running" {
 		t.Errorf("config map %v", s.config)
 	}
-	if want := []string{"world_running: generation 1 running"}; !slices.Equal(s.events, want) {
+	if want := []string{"world_running: generation 1 running",
+		"node_quarantined: a-0 is out (pod a-0, u-a-0)", "node_lost: a-1 is lost",
+		"node_lost: no pod"}; !slices.Equal(s.events, want) {
 		t.Errorf("events %q, want %q", s.events, want)
 	}
 }

@@ -91,7 +91,8 @@ func (k kubeJobs) Read(ctx context.Context, name string, since int64) (kube.Job,
 	for _, e := range snap.Events {
 		if shown, warning := mirrored(e.Kind); shown && e.Rev > since {
 			job.Events = append(job.Events,
-				kube.Happened{Rev: e.Rev, Time: e.Time, Kind: string(e.Kind), Text: e.Text, Bad: warning})
+				kube.Happened{Rev: e.Rev, Time: e.Time, Kind: string(e.Kind), Node: e.Node,
+					Text: e.Text, Bad: warning})
 		}
 	}
 	return job, nil
@@ -108,7 +109,7 @@ func steady(st status.Status) status.Status {
 func mirrored(k history.Kind) (shown, warning bool) {
 	switch k {
 	case history.NodeLost, history.WorkerFailed, history.JobFailed, history.Bad, history.Refused,
-		history.Backoff:
+		history.Backoff, history.Quarantined, history.Stalled:
 		return true, true
 	case history.JobCreated, history.NodeLeft, history.WaitEntered, history.WorldRunning, history.WishChanged,
 		history.JobDone, history.JobStopped:

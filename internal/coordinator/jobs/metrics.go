@@ -22,6 +22,7 @@ func Desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Collect sends the metrics of all jobs to a scrape.
 func Collect(ctx context.Context, kv clientv3.KV, out chan<- prometheus.Metric) {
+	collectMachines(ctx, kv, out)
 	err := list(ctx, kv, func(j schema.Job) error {
 		s, err := readJob(ctx, kv, j, time.Now())
 		if err != nil {
