@@ -49,7 +49,7 @@ func saving(ctx context.Context, bin string, trials int, size int64) error {
 	b.env = append(b.env, fmt.Sprint("BENCH_SIZE=", size))
 	b.program[1] = "saver"
 	for _, n := range []string{"a", "b"} {
-		if err := b.agent(n, "2", "--keep=1", "--checkpoint-dir="+
+		if err := b.agent(n, "2", "--keep=1", "--save-files=model.bin", "--checkpoint-dir="+
 			filepath.Join(b.dir, "work-"+n)); err != nil {
 			return err
 		}

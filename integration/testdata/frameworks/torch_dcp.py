@@ -19,6 +19,7 @@ args = parser.parse_args()
 
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
+group = dist.new_group(backend="gloo")  # a save in the background has messages of its own
 torch.manual_seed(0)
 model = DDP(torch.nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -42,7 +43,8 @@ while step < args.steps:
         if pending:
             pending.result()
         save = dcp.async_save if args.background else dcp.save
-        pending = save({"model": model.module.state_dict()}, checkpoint_id=os.path.join(args.out, f"step{step}"))
+        pending = save({"model": model.module.state_dict()}, process_group=group,
+                       checkpoint_id=os.path.join(args.out, f"step{step}"))
         if not args.background:
             pending = None
 if pending:

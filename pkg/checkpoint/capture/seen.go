@@ -51,6 +51,10 @@ func (c *Watcher) see(e *entry, at instant) (table.Seen, error) {
 	if err := c.whole(judged{e, given, at}, &s); err != nil {
 		return s, fmt.Errorf("%s: %w", e.name, err)
 	}
+	if s.Framework == table.Complete && !e.dir && path.Base(e.name) != table.LastFile &&
+		at.workers == Running && at.now.Sub(c.since[e.name]) < restLimit {
+		s.Rests, s.Why = true, "the same save may be written again, as "+table.LastFile
+	}
 	if s.Whole && !s.Rests && !e.dir && f == nil {
 		c.firsts[s.Family] = e
 	}

@@ -145,7 +145,17 @@ func TestTable(t *testing.T) {
 			{do: writes("latest=global_step20"), takes: "global_step20/a.pt latest", entry: "global_step20", step: 20}}},
 		{name: "Lightning", steps: []deed{
 			{do: writes("e0-step-10.ckpt"), takes: "e0-step-10.ckpt", entry: "e0-step-10.ckpt", step: 10},
+			{do: writes("last.ckpt"), takes: "last.ckpt", entry: "last.ckpt", step: unknown},
+			{do: writes("e0-step-20.ckpt")},
 			{do: writes("last.ckpt"), takes: "last.ckpt", entry: "last.ckpt", step: unknown}}},
+		{name: "Lightning writes each save twice", steps: []deed{
+			{do: func(b *bench) {
+				b.write("e0-step-10.ckpt", archive(b.t, "1"))
+				if p := b.newest(900 * time.Millisecond); p != nil {
+					b.t.Errorf("%s is taken", paths(p))
+				}
+				b.write("last.ckpt", archive(b.t, "1"))
+			}, takes: "last.ckpt", entry: "last.ckpt", step: unknown}}},
 		{name: "a mark in a directory", steps: []deed{
 			{do: writes("out/m.raw=x")},
 			{do: writes(`out/.elastic-commit={"step": 7}`), takes: "out/.elastic-commit out/m.raw", entry: "out", step: 7},

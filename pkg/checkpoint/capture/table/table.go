@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -137,7 +138,7 @@ func (l Look) row(e Seen) Row {
 		return None
 	case e.Dir && e.Renamed:
 		return Rename
-	case e.Framework == Complete:
+	case e.Framework == Complete && (e.Dir || !l.twice(e)):
 		return Framework
 	case !e.Dir && l.Beside():
 		return None
@@ -145,6 +146,17 @@ func (l Look) row(e Seen) Row {
 		return Next
 	}
 	return None
+}
+
+// LastFile is the name of the file that Lightning writes with save_last: a copy of the newest save, after it.
+// Scripts that look for it find no other.
+const LastFile = "last.ckpt"
+
+// twice reports whether a file is written once more, as LastFile.
+func (l Look) twice(e Seen) bool {
+	return slices.ContainsFunc(l.Entries, func(o Seen) bool {
+		return o.Wrote && o.Name != e.Name && o.Name == path.Join(path.Dir(e.Name), LastFile)
+	})
 }
 
 // begun reports whether a later save of the family began.
