@@ -426,8 +426,8 @@ if not os.environ.get("ELASTIC_RESUME_FROM"): model["w"], optimizer["m"] = 1, 2
 	}
 	run()
 	run("ELASTIC_CHECKPOINT_DIR="+filepath.Join(dir, "work"), "ELASTIC_RESUME_FROM="+
-		filepath.Join(dir, "checkpoints", "model.ckpt"))
-	if _, err := os.Stat(filepath.Join(dir, "work", "model.ckpt")); err != nil {
+		filepath.Join(dir, "checkpoints", "last.ckpt"))
+	if _, err := os.Stat(filepath.Join(dir, "work", "last.ckpt")); err != nil {
 		t.Error(err)
 	}
 }

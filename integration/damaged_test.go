@@ -21,7 +21,7 @@ d, g = os.environ["ELASTIC_CHECKPOINT_DIR"], os.environ["ELASTIC_GENERATION"]
 if g == "1" and os.environ["RANK"] == "0":
     with open(f"{d}/model.tmp", "wb") as f:
         f.write(os.urandom(9 << 20))
-    os.rename(f"{d}/model.tmp", f"{d}/model.ckpt")
+    os.rename(f"{d}/model.tmp", f"{d}/last.ckpt")
 time.sleep(1000)
 `
 	if err := os.WriteFile(p.path("train.py"), []byte(script), 0o600); err != nil {

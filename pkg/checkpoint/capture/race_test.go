@@ -14,6 +14,7 @@ import (
 type busyDisk struct {
 	*playedDisk
 	between func()
+	skip    int    // after how many more reads of the notices
 	listed  func() // what the process does after a directory is watched, and before it is listed
 	at      string // that directory
 }
@@ -30,8 +31,10 @@ func (d *busyDisk) ReadDir(at string) ([]fs.DirEntry, error) {
 
 func (d *busyDisk) Notes(n int) []dirfs.Note {
 	if work := d.between; work != nil {
-		d.between = nil
-		work()
+		if d.skip--; d.skip < 0 {
+			d.between = nil
+			work()
+		}
 	}
 	return d.playedDisk.Notes(n)
 }
@@ -192,6 +195,20 @@ func TestFilesThatAreWrittenBeforeTheyAreListed(t *testing.T) {
 	r.look()
 	r.disk.at, r.disk.listed = ".", func() { r.write("b.raw") }
 	r.takes()
+}
+
+// A save that is made after the files were listed, and before the notices are read, is taken.
+func TestASaveThatIsMadeDuringALook(t *testing.T) {
+	for how, calls := range map[string][]string{"written": written, "mapped": mapped} {
+		t.Run(how, func(t *testing.T) {
+			r := newRace(t)
+			r.write("a.raw", "b.raw")
+			r.takes()
+			r.do("create", "c.raw") // so that something is to be looked at
+			r.disk.skip, r.disk.between = 1, func() { r.save(calls, "a.raw", "b.raw") }
+			r.takes()
+		})
+	}
 }
 
 // A directory is watched when its files are written, and its mark is not. The save is taken once.

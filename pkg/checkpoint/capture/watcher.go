@@ -253,6 +253,7 @@ func (c *Watcher) look(at instant) (*Picture, []Refusal, error) {
 		return nil, nil, err
 	}
 	c.takeNotices() // which directories were renamed
+	c.changes.Begin()
 	found, err := look(c.tree, c.exclude, c.changes.Born)
 	if err != nil {
 		return nil, nil, err

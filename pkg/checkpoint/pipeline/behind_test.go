@@ -17,7 +17,7 @@ import (
 func TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, r, a, l := keeping(t)
-		save := func(i int) { renamed(t, c.dirs["a"], "model.ckpt", memfs.Bytes(uint64(i), 1000)) }
+		save := func(i int) { renamed(t, c.dirs["a"], "last.ckpt", memfs.Bytes(uint64(i), 1000)) }
 		save(1)
 		next[replicator.Committed](t, r)
 		time.Sleep(time.Minute)

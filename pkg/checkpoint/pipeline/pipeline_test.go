@@ -149,7 +149,7 @@ func TestFencedLineEnds(t *testing.T) {
 func TestAloneCommitsOneCopyAndSpreadsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, r, k, l := capturing(t, "a")
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("one"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("one"))
 		h := next[replicator.Committed](t, r).Head
 		if h.Copies != 1 {
 			t.Errorf("copies: %d", h.Copies)
@@ -175,12 +175,12 @@ func TestOtherTargets(t *testing.T) {
 		r := newReports()
 		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("one"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("one"))
 		if h := next[replicator.Committed](t, r).Head; !h.HeldBy("c") || h.HeldBy("b") {
 			t.Errorf("holders: %v", h.Holders)
 		}
 		delete(c.peers.Stores, "c")
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("two"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("two"))
 		time.Sleep(5 * time.Second)
 		if len(r.c) > 0 {
 			t.Fatalf("reported %#v while two nodes may have copies", <-r.c)
@@ -202,7 +202,7 @@ func TestCopyForANodeThatIsNotRegistered(t *testing.T) {
 		c, r, k, l := capturing(t, "a", "b")
 		c.gone(t, "b")
 		k.Nodes(c.nodes)
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("one"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("one"))
 		h := next[replicator.Committed](t, r).Head
 		if h.Copies != 1 || h.HeldBy("b") {
 			t.Errorf("head: %+v", h)
@@ -221,7 +221,7 @@ func TestFrozenTarget(t *testing.T) {
 		r := newReports()
 		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("one"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("one"))
 		time.Sleep(20 * time.Second)
 		if len(r.c) > 0 {
 			t.Fatalf("reported %#v", <-r.c)
@@ -253,7 +253,7 @@ func TestHolderGoneBeforeCommit(t *testing.T) {
 			return nil
 		}
 		l := c.line(t, k, stampOf(1), alive, nil)
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("one"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("one"))
 		if h := next[replicator.Committed](t, r).Head; h.HeldBy("b") || !h.HeldBy("c") {
 			t.Errorf("holders: %v", h.Holders)
 		}
@@ -269,7 +269,7 @@ func TestHolderRegisteredAgain(t *testing.T) {
 		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		c.join(t, "b", "1")
 		l := c.line(t, k, stampOf(1), alive, nil)
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("one"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("one"))
 		if h := next[replicator.Committed](t, r).Head; !h.HeldBy("b") || h.Copies != 2 {
 			t.Errorf("head: %+v", h)
 		}
@@ -286,7 +286,7 @@ func TestStoreAway(t *testing.T) {
 		k := c.replicator("a", client, r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
 		client.Cut(true)
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("one"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("one"))
 		time.Sleep(10 * time.Minute)
 		if len(r.c) > 0 {
 			t.Fatalf("reported %#v", <-r.c)
@@ -314,7 +314,7 @@ func TestNoOtherNodeCommitsAsThisGeneration(t *testing.T) {
 				nil)
 		must(t, err)
 		c.line(t, k, stampOf(1), alive, nil)
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("one"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("one"))
 		if e := next[replicator.Refused](t, r); e.Reason != "fenced" {
 			t.Errorf("refused: %+v", e)
 		}
@@ -326,7 +326,7 @@ func TestKeepsTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, r, k, l := keeping(t)
 		for i := range 6 {
-			renamed(t, c.dirs["a"], "model.ckpt", memfs.Bytes(uint64(i), 1000))
+			renamed(t, c.dirs["a"], "last.ckpt", memfs.Bytes(uint64(i), 1000))
 			next[replicator.Committed](t, r)
 		}
 		time.Sleep(time.Minute)
@@ -382,21 +382,21 @@ func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, r, _, l := capturing(t, "a", "b")
 		c.disks["a"].Set(nil, 10)
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("too large"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("too large"))
 		if e := next[replicator.Refused](t, r); e.Reason != "no-space" {
 			t.Errorf("refused: %+v", e)
 		}
 		for n := range 50 { // once a minute, and not with each save
 			time.Sleep(time.Second)
-			renamed(t, c.dirs["a"], "model.ckpt", fmt.Appendf(nil, "too large %d", n))
+			renamed(t, c.dirs["a"], "last.ckpt", fmt.Appendf(nil, "too large %d", n))
 		}
 		synctest.Wait()
 		c.disks["a"].Set(nil, 1<<40)
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("the next one"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("the next one"))
 		next[replicator.Committed](t, r)
 		c.disks["a"].Set(nil, 10)
 		time.Sleep(time.Minute)
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("too large again"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("too large again"))
 		if e := next[replicator.Refused](t, r); e.Reason != "no-space" {
 			t.Errorf("refused: %+v", e)
 		}
@@ -410,7 +410,7 @@ func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
 func TestDiskThatRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, r, _, l := capturing(t, "a", "b")
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("before"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("before"))
 		next[replicator.Committed](t, r)
 		c.disks["a"].Set(func(op, name string) error {
 			if op == "create" || op == "syncdir" {
@@ -419,14 +419,14 @@ func TestDiskThatRefuses(t *testing.T) {
 			return nil
 		}, 1<<40)
 		for n := range 50 {
-			renamed(t, c.dirs["a"], "model.ckpt", fmt.Appendf(nil, "refused %d", n))
+			renamed(t, c.dirs["a"], "last.ckpt", fmt.Appendf(nil, "refused %d", n))
 			time.Sleep(time.Second)
 		}
-		if e := next[replicator.Refused](t, r); e.Reason != "disk" || e.Path != "model.ckpt" {
+		if e := next[replicator.Refused](t, r); e.Reason != "disk" || e.Path != "last.ckpt" {
 			t.Errorf("refused: %+v", e)
 		}
 		c.disks["a"].Set(nil, 1<<40)
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("taken"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("taken"))
 		next[replicator.Committed](t, r)
 		closes(t, l, r)
 	})
@@ -437,7 +437,7 @@ func TestDiskThatRefuses(t *testing.T) {
 func TestFileThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, r, _, l := capturing(t, "a", "b")
-		renamed(t, c.dirs["a"], "model.ckpt", []byte("before"))
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("before"))
 		next[replicator.Committed](t, r)
 		c.dirs["a"].Set(func(op, name string) error {
 			if op == "open" && name == "other.bin" {
@@ -448,7 +448,7 @@ func TestFileThatCannotBeRead(t *testing.T) {
 		memfs.WriteFile(t, c.dirs["a"], "other.bin", []byte("of another user"), 0o600)
 		time.Sleep(time.Second)
 		for n := range 100 {
-			renamed(t, c.dirs["a"], "model.ckpt", fmt.Appendf(nil, "refused %d", n))
+			renamed(t, c.dirs["a"], "last.ckpt", fmt.Appendf(nil, "refused %d", n))
 			time.Sleep(time.Second)
 		}
 		for range 2 {
@@ -469,7 +469,7 @@ func TestWrittenOverWhileCopied(t *testing.T) {
 		c, r, _, l := capturing(t, "a")
 		dir, n := c.dirs["a"], 0
 		dir.Machine.Hook = func(op, name string) error {
-			if _, _, file, _ := dir.Find("", "model.ckpt"); op == "read" && name == "model.ckpt" && file != nil {
+			if _, _, file, _ := dir.Find("", "last.ckpt"); op == "read" && name == "last.ckpt" && file != nil {
 				n++
 				file.Mtime = file.Mtime.Add(time.Millisecond)
 				dir.Machine.Note(name, dirfs.Wrote)
@@ -477,10 +477,10 @@ func TestWrittenOverWhileCopied(t *testing.T) {
 			}
 			return nil
 		}
-		renamed(t, dir, "model.ckpt", []byte("never the same"))
+		renamed(t, dir, "last.ckpt", []byte("never the same"))
 		began := time.Now()
 		e := next[replicator.Refused](t, r)
-		if e.Reason != capture.Overwritten || e.Path != "model.ckpt" || time.Since(began) > 15*time.Second {
+		if e.Reason != capture.Overwritten || e.Path != "last.ckpt" || time.Since(began) > 15*time.Second {
 			t.Errorf("after %v: %+v", time.Since(began), e)
 		}
 		time.Sleep(30 * time.Second)
@@ -552,12 +552,12 @@ func TestNoticeBringsTheLookForward(t *testing.T) {
 			must(t, err)
 			n := resting{watcher, make(chan struct{}, 1)}
 			l := start(long(t), k, n, nil)
-			renamed(t, c.dirs["a"], "step-4.ckpt", []byte("the first save"))
+			renamed(t, c.dirs["a"], "last.ckpt", []byte("the first save"))
 			next[replicator.Committed](t, r)
 			time.Sleep(22 * time.Second) // it rests
 			synctest.Wait()
 			began := time.Now()
-			renamed(t, c.dirs["a"], "step-5.ckpt", []byte("saved"))
+			renamed(t, c.dirs["a"], "last.ckpt", []byte("saved"))
 			if reported {
 				n.reported <- struct{}{}
 			}

@@ -84,7 +84,7 @@ func diskUse(t *testing.T, f frequent) {
 	}
 	l := c.line(t, k, stampOf(1), alive, nil)
 	for n := range f.saves {
-		renamed(t, c.dirs["a"], "model.ckpt", memfs.Bytes(uint64(n), f.size))
+		renamed(t, c.dirs["a"], "last.ckpt", memfs.Bytes(uint64(n), f.size))
 		time.Sleep(max(f.every, time.Duration(2-n)*2*time.Second)) // the first saves show what belongs to one
 	}
 	time.Sleep(time.Minute)

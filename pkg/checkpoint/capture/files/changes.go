@@ -24,9 +24,12 @@ type Changes struct {
 	Born    map[string]bool // names that were ever given by a rename
 	Shrunk  map[string]bool // by directory: whether the last change below it removed a name
 	Lost    bool            // since the last Settle some changes are not known
-	Quiet   map[string]bool // names that were closed or touched without a noticed write since Settle
-	Made    map[string]bool // names that were made since then: of an empty file, or of a link to a file
-	Known   uint64          // the newest pass at the last Settle, before the numbers for guesses
+	// Quiet are the names that were closed or touched without a noticed write; Made are those that were made:
+	// of an empty file, or of a link to a file. Each has the look in which that was noticed.
+	Quiet, Made map[string]int
+	Look        int    // the number of the look
+	Began       uint64 // the newest pass when its listing began
+	Known       uint64 // ... and when that of the look before began
 }
 
 // guesses is how many files a look may find written without a notice. Their passes have numbers before those
@@ -34,8 +37,8 @@ type Changes struct {
 const guesses = 1 << 24
 
 func NewChanges() Changes {
-	return Changes{Newest: guesses, Passes: map[string]Passes{}, Open: map[string]bool{}, Renamed: map[string]bool{},
-		Born: map[string]bool{}, Shrunk: map[string]bool{}, Quiet: map[string]bool{}, Made: map[string]bool{}}
+	return Changes{Look: 1, Newest: guesses, Passes: map[string]Passes{}, Open: map[string]bool{}, Renamed: map[string]bool{},
+		Born: map[string]bool{}, Shrunk: map[string]bool{}, Quiet: map[string]int{}, Made: map[string]int{}}
 }
 
 // Note adds one change.
@@ -56,7 +59,7 @@ func (c *Changes) Note(name string, did dirfs.Did) {
 		delete(c.Shrunk, name)
 	case did == dirfs.Made:
 		delete(c.Renamed, name)
-		c.Made[name] = true
+		c.Made[name] = c.Look
 	case did == dirfs.Wrote:
 		c.Renamed[name], c.Open[name] = false, true
 	case did == dirfs.Named:
@@ -66,7 +69,7 @@ func (c *Changes) Note(name string, did dirfs.Did) {
 	case did == dirfs.Closed && c.Open[name]:
 		c.pass(name)
 	default: // closed without a write, or its times or rights were set
-		c.Quiet[name] = true
+		c.Quiet[name] = c.Look
 	}
 }
 
@@ -91,30 +94,38 @@ type Changed struct {
 	IsNew bool
 }
 
-// Settle follows each look, with the changed files in the order of their times. One of which no notice
+// Begin begins the look, after notices were taken and before files are listed. What is noticed from now on may
+// be of files as the next look finds them.
+func (c *Changes) Begin() {
+	c.Look++
+	c.Known, c.Began = c.Began, c.Newest
+	c.Newest += guesses
+}
+
+// Settle follows the listing, with the changed files in the order of their times. One of which no notice
 // told was written through a memory map: it is complete when a close or a touch was noticed. A new one was
 // written before its directory was watched, or notices are missing (c.Lost): it counts as closed, by a guess.
 func (c *Changes) Settle(changed []Changed) {
 	guess := c.Known
 	for _, x := range changed {
 		switch {
-		case c.Open[x.Name] || c.Made[x.Name] || c.Passes[x.Name].Last > c.Known:
+		case c.Open[x.Name] || c.Made[x.Name] >= c.Look-1 || c.Passes[x.Name].Last > c.Known:
 		case c.Lost || x.IsNew:
 			guess++
 			c.passAt(x.Name, guess)
 			p := c.Passes[x.Name]
 			p.Guessed = true
 			c.Passes[x.Name] = p
-		case c.Quiet[x.Name] || c.moved(path.Dir(x.Name)):
+		case c.Quiet[x.Name] >= c.Look-1 || c.moved(path.Dir(x.Name)):
 			c.pass(x.Name)
 		default:
 			c.Open[x.Name] = true
 		}
 	}
-	c.Known, c.Lost = c.Newest, false
-	c.Newest += guesses
-	clear(c.Quiet)
-	clear(c.Made)
+	c.Lost = false
+	old := func(_ string, look int) bool { return look < c.Look }
+	maps.DeleteFunc(c.Quiet, old)
+	maps.DeleteFunc(c.Made, old)
 }
 
 // moved reports whether a directory, or one above it, was renamed to its name since the last Settle.
