@@ -51,7 +51,7 @@ model = Model()
 trainer = Trainer(
     model=model, train_dataset=Data(), callbacks=[Report()],
     args=TrainingArguments(output_dir=args.out, max_steps=args.steps, save_steps=5, use_cpu=True, optim="sgd",
-                           learning_rate=0.05, lr_scheduler_type="constant", per_device_train_batch_size=16,
-                           report_to=[], disable_tqdm=True, ddp_backend="gloo"))
+                           learning_rate=0.05, max_grad_norm=0.0, lr_scheduler_type="constant",
+                           per_device_train_batch_size=16, report_to=[], disable_tqdm=True, ddp_backend="gloo"))
 trainer.train(resume_from_checkpoint=get_last_checkpoint(args.out))
 print(f"rank {rank} of {world} ends at step {trainer.state.global_step} with loss {model.last:.4f}", flush=True)
