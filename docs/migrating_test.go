@@ -72,7 +72,7 @@ func TestDifferences(t *testing.T) {
 	for _, what := range []string{"Ctrl-C", "SIGTERM", "a failed worker", "stderr of workers", "console",
 		"stdin", "`$$` in an argument", "port of `--master-port`", "`MASTER_PORT`",
 		"`--rdzv-id` while its job runs", "`--standalone --nnodes=2`", "`TORCHELASTIC_ENABLE_FILE_TIMER`",
-		"`--virtual-local-rank`, fewer devices than workers", "`ROLE_RANK`, nodes with different `--role`",
+		"`--virtual-local-rank`, fewer devices than workers",
 		"a Paddle variable and a flag that differ", "`PADDLE_SORT_IP`, `PADDLE_ELASTIC_LEVEL` and their like"} {
 		row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(what) + ` \| [^|]+ \| [^|]+ \|$`)
 		if n := len(row.FindAllString(doc, -1)); n != 1 {

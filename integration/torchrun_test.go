@@ -18,6 +18,7 @@ type torchLine struct {
 	program string   // "": seen.py with an argument
 	workers int      // of each node
 	shown   []string // what the first node shows of its workers, sorted; nil: not compared
+	roles   []string // of each node; nil: all have one role
 }
 
 // torchLines are the lines of https://docs.pytorch.org/docs/stable/elastic/run.html, and its flags
@@ -41,6 +42,9 @@ func torchLines() map[string]torchLine {
 		"run path": {common: "--standalone --nproc-per-node=1 --run-path", program: "seen.py --lr 0.1",
 			workers: 1},
 		"role": {common: "--standalone --nproc-per-node=2 --role=trainer", workers: 2},
+		"role of each node": {common: "--nnodes=3 --nproc_per_node=2 --master_addr=127.0.0.1 --master_port=PORT",
+			nodes:   []string{"--node_rank=0 --role=reader", "--node_rank=1", "--node_rank=2 --role=reader"},
+			workers: 2, roles: []string{"reader", "default", "reader"}},
 		"maps of streams": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --redirects=3 " +
 			"--tee=0:1,1:2",
 			workers: 2, shown: []string{"[default0]:out 0", "[default1]:err 1"}},
@@ -142,6 +146,9 @@ func (p *sandbox) saw(line torchLine) {
 			"ROLE_RANK":        fmt.Sprint(rank), "ROLE_WORLD_SIZE": fmt.Sprint(size), "ROLE_NAME": "default",
 			"name": "__main__", "master": "True",
 			"TORCHELASTIC_RESTART_COUNT": "0", "args": "--lr 0.1"}
+		if line.roles != nil {
+			line.counted(rank, want)
+		}
 		if strings.Contains(line.common, "--role=trainer") {
 			want["ROLE_NAME"] = "trainer"
 		}
@@ -153,4 +160,19 @@ func (p *sandbox) saw(line torchLine) {
 		}
 		p.holds(fmt.Sprintf("worker %d", rank), seen, want)
 	}
+}
+
+// counted sets what a worker sees of its role: the workers of its role are counted in rank order.
+func (l *torchLine) counted(rank int, want map[string]string) {
+	role := l.roles[rank/l.workers]
+	before, all := 0, 0
+	for r := range len(l.nodes) * l.workers {
+		if l.roles[r/l.workers] == role {
+			all++
+			if r < rank {
+				before++
+			}
+		}
+	}
+	want["ROLE_NAME"], want["ROLE_RANK"], want["ROLE_WORLD_SIZE"] = role, fmt.Sprint(before), fmt.Sprint(all)
 }

@@ -31,6 +31,7 @@ type Inputs struct {
 	Workers           int // of this node
 	WorldSize         int // workers of all nodes
 	PreviousWorldSize int // 0 in the first generation
+	Others            Others
 
 	CheckpointDir string
 	Resume        *Resume // nil: there is no checkpoint yet
@@ -69,6 +70,12 @@ type Inputs struct {
 	// The mark is in the environment of every worker, so that processes that a killed agent left
 	// can be found.
 	MarkName, MarkValue string
+}
+
+// Others counts the workers of nodes with another --role than this node.
+type Others struct {
+	Before int // of lower rank
+	All    int
 }
 
 // Resume is the checkpoint that a generation starts from.
@@ -295,8 +302,8 @@ func (in *Inputs) torch(e *env, local int) {
 	e.int("GROUP_WORLD_SIZE", in.Nodes)
 	e.int("NODE_RANK", in.NodeRank)
 	e.int("NNODES", in.Nodes)
-	e.int("ROLE_RANK", in.FirstRank+local)
-	e.int("ROLE_WORLD_SIZE", in.WorldSize)
+	e.int("ROLE_RANK", in.FirstRank-in.Others.Before+local)
+	e.int("ROLE_WORLD_SIZE", in.WorldSize-in.Others.All)
 	e.set("ROLE_NAME", in.Role.String())
 	e.set("MASTER_ADDR", in.MasterHost)
 	e.int("MASTER_PORT", in.MasterPort)

@@ -84,6 +84,7 @@ func Run(ctx context.Context, o Options) event.Result {
 		Config: joining.Config{
 			Job: o.Job, Given: o.Given, Again: o.Again, Resume: o.Resume, Borrowed: o.Borrowed,
 			OtherProgram: o.OtherProgram, Node: o.Node, NodeGiven: o.NodeGiven, Place: o.Place,
+			Role:    counted(o.Launcher.Role),
 			Machine: bootID(), Hardware: hardware(lookUp(o.Environ)), Warm: o.Warm,
 			LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout,
 		}}

@@ -37,6 +37,8 @@ type Ref struct {
 	Node        string      `json:"node"`
 	Incarnation Incarnation `json:"incarnation"`
 	Address     string      `json:"address"` // of the agent's listener, host:port
+	// Role is the name under which the node's workers are counted (--role); "": default.
+	Role string `json:"role,omitempty"`
 }
 
 // Same reports whether a and b are the same incarnation of the same node.

@@ -1,6 +1,8 @@
 package membership
 
 import (
+	"strings"
+
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -21,6 +23,8 @@ func (r Ref) Validate() error {
 func (r Ref) ValidateMember() error {
 	var p schema.Problems
 	p.Note(r.Validate())
+	p.Text("role", r.Role)
+	p.Check(!strings.ContainsRune(r.Role, '\n'), "node %s: its role has several lines", r.Node)
 	if r.Incarnation == "" {
 		p.Check(false, "node %s has no incarnation", r.Node)
 	}

@@ -120,7 +120,11 @@ func ReadMembers(ctx context.Context, st store.Store, job schema.Job, w *World) 
 func EncodeMembers(refs []membership.Ref) []byte {
 	var b strings.Builder
 	for _, r := range refs {
-		fmt.Fprintf(&b, "%s %s %s\n", r.Node, r.Incarnation, r.Address)
+		fmt.Fprintf(&b, "%s %s %s", r.Node, r.Incarnation, r.Address)
+		if r.Role != "" {
+			b.WriteString(" " + r.Role)
+		}
+		b.WriteByte('\n')
 	}
 	return []byte(b.String())
 }
@@ -130,11 +134,13 @@ func parseMembers(to []membership.Ref, e *store.Entry) ([]membership.Ref, error)
 	for line := range strings.Lines(string(e.Value)) {
 		node, rest, _ := strings.Cut(line, " ")
 		incarnation, rest, ok := strings.Cut(rest, " ")
-		address, whole := strings.CutSuffix(rest, "\n")
+		rest, whole := strings.CutSuffix(rest, "\n")
+		address, role, _ := strings.Cut(rest, " ")
 		if !ok || !whole {
 			return nil, fmt.Errorf("%s: %w: %.80q is no member", e.Key, schema.ErrBadRecord, line)
 		}
-		r := membership.Ref{Node: node, Incarnation: membership.Incarnation(incarnation), Address: address}
+		r := membership.Ref{Node: node, Incarnation: membership.Incarnation(incarnation),
+			Address: address, Role: role}
 		if err := r.ValidateMember(); err != nil {
 			return nil, fmt.Errorf("%s: %w: %w", e.Key, schema.ErrBadRecord, err)
 		}

@@ -183,7 +183,7 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 	}
 	n := membership.Node{
 		Ref: membership.Ref{Node: j.state.node, Incarnation: membership.NewIncarnation(),
-			Address: j.Peers.Here()},
+			Address: j.Peers.Here(), Role: j.Role},
 		Attempt: s.Job.Attempt, Host: j.Disk.HostID(), Machine: j.Machine, Slots: s.Job.Slots,
 		LastGeneration: seen, Since: time.Now(), Program: j.Job.Origin.Digest(), Place: j.Place}
 	said := j.askOfMachine(ctx, s, &n)

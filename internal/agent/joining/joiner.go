@@ -34,6 +34,7 @@ type Config struct {
 	Node          string // wanted name
 	NodeGiven     bool   // set by --node: take no other name
 	Place         int    // one more than the rank that this node was given; 0: any
+	Role          string // of this node's workers; "": default
 	Machine       string // boot id
 	Hardware      machines.Machine
 	Warm          bool // workers may start before a world has this node

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -104,6 +105,9 @@ func paddle(c *command.Call) bool {
 		func(name string) bool { return c.Setting(name).Given })
 }
 
+// longestRole bounds --role, because every World lists the role of each node.
+const longestRole = 100
+
 // launcher reads the flags that say how workers are started.
 func launcher(c *command.Call, o *node.Options) error {
 	l := &o.Launcher
@@ -130,6 +134,9 @@ func launcher(c *command.Call, o *node.Options) error {
 	}
 	l.Role = "default"
 	if r := c.Setting("role"); r.Given {
+		if len(r.Text) > longestRole || strings.ContainsFunc(r.Text, unicode.IsControl) {
+			return r.Refuse("a name of one line, at most 100 bytes long")
+		}
 		l.Role = r.Text
 	}
 	l.Prefix = c.Setting("log-line-prefix-template").Text
