@@ -14,9 +14,9 @@ import (
 func commands() []command.Command {
 	all := []command.Command{
 		run.Command(), change.Scale(), show.Status(), show.Events(), show.Logs(), show.Explain(),
-		setup.Check(), show.Jobs(), show.Nodes(), change.Stop(), change.Drain(), change.Admit(), change.Rm(),
-		change.Recover(), ckpt.Command(), plan.Command(), show.Goodput(), show.Page(), show.Top(),
-		setup.Install(), setup.Wheel(), change.Kube(), show.Ready(),
+		setup.Check(), show.Jobs(), show.Nodes(), change.Stop(), change.Restart(), change.Drain(),
+		change.Admit(), change.Rm(), change.Recover(), ckpt.Command(), plan.Command(), show.Goodput(),
+		show.Page(), show.Top(), setup.Install(), setup.Wheel(), change.Kube(), show.Ready(),
 		setup.Certs(), completionCommand(), manCommand(), versionCommand(),
 	}
 	for i := range all {

@@ -233,6 +233,7 @@ func (w *walk) vain(e *history.Event) {
 	last, told := number(e.Fields["last_step"])
 	from, known := number(e.Fields["resume_step"])
 	planned := e.Fields["cause"] == string(rendezvous.CauseScale) ||
+		e.Fields["cause"] == string(rendezvous.CauseRestart) ||
 		e.Fields["cause"] == string(rendezvous.CauseNodeJoined)
 	if told && known && last <= from || !(told && known) && planned {
 		return

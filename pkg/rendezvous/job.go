@@ -185,9 +185,11 @@ type Wish struct {
 	Grace Seconds `json:"grace,omitempty"` // grace of that stop; 0: the job's
 	// RequireSave: that stop is refused if the workers did not save.
 	RequireSave bool `json:"require_save,omitempty"`
-
-	Request string    `json:"request"` // an id of its own: 3→1→3 restarts nodes that stopped
-	By      string    `json:"by"`      // run, scale, drain, stop
-	Time    time.Time `json:"time"`
-	Rev     int64     `json:"-"`
+	// Restart is the generation whose workers save, end and start again; 0: none. The next
+	// generation answers it.
+	Restart schema.Generation `json:"restart,omitempty"`
+	Request string            `json:"request"` // an id of its own: 3→1→3 restarts nodes that stopped
+	By      string            `json:"by"`      // run, scale, drain, stop, restart
+	Time    time.Time         `json:"time"`
+	Rev     int64             `json:"-"`
 }

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 const (
@@ -47,6 +49,27 @@ func TestPlan(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// After a restart that was asked for no worker goes on with the state in its memory, also where a
+// node is lost before the others saved.
+func TestRestartKeepsNoState(t *testing.T) {
+	for name, c := range map[string]struct {
+		x    *situation
+		want schema.Generation
+	}{
+		"saved": {given(aJob(2).here("a", "b").world(Waiting, "a", "b"), asksToRestart(1),
+			savingFor(rendezvous.CauseRestart), savedBy("a", "b")), 2},
+		"a node is lost": {given(aJob(2).here("a", "b", "c").world(Running, "a", "b"), asksToRestart(1),
+			crashed("b")), 2},
+		"not asked": {given(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b")), 0},
+	} {
+		step, ok := c.x.plan().(plan.Propose)
+		if !ok || step.World.Rollback != c.want {
+			t.Errorf("%s: %s, state of before %d may be kept, want %d", name, stepText(c.x.plan()),
+				step.World.Rollback, c.want)
+		}
 	}
 }
 

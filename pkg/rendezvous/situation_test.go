@@ -205,6 +205,13 @@ func asksFor(np int) fact {
 	return func(x *situation) { x.Wish.NP, x.Wish.Request, x.Wish.By, x.Wish.Rev = np, "r2", "scale", 40 }
 }
 
+// asksToRestart is the wish that the workers of a generation start again.
+func asksToRestart(g schema.Generation) fact {
+	return func(x *situation) {
+		x.Wish.Restart, x.Wish.Request, x.Wish.By, x.Wish.Rev = g, "r2", "restart", 40
+	}
+}
+
 // keepsUntil is the size that the job keeps until the nodes of the wish are here.
 func keepsUntil(np int) fact { return func(x *situation) { x.Wish.Until = np } }
 

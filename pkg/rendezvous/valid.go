@@ -72,6 +72,7 @@ func (w *Wish) Validate() error {
 	p.Range("np", int64(w.NP), 0, scaling.MaxWorld)
 	p.Range("until", int64(w.Until), 0, scaling.MaxWorld)
 	p.Range("stop", int64(w.Stop), 0, maxCount)
+	p.Generation("restart", w.Restart)
 	for _, n := range w.Drain {
 		p.Name("drain", n)
 	}

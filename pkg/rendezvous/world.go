@@ -86,6 +86,7 @@ const (
 	CauseScale        Cause = "scale"
 	CauseWorkerFailed Cause = "worker-failed"
 	CauseDrain        Cause = "drain"
+	CauseRestart      Cause = "restart"    // an operator asked for it
 	CauseAsked        Cause = "asked"      // a worker ended with 101 or 102
 	CauseCheckpoint   Cause = "checkpoint" // the newest commit cannot be read: an older one takes its place
 )
@@ -188,8 +189,8 @@ type World struct {
 	// ReportedLost are the members whose loss an event reports already.
 	ReportedLost []membership.Incarnation `json:"told,omitempty"`
 	// Rollback is the newest generation that began from an older checkpoint than the newest commit,
-	// on purpose. Workers of an earlier generation must not keep their state in memory. 0: there
-	// was none.
+	// on purpose, or for which an operator asked. Workers of an earlier generation must not keep
+	// their state in memory. 0: there was none.
 	Rollback schema.Generation `json:"rollback,omitempty"`
 	Rev      int64             `json:"-"`
 }

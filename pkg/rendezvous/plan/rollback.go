@@ -70,12 +70,12 @@ func (p *planner) fallBack() Step {
 }
 
 // rollback returns World.Rollback for generation g. It is g itself if the newest commit is not
-// trusted, or if an operator restored a checkpoint, which moves the fence and makes no world. Else
-// it is that of the world before. A commit that cannot be read is no rollback, because a state in
+// trusted, or if an operator asked for a restart, or restored a checkpoint, which moves the fence and
+// makes no world. Else it is that of the world before. A commit that cannot be read is no rollback, because a state in
 // memory is at least as new.
 func (p *planner) rollback(g schema.Generation) schema.Generation {
 	switch {
-	case p.newHead != nil && p.distrust != "" || p.w != nil && p.s.Fence > p.w.Generation:
+	case p.newHead != nil && p.distrust != "" || p.w != nil && p.s.Fence > p.w.Generation, restarts(p.s):
 		return g
 	case p.w != nil:
 		return p.w.Rollback

@@ -153,19 +153,33 @@ func WishPending(s *rendezvous.Snapshot, v verdict.View) bool {
 	if s.Wish.Request == s.World.Request {
 		return false
 	}
+	if restarts(s) {
+		return true
+	}
 	return s.Least() > s.World.Count || s.Target(Present(s, v)) < s.World.Count
 }
 
 // wishCause is the cause of a World that a wish requires.
 func (p *planner) wishCause() rendezvous.Cause {
-	if p.s.Wish.By == "drain" {
+	switch {
+	case restarts(p.s): // also if it was scaled since: only with this cause all workers save
+		return rendezvous.CauseRestart
+	case p.s.Wish.By == "drain":
 		return rendezvous.CauseDrain
 	}
 	return rendezvous.CauseScale
 }
 
+// restarts reports whether the wish has the workers of this World start again.
+func restarts(s *rendezvous.Snapshot) bool {
+	return s.World != nil && s.Wish.Restart > 0 && s.Wish.Restart >= s.World.Generation
+}
+
 // WishText says what the wish changes.
 func WishText(s *rendezvous.Snapshot) string {
+	if restarts(s) {
+		return "asked to restart"
+	}
 	return fmt.Sprintf("scaling from %d to %s", s.World.Count, phrase.Count(s.Wish.NP, "node"))
 }
 

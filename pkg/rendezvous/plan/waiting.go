@@ -34,7 +34,8 @@ func (p *planner) waiting() Step {
 	propose := func() Step { return p.propose(cause, text, b) }
 	var step Step
 	if h.Why == rendezvous.BackingOff && Present(p.s, p.v) >= p.s.Least() ||
-		cause == rendezvous.CauseDrain && p.survivors() >= p.s.Least() {
+		(cause == rendezvous.CauseDrain || cause == rendezvous.CauseRestart) &&
+			p.survivors() >= p.s.Least() {
 		step = propose()
 	} else {
 		step = p.lastCall(propose)
@@ -111,7 +112,7 @@ func (p *planner) unplanned() bool {
 // holdPlanned is a Hold in which the workers save first.
 func (p *planner) holdPlanned(c rendezvous.Cause, text string) Step {
 	reason := map[rendezvous.Cause]string{rendezvous.CauseScale: "scale", rendezvous.CauseDrain: "drain",
-		rendezvous.CauseNodeJoined: "join"}[c]
+		rendezvous.CauseRestart: "restart", rendezvous.CauseNodeJoined: "join"}[c]
 	h := rendezvous.Hold{Why: rendezvous.Saving, Text: text, Planned: true, Reason: reason,
 		Present: Present(p.s, p.v), Cause: c}
 	return Hold{Hold: h, Ledger: p.settleLedger().Ledger}

@@ -20,7 +20,8 @@ func (r Requests) SetWish(
 	previous := seen.Wish.NP
 	w.Request, w.Time = rand.Text(), time.Now()
 	text := map[string]string{"scale": fmt.Sprintf("np changed from %d to %d", previous, w.NP),
-		"drain": "asked to go: " + strings.Join(w.Drain, ", "), "stop": "the job was asked to stop"}[w.By]
+		"drain": "asked to go: " + strings.Join(w.Drain, ", "), "stop": "the job was asked to stop",
+		"restart": "the job was asked to restart"}[w.By]
 	g, worldRev := worldOf(seen)
 	rev, err := r.sendOn(ctx, r.fence(seen), "write the wish", store.Request{
 		If: []store.Guard{store.Unchanged(r.Job.Wish(), seen.Wish.Rev),
