@@ -56,6 +56,12 @@ func TestCompletion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, job := range []string{"host/nodes/a/jobs/llama-7b", "host/nodes/b/jobs/llama-7b~0123",
+		"other/nodes/a/jobs/llama-7b", "host/nodes/a/jobs/mnist"} {
+		if err := os.MkdirAll(filepath.Join(dir, ".local/state/elastic", job), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		line, want string
 		zsh        bool
@@ -67,6 +73,9 @@ func TestCompletion(t *testing.T) {
 		{"elastic run --nproc_per_node 2 tra", "train.py", false},
 		{"elastic status --wat", "--watch", false},
 		{"elastic run --np 2 train.py --sc", "", false},
+		{"elastic stop llam", "llama-7b", true},
+		{"elastic restart llama-7b~", "", false},
+		{"elastic events --job-id llam", "llama-7b", false},
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			words := strings.Fields(c.line)
@@ -107,7 +116,8 @@ func shown(t *testing.T, dir, want, shell string, args ...string) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "WANT="+want, "HOME="+dir, "TERM=dumb")
+	cmd.Env = append(os.Environ(), "WANT="+want, "HOME="+dir, "TERM=dumb", "XDG_STATE_HOME=", "ELASTIC_STATE_DIR=",
+		"PADDLE_ELASTIC_STATE_DIR=")
 	cmd.WaitDelay = time.Second
 	var said bytes.Buffer
 	cmd.Stderr = &said

@@ -14,7 +14,7 @@ var shells = map[string]func(io.Writer, []Command) error{"bash": bash, "zsh": zs
 func Shells() []string { return []string{"bash", "fish", "zsh"} }
 
 // Completion writes the completion script of a shell. It is made from the table of commands, and
-// runs no elastic command while the user types. It reports whether the shell is known.
+// runs no elastic command and asks no server while the user types. It reports whether the shell is known.
 func Completion(w io.Writer, shell string, table []Command) (known bool, err error) {
 	write, known := shells[shell]
 	if !known {
@@ -53,7 +53,7 @@ func (c *Command) words() (all []string) {
 // that program.
 const bashHead = `# bash completion of elastic: source <(elastic completion bash)
 _elastic() {
-  local cur prev word command= program=0 i value
+  local cur prev word command= program=0 i value jobs
   COMPREPLY=()
   cur=${COMP_WORDS[COMP_CWORD]}
   prev=${COMP_WORDS[COMP_CWORD-1]}
@@ -95,11 +95,10 @@ func bash(w io.Writer, table []Command) error {
 	fmt.Fprintf(&b, "  *) value='%s' ;;\n  esac\n", strings.Join(names, " "))
 	b.WriteString(`  if [[ -z $command || $cur == -* ]]; then COMPREPLY=($(compgen -W "$value" -- "$cur"))
   elif [[ $command == run ]]; then COMPREPLY=($(compgen -c -f -- "$cur"))
-  fi
-}
-_elastic_takes() {
-  case ${1//_/-} in
 `)
+	fmt.Fprintf(&b, "  elif [[ ' %s ' == *\" $command \"* ]]; then %s\n  fi\n}\n%s",
+		strings.Join(ofJobs(table), " "), bashJobs, strings.Replace(jobsInShell, "GLOB", "", 1))
+	b.WriteString("_elastic_takes() {\n  case ${1//_/-} in\n")
 	fmt.Fprintf(&b, "  %s) return 0 ;;\n  esac\n  return 1\n}\n", strings.Join(takers(table), "|"))
 	b.WriteString("complete -o bashdefault -o filenames -F _elastic elastic\n")
 	_, err := io.WriteString(w, b.String())
@@ -125,6 +124,9 @@ func takers(table []Command) (all []string) {
 	return slices.Compact(all)
 }
 
+// bashJobs completes the name of a job.
+const bashJobs = `_elastic_jobs; COMPREPLY=($(compgen -W "${jobs[*]}" -- "$cur"))`
+
 // bashValues writes a case COMMAND:FLAG for each flag with fixed values.
 func bashValues(b *strings.Builder, table []Command) {
 	for _, c := range table {
@@ -141,6 +143,8 @@ func bashValues(b *strings.Builder, table []Command) {
 				fmt.Fprintf(b, "    %s) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n", pattern)
 			case dirs:
 				fmt.Fprintf(b, "    %s) COMPREPLY=($(compgen -d -- \"$cur\")) ;;\n", pattern)
+			case f.Arg == "JOB":
+				fmt.Fprintf(b, "    %s) %s ;;\n", pattern, bashJobs)
 			}
 		}
 	}
@@ -152,7 +156,7 @@ func zsh(w io.Writer, table []Command) error {
 # zsh completion of elastic: source <(elastic completion zsh), after compinit
 _elastic() {
   local curcontext=$curcontext state line
-  local -a commands
+  local -a commands jobs
   _arguments -C '1:command:->command' '*::argument:->argument'
   case $state in
   command)
@@ -170,12 +174,15 @@ _elastic() {
 		switch {
 		case c.Most < 0:
 			b.WriteString(" \\\n      '1:program:_command_names -e' '*::argument:_normal'")
+		case c.takesJob():
+			b.WriteString(" \\\n      '1:job:{_elastic_jobs; compadd -a jobs}' '*:argument:'")
 		case c.Most > 0:
 			b.WriteString(" \\\n      '*:argument:'")
 		}
 		b.WriteString(" ;;\n")
 	}
-	b.WriteString("    esac ;;\n  esac\n}\ncompdef _elastic elastic\n")
+	b.WriteString("    esac ;;\n  esac\n}\n" + strings.Replace(jobsInShell, "GLOB", "(N)", 1) +
+		"compdef _elastic elastic\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -193,6 +200,8 @@ func zshFlag(b *strings.Builder, f *Flag) {
 			action = ":" + what + ":_files"
 		case dirs:
 			action = ":" + what + ":_files -/"
+		case f.Arg == "JOB":
+			action = ":job:{_elastic_jobs; compadd -a jobs}"
 		default:
 			action = ":" + what + ": "
 		}
@@ -235,8 +244,8 @@ function __elastic_ran
     end
     return 1
 end
-complete -c elastic -n 'not __elastic_ran' -f
 `)
+	b.WriteString(jobsInFish + "complete -c elastic -n 'not __elastic_ran' -f\n")
 	for _, c := range table {
 		fmt.Fprintf(&b, "complete -c elastic -n __fish_use_subcommand -a %s -d %s\n", c.Name, quote(c.Usage))
 	}
@@ -244,6 +253,9 @@ complete -c elastic -n 'not __elastic_ran' -f
 		when := fmt.Sprintf("__fish_seen_subcommand_from %s; and not __elastic_ran", c.Name)
 		if c.Most < 0 {
 			fmt.Fprintf(&b, "complete -c elastic -n %s -F -a '(__fish_complete_command)'\n", quote(when))
+		}
+		if c.takesJob() {
+			fmt.Fprintf(&b, "complete -c elastic -n %s -a '(__elastic_jobs)'\n", quote(when))
 		}
 		for _, f := range c.Flags {
 			fishFlag(&b, &f, quote(when))
@@ -266,6 +278,8 @@ func fishFlag(b *strings.Builder, f *Flag, when string) {
 			b.WriteString(" -r -F")
 		case dirs:
 			b.WriteString(" -x -a '(__fish_complete_directories)'")
+		case f.Arg == "JOB":
+			b.WriteString(" -x -a '(__elastic_jobs)'")
 		default:
 			b.WriteString(" -x")
 		}
