@@ -27,6 +27,11 @@ type file struct {
 	mode int64
 }
 
+// units are what systemd starts: a server, and an agent of a job.
+func units() []string {
+	return []string{"deploy/systemd/elasticd.service", "deploy/systemd/elastic@.service"}
+}
+
 // pack makes the archive and the packages of one architecture.
 func (b build) pack(arch, bin string) error {
 	top := fmt.Sprintf("elastic-%s-linux-%s", b.version, arch)
@@ -34,19 +39,21 @@ func (b build) pack(arch, bin string) error {
 	for _, p := range programs {
 		files = append(files, file{top + "/bin/" + p, filepath.Join(bin, p), 0o755})
 	}
-	for _, name := range []string{"CHANGELOG.md", "LICENSE", "README.md", "deploy/systemd/elasticd.service"} {
+	for _, name := range append([]string{"CHANGELOG.md", "LICENSE", "README.md"}, units()...) {
 		files = append(files, file{top + "/" + filepath.Base(name), filepath.Join(b.root, name), 0o644})
 	}
 	if err := archive(filepath.Join(b.out, top+".tar.gz"), files, b.at); err != nil {
 		return err
 	}
-	unit, err := os.ReadFile(filepath.Join(b.root, "deploy/systemd/elasticd.service"))
-	if err != nil {
-		return err
-	}
-	installed := strings.ReplaceAll(string(unit), "/usr/local/bin/", "/usr/bin/")
-	if err := os.WriteFile(filepath.Join(bin, "elasticd.service"), []byte(installed), 0o644); err != nil {
-		return err
+	for _, name := range units() {
+		unit, err := os.ReadFile(filepath.Join(b.root, name))
+		if err != nil {
+			return err
+		}
+		installed := strings.ReplaceAll(string(unit), "/usr/local/bin/", "/usr/bin/")
+		if err := os.WriteFile(filepath.Join(bin, filepath.Base(name)), []byte(installed), 0o644); err != nil {
+			return err
+		}
 	}
 	values := map[string]string{"VERSION": b.version, "ARCH": arch, "BIN": bin, "ROOT": b.root,
 		"TIME": b.at.Format(time.RFC3339)}
