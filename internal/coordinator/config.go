@@ -68,6 +68,21 @@ func ParseURLs(list string) ([]url.URL, error) {
 	return urls, err
 }
 
+// DataDir returns the absolute path of the data directory.
+func (c Config) DataDir() (string, error) {
+	if c.Name == "" {
+		c.Name = hostname()
+	}
+	if c.Dir == "" {
+		c.Dir = c.Name + ".etcd"
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return "", fmt.Errorf("data directory: %w", err)
+	}
+	return dir, nil
+}
+
 // complete adds the defaults. It fails for settings that contradict each other.
 func (c Config) complete() (Config, error) {
 	if c.Name == "" {
@@ -77,14 +92,10 @@ func (c Config) complete() (Config, error) {
 		return c, usage("--name=default: members of that name are taken for one another",
 			"another --name, or none: the host name")
 	}
-	if c.Dir == "" {
-		c.Dir = c.Name + ".etcd"
+	var err error
+	if c.Dir, err = c.DataDir(); err != nil {
+		return c, err
 	}
-	dir, err := filepath.Abs(c.Dir)
-	if err != nil {
-		return c, fmt.Errorf("data directory: %w", err)
-	}
-	c.Dir = dir
 	if c.ListenClients == nil && c.Clients.Cert != "" {
 		c.ListenClients = []url.URL{{Scheme: "https", Host: "127.0.0.1:2379"}}
 	}

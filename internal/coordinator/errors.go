@@ -13,6 +13,8 @@ var (
 	ErrOtherMember = errors.New("data directory of another member")
 	// ErrListen says that an address cannot be listened on, or should not.
 	ErrListen = errors.New("cannot listen")
+	// ErrBackup says that a backup cannot be written, read or restored.
+	ErrBackup = errors.New("backup")
 	// ErrStopped says that etcd ended without being asked to.
 	ErrStopped = errors.New("etcd stopped")
 )

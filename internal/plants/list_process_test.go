@@ -9,6 +9,13 @@ var processPlants = []plant{
 	{"a watch that receives nothing is never restarted", follow + "/watch.go",
 		`context.WithTimeout(ctx, 10*time.Second+store.Jitter(20*time.Second))`, `context.WithCancel(ctx)`,
 		rendezvous, "TestFollowMissesNothing"},
+	{"a damaged backup is written or restored", "internal/coordinator/backup.go",
+		`if !bytes.Equal(sum.Sum(nil), want) {`, `if false {`, "cmd/elasticd", "TestBadBackups"},
+	{"a server that was restored is the cluster that it was", "internal/coordinator/backup.go",
+		`cmp.Or(id.Token, rand.Text())`, `cmp.Or(id.Token, "elastic", rand.Text())`,
+		"cmd/elasticd", "TestRestoreOne"},
+	{"a backup is restored over data", "internal/coordinator/backup.go",
+		`len(list) > 0 || err != nil`, `false && len(list) > 0 || err != nil`, "cmd/elasticd", "TestBadBackups"},
 	{"a lease counts as lost when a renewal is not answered", etcd + "/store.go",
 		`if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`,
