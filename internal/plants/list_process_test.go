@@ -274,10 +274,10 @@ var processPlants = []plant{
 	{"the first collective in a dump counts as the last", "internal/diagnosis/flight.go",
 		`|| seq < last.Seq {`, `|| last.Seq > 0 {`, "internal/diagnosis", "TestParseFlight"},
 	{"a file that is open for writing is complete", capture + "/files/changes.go",
-		`c.Renamed[name], c.Open[name] = false, true`, `c.Renamed[name] = false`, capture, "TestOpenFile"},
+		`c.Renamed[name], c.Open[name] = false, c.Newest`, `c.Renamed[name] = false`, capture, "TestOpenFile"},
 	{"a file that is written through a memory map is complete", capture + "/files/changes.go",
 		`		default:
-			c.Open[x.Name] = true`, `		default:
+			c.Open[x.Name] = c.Known`, `		default:
 			c.pass(x.Name)`, capture, "TestMappedFile"},
 	{"a file without a notice of its close is complete", capture + "/seen.go",
 		`case p.Guessed && !e.dir:`, `case false:`, capture, "TestEverySystemCallWithoutNotices"},
@@ -305,7 +305,7 @@ var processPlants = []plant{
 		`c.Known, c.Began = c.Began, c.Newest`, `c.Known, c.Began = c.Newest, c.Newest`,
 		capture, "TestASaveThatIsMadeDuringALook"},
 	{"a save has the mark of the one before while it is written", capture + "/seen.go",
-		`return c.changes.Open[f.Path] })`, `return false })`, capture, "TestRandomLives"},
+		`return open && at >= marked`, `return false && at >= marked && open`, capture, "TestRandomLives"},
 	{"a framework's file of the save before completes the next one", capture + "/seen.go",
 		`was.hasSame(*f) && !e.grown(was):`, `was.hasSame(*f) && false:`, capture, "TestTable"},
 	{"a directory counts although its tracker does not name it", capture + "/seen.go",

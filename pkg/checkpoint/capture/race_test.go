@@ -230,3 +230,31 @@ func TestAMarkThatComesWhileItsDirectoryIsListed(t *testing.T) {
 		t.Errorf("taken %d times", taken)
 	}
 }
+
+// The kernel gives no notices of a directory, although it seems to. Marks still count, each once.
+func TestMarksOfADirectoryWithoutNotices(t *testing.T) {
+	r := &race{t: t, now: time.Unix(1e9, 0)}
+	r.disk = &busyDisk{playedDisk: newPlayedDisk(&r.now)}
+	r.disk.still = true
+	c, err := watch(tree{Dir{}, r.disk}, stampOfLives, Workers{State: func() WorkerState { return Running }}, nil)
+	must(t, err)
+	r.c = c
+	taken := 0
+	for range 3 {
+		r.write("a.raw", "mark.tmp")
+		must(t, r.disk.call(call{Op: "rename", Name: "mark.tmp", To: "a.raw.elastic-commit"}))
+		for range 20 {
+			if p := r.look(); p != nil {
+				r.c.Taken(p)
+				taken++
+			}
+		}
+		r.do("create", "a.raw")
+		if p := r.look(); p != nil {
+			t.Errorf("%s is taken while it is written", paths(p))
+		}
+	}
+	if taken != 3 {
+		t.Errorf("taken %d times", taken)
+	}
+}

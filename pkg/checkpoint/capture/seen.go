@@ -63,10 +63,14 @@ func (c *Watcher) see(e *entry, at instant) (table.Seen, error) {
 
 // markedLast reports whether nothing of the entry was written after its mark. A file may get its name later.
 func (c *Watcher) markedLast(e *entry) bool {
-	if slices.ContainsFunc(e.files, func(f dirfs.Found) bool { return c.changes.Open[f.Path] }) {
+	marked := c.changes.Passes[e.markName()].Last
+	if slices.ContainsFunc(e.files, func(f dirfs.Found) bool {
+		at, open := c.changes.Open[f.Path]
+		return open && at >= marked
+	}) {
 		return false
 	}
-	return c.changes.Passes[e.markName()].Last >= e.done ||
+	return marked >= e.done ||
 		c.changes.Renamed[e.name] && e.newest() <= e.mark.Mtime
 }
 
@@ -151,7 +155,7 @@ func (c *Watcher) incomplete(e judged, f dirfs.Found, how format.Completeness) (
 	at := e.at
 	quiet := at.now.Sub(c.since[e.name])
 	switch {
-	case at.workers == Running && c.changes.Open[f.Path]:
+	case at.workers == Running && c.changes.IsOpen(f.Path):
 		why = "a worker has it open for writing"
 		if quiet >= openLimit {
 			return fmt.Sprintf("%s, and did not write for %v: close it after each save, or call "+

@@ -3,6 +3,7 @@ package files
 import (
 	"maps"
 	"path"
+	"strings"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
@@ -17,9 +18,10 @@ type Passes struct {
 
 // Changes are what is known of the changes of names.
 type Changes struct {
-	Passes  map[string]Passes
-	Newest  uint64          // the newest pass
-	Open    map[string]bool // names that were written, and not closed since
+	Passes map[string]Passes
+	Newest uint64 // the newest pass
+	// Open are the names that were written, and not closed since. Each has the newest pass before its last write.
+	Open    map[string]uint64
 	Renamed map[string]bool // whether the last change of the name, or of a file in it, was a rename to it
 	Born    map[string]bool // names that were ever given by a rename
 	Shrunk  map[string]bool // by directory: whether the last change below it removed a name
@@ -37,7 +39,7 @@ type Changes struct {
 const guesses = 1 << 24
 
 func NewChanges() Changes {
-	return Changes{Look: 1, Newest: guesses, Passes: map[string]Passes{}, Open: map[string]bool{}, Renamed: map[string]bool{},
+	return Changes{Look: 1, Newest: guesses, Passes: map[string]Passes{}, Open: map[string]uint64{}, Renamed: map[string]bool{},
 		Born: map[string]bool{}, Shrunk: map[string]bool{}, Quiet: map[string]int{}, Made: map[string]int{}}
 }
 
@@ -61,16 +63,22 @@ func (c *Changes) Note(name string, did dirfs.Did) {
 		delete(c.Renamed, name)
 		c.Made[name] = c.Look
 	case did == dirfs.Wrote:
-		c.Renamed[name], c.Open[name] = false, true
+		c.Renamed[name], c.Open[name] = false, c.Newest
 	case did == dirfs.Named:
 		c.Renamed[name], c.Born[name] = true, true
 		delete(c.Shrunk, name)
 		c.pass(name)
-	case did == dirfs.Closed && c.Open[name]:
+	case did == dirfs.Closed && c.IsOpen(name):
 		c.pass(name)
 	default: // closed without a write, or its times or rights were set
 		c.Quiet[name] = c.Look
 	}
+}
+
+// IsOpen reports whether a name was written, and not closed since.
+func (c *Changes) IsOpen(name string) bool {
+	_, open := c.Open[name]
+	return open
 }
 
 func (c *Changes) pass(name string) {
@@ -105,12 +113,13 @@ func (c *Changes) Begin() {
 // Settle follows the listing, with the changed files in the order of their times. One of which no notice
 // told was written through a memory map: it is complete when a close or a touch was noticed. A new one was
 // written before its directory was watched, or notices are missing (c.Lost): it counts as closed, by a guess.
+// So does a mark, which is renamed to its name.
 func (c *Changes) Settle(changed []Changed) {
 	guess := c.Known
 	for _, x := range changed {
 		switch {
-		case c.Open[x.Name] || c.Made[x.Name] >= c.Look-1 || c.Passes[x.Name].Last > c.Known:
-		case c.Lost || x.IsNew:
+		case c.IsOpen(x.Name) || c.Made[x.Name] >= c.Look-1 || c.Passes[x.Name].Last > c.Known:
+		case c.Lost || x.IsNew || strings.HasSuffix(x.Name, Mark):
 			guess++
 			c.passAt(x.Name, guess)
 			p := c.Passes[x.Name]
@@ -119,7 +128,7 @@ func (c *Changes) Settle(changed []Changed) {
 		case c.Quiet[x.Name] >= c.Look-1 || c.moved(path.Dir(x.Name)):
 			c.pass(x.Name)
 		default:
-			c.Open[x.Name] = true
+			c.Open[x.Name] = c.Known
 		}
 	}
 	c.Lost = false
@@ -144,7 +153,7 @@ func (c *Changes) Lose() {
 // Keep forgets names that are gone, which would otherwise collect.
 func (c *Changes) Keep(there map[string]bool) {
 	maps.DeleteFunc(c.Passes, func(name string, _ Passes) bool { return !there[name] })
-	maps.DeleteFunc(c.Open, func(name string, _ bool) bool { return !there[name] })
+	maps.DeleteFunc(c.Open, func(name string, _ uint64) bool { return !there[name] })
 }
 
 // Log is the log of changes of a directory tree that keeps one itself.
