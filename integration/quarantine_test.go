@@ -2,9 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -79,56 +76,6 @@ func TestFlappingNode(t *testing.T) {
 	p.must("stop", "x")
 	p.ends(a, 93)
 	p.ends(b, 93)
-}
-
-// mixedWorker trains, but on node bad: there it ends with 1 after $BAD_AFTER seconds.
-const mixedWorker = `[ "$ELASTIC_NODE" != bad ] || { sleep "$BAD_AFTER"; echo "a device is broken" >&2; exit 1; }
-exec train`
-
-// One bad node among two to four healthy ones ends no job, whenever it comes: the others train on, no
-// restart is used in the end, and no checkpoint is distrusted. COUNT is the number of mixes.
-func TestOneBadNode(t *testing.T) {
-	count := 2
-	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil {
-		count = n
-	}
-	for i := range count {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(uint64(i), 37))
-			healthy := []string{"a", "b", "c", "d"}[:2+r.IntN(3)]
-			after := []string{"0", "0.3", "2"}[r.IntN(3)]
-			late := r.IntN(2) == 1
-			t.Logf("%d healthy nodes; the bad one fails after %s s; it joins late: %v", len(healthy), after, late)
-			p := newSandbox(t)
-			p.set("BAD_AFTER=" + after)
-			run := func(node string) {
-				p.run("--np=2:5", "--job-id=x", "--node="+node, "--last-call=500ms", "sh", "-c", mixedWorker)
-			}
-			if !late {
-				run("bad")
-			}
-			for _, node := range healthy {
-				run(node)
-			}
-			if late {
-				p.nodeState("a", "running") // there is a job
-				p.committed("x", 1)
-				run("bad")
-			}
-			p.nodeState("bad", "quarantined")
-			p.trainsWithout("bad", len(healthy))
-			if all := kinds(p.events("x"), "checkpoint_distrusted"); len(all) > 0 {
-				t.Errorf("a checkpoint was distrusted: %s", all[0].Text)
-			}
-			if out := p.must("status", "x", "-o", "json"); !strings.Contains(out, `"restarts":{"used":0`) {
-				t.Errorf("restarts are used: %s", out)
-			}
-			if failed := kinds(p.events("x"), "worker_failed"); len(failed) != 2 {
-				t.Errorf("%d generations were lost, want 2", len(failed))
-			}
-			p.must("stop", "x")
-		})
-	}
 }
 
 // trainsWithout waits until n other nodes than node train.
