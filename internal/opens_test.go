@@ -49,6 +49,7 @@ var opens = map[string]struct {
 	"internal/cli/run/outcome.go":                     {1, system},
 	"internal/cli/setup/install.go":                   {2, named},
 	"internal/cli/setup/wheel.go":                     {1, named},
+	"internal/coordinator/backup/backup.go":           {1, fresh},
 	"internal/coordinator/dir.go":                     {6, ours},
 	"internal/coordinator/exposure.go":                {1, named},
 	"internal/coordinator/pages.go":                   {1, named},

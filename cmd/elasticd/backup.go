@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/elasticd/elastic/internal/coordinator"
+	"github.com/elasticd/elastic/internal/coordinator/backup"
 )
 
 // commands are the commands of elasticd. Without one it serves.
@@ -15,7 +16,7 @@ func commands(stdout io.Writer) []*cli.Command {
 	return []*cli.Command{
 		{Name: "backup", Usage: "write what a member has to FILE", ArgsUsage: "FILE",
 			Flags: backupFlags(), HideHelpCommand: true,
-			Action: func(c *cli.Context) error { return backup(c, stdout) }},
+			Action: func(c *cli.Context) error { return writeBackup(c, stdout) }},
 		{Name: "restore", Usage: "make the data directory of a member that is stopped out of FILE",
 			ArgsUsage: "FILE", Flags: restoreFlags(), HideHelpCommand: true,
 			Action: func(c *cli.Context) error { return restore(c, stdout) }},
@@ -61,18 +62,18 @@ func fileOf(c *cli.Context) (string, error) {
 	return c.Args().First(), nil
 }
 
-func backup(c *cli.Context, stdout io.Writer) error {
+func writeBackup(c *cli.Context, stdout io.Writer) error {
 	file, err := fileOf(c)
 	if err != nil {
 		return err
 	}
-	s := coordinator.Source{Endpoint: c.String("endpoint"),
-		Certs: coordinator.TLS{CA: c.String("cacert"), Cert: c.String("cert"), Key: c.String("key")},
-		User:  c.String("user"), Password: os.Getenv("ELASTIC_PASSWORD")}
+	s := backup.Source{Endpoint: c.String("endpoint"),
+		CA: c.String("cacert"), Cert: c.String("cert"), Key: c.String("key"),
+		User: c.String("user"), Password: os.Getenv("ELASTIC_PASSWORD")}
 	if s.Dir, err = (coordinator.Config{Name: c.String("name"), Dir: c.String("data-dir")}).DataDir(); err != nil {
 		return err
 	}
-	if err := coordinator.Backup(c.Context, s, file); err != nil {
+	if err := backup.Write(c.Context, s, file); err != nil {
 		return err
 	}
 	st, err := os.Stat(file)

@@ -156,7 +156,8 @@ func files(c *cli.Context, side string) coordinator.TLS {
 		CA: c.String(side + "trusted-ca-file"), ClientAuth: c.Bool(side + "client-cert-auth")}
 }
 
-const usageText = "elasticd [flags]\n   elasticd backup|restore [flags] FILE\n\nexample, one of three members:\n   elasticd --name=a " +
+const usageText = "elasticd [flags]\n   elasticd backup|restore [flags] FILE\n\n" +
+	"example, one of three members:\n   elasticd --name=a " +
 	"--listen-client-urls=https://10.0.0.1:2379 --listen-peer-urls=https://10.0.0.1:2380 \\\n" +
 	"     --initial-cluster=a=https://10.0.0.1:2380,b=https://10.0.0.2:2380,c=https://10.0.0.3:2380 \\\n" +
 	"     --cert-file=server.pem --key-file=server-key.pem --trusted-ca-file=ca.pem \\\n" +

@@ -100,7 +100,7 @@ func (c Config) complete() (Config, error) {
 		c.ListenClients = []url.URL{{Scheme: "https", Host: "127.0.0.1:2379"}}
 	}
 	if c.ListenClients == nil {
-		c.ListenClients = []url.URL{{Scheme: "unix", Path: filepath.Join(c.Dir, clientSocket)}}
+		c.ListenClients = []url.URL{{Scheme: "unix", Path: filepath.Join(c.Dir, ClientSocket)}}
 	}
 	if c.ListenPeers == nil && (!c.single() || c.Peers.Cert != "") {
 		c.ListenPeers = []url.URL{{Scheme: c.Peers.scheme(), Host: "127.0.0.1:2380"}}

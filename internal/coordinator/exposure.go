@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	clientSocket = "clients.sock" // in the data directory, which only its user can enter
+	ClientSocket = "clients.sock" // in the data directory, which only its user can enter
 	httpSocket   = "http.sock"
 	socketMax    = 107 // the kernel's limit for the path of a socket
 )

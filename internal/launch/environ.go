@@ -74,8 +74,7 @@ type Inputs struct {
 
 // Others counts the workers of nodes with another --role than this node.
 type Others struct {
-	Before int // of lower rank
-	All    int
+	Before, All int // Before: of lower rank
 }
 
 // Resume is the checkpoint that a generation starts from.

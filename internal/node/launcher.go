@@ -65,20 +65,6 @@ func counted(role string) string {
 	return role
 }
 
-// othersThan counts the workers of other roles than that of the node of that rank.
-func othersThan(w *rendezvous.World, rank int) (others launch.Others) {
-	for i, m := range w.Members {
-		if m.Role == w.Members[rank].Role {
-			continue
-		}
-		others.All += w.Workers(i)
-		if i < rank {
-			others.Before += w.Workers(i)
-		}
-	}
-	return others
-}
-
 // inputs collects all values that the environments of one start depend on.
 func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 	world, l := s.World, w.o.Launcher
@@ -93,7 +79,7 @@ func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 		Endpoints: s.Endpoints, Inherited: w.o.Environ, HelperDir: w.helper(), AgentSocket: w.stay.Path(),
 		LogDir: w.logs.Dir(), Waits: s.Waits,
 		Role: l.role(), Devices: l.Devices.Environ(l.Binding, world.Slots),
-		VirtualLocalRank: l.VirtualLocalRank, Others: othersThan(&world, s.Rank),
+		VirtualLocalRank: l.VirtualLocalRank, Others: launch.Others(world.OtherRoles(s.Rank)),
 	}
 	if world.Master != nil {
 		in.MasterHost, in.MasterPort, in.PaddlePort = world.Master.Host, world.Master.Port, world.Master.Store

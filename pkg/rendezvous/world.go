@@ -239,6 +239,20 @@ func (w *World) Workers(node int) int {
 	return w.Slots
 }
 
+// OtherRoles counts the workers of nodes that have another role than the node of that node rank.
+func (w *World) OtherRoles(node int) (others struct{ Before, All int }) {
+	for i, m := range w.Members {
+		if m.Role == w.Members[node].Role {
+			continue
+		}
+		others.All += w.Workers(i)
+		if i < node {
+			others.Before += w.Workers(i)
+		}
+	}
+	return others
+}
+
 // WorkerRank is the rank of a local worker of the node of that node rank; -1 for a process that is
 // no worker, such as a server.
 func (w *World) WorkerRank(node, local int) int {

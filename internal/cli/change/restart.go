@@ -79,7 +79,7 @@ func (r *restarting) step(ctx context.Context, now *rendezvous.Snapshot) (enough
 		return r.ask(ctx, now)
 	case now.World.Generation > r.of:
 		return true, r.result(now, "running",
-			fmt.Sprintf("job %s restarted: generation %d running", name, now.World.Generation))
+			fmt.Sprintf("job %s restarted: generation %d running%s", name, now.World.Generation, lost(now)))
 	}
 	return false, nil
 }
@@ -107,7 +107,7 @@ func (r *restarting) result(now *rendezvous.Snapshot, state, text string) error 
 	out := r.Call.Out
 	if out.Json {
 		return out.Object(map[string]any{"job": now.Job.Name, "generation": now.World.Generation,
-			"state": state})
+			"state": state, "unsaved": now.World.Unsaved})
 	}
 	return out.Line("%s", text)
 }
