@@ -45,7 +45,7 @@ func Write(ctx context.Context, s Source, file string) error {
 	if _, err := c.Status(asking, c.Endpoints()[0]); err != nil {
 		return &coordinator.Problem{Kind: coordinator.ErrBackup,
 			Text: fmt.Sprintf("%s does not answer: %v", c.Endpoints()[0], err),
-			Fix: "--endpoint of a member that runs, with --cacert, --cert and --key where it has certificates"}
+			Fix:  "--endpoint of a member that runs, with --cacert, --cert and --key where it has certificates"}
 	}
 	r, err := c.SnapshotWithVersion(ctx)
 	if err != nil {
@@ -67,14 +67,14 @@ func (s Source) client() (*clientv3.Client, error) {
 		if conf.TLS, err = info.ClientConfig(); err != nil {
 			return nil, &coordinator.Problem{Kind: coordinator.ErrUsage,
 				Text: fmt.Sprintf("certificates: %v", err),
-				Fix: "PEM files: --cacert, --cert and --key"}
+				Fix:  "PEM files: --cacert, --cert and --key"}
 		}
 	}
 	c, err := clientv3.New(conf)
 	if err != nil {
 		return nil, &coordinator.Problem{Kind: coordinator.ErrBackup,
 			Text: fmt.Sprintf("connect to %s: %v", s.Endpoint, err),
-			Fix: "--endpoint=https://HOST:2379 of a member that runs"}
+			Fix:  "--endpoint=https://HOST:2379 of a member that runs"}
 	}
 	return c, nil
 }
@@ -82,7 +82,7 @@ func (s Source) client() (*clientv3.Client, error) {
 func notWritten(file string, err error) error {
 	return &coordinator.Problem{Kind: coordinator.ErrBackup,
 		Text: fmt.Sprintf("write backup %s: %v", file, err),
-		Why: "the file is as it was before", Fix: "make room, or ask again when the member answers"}
+		Why:  "the file is as it was before", Fix: "make room, or ask again when the member answers"}
 }
 
 // save writes a whole backup beside file, and renames it.
