@@ -34,13 +34,14 @@ type Changes struct {
 	Known       uint64 // ... and when that of the look before began
 }
 
-// guesses is how many files a look may find written without a notice. Their passes have numbers before those
-// of all notices since the look before.
-const guesses = 1 << 24
+// unnoticed is how many files a look may find written without a notice. Their passes have numbers before
+// those of all notices since the look before.
+const unnoticed = 1 << 24
 
 func NewChanges() Changes {
-	return Changes{Look: 1, Newest: guesses, Passes: map[string]Passes{}, Open: map[string]uint64{}, Renamed: map[string]bool{},
-		Born: map[string]bool{}, Shrunk: map[string]bool{}, Quiet: map[string]int{}, Made: map[string]int{}}
+	return Changes{Look: 1, Newest: unnoticed, Passes: map[string]Passes{}, Open: map[string]uint64{},
+		Renamed: map[string]bool{},
+		Born:    map[string]bool{}, Shrunk: map[string]bool{}, Quiet: map[string]int{}, Made: map[string]int{}}
 }
 
 // Note adds one change.
@@ -107,7 +108,7 @@ type Changed struct {
 func (c *Changes) Begin() {
 	c.Look++
 	c.Known, c.Began = c.Began, c.Newest
-	c.Newest += guesses
+	c.Newest += unnoticed
 }
 
 // Settle follows the listing, with the changed files in the order of their times. One of which no notice
