@@ -117,7 +117,7 @@ var agentPlants = []plant{
 		`(cause == rendezvous.CauseDrain || cause == rendezvous.CauseRestart) &&`,
 		`cause == rendezvous.CauseDrain &&`, rendezvous, "TestPlan"},
 	{"workers of all roles count in ROLE_RANK", rendezvous + "/world.go",
-		`if m.Role == w.Members[node].Role {`, `if true {`, rendezvous, "TestOtherRoles"},
+		`if m.Role == w.Members[node].Role {`, `if true || m.Role == "" {`, rendezvous, "TestOtherRoles"},
 	{"a job that should grow when enough nodes are present never grows", rendezvous + "/snapshot.go",
 		`if s.Growing() && present < s.Wish.NP {`, `if s.Growing() {`, rendezvous, "TestPlan"},
 	{"a job that has grown falls back to its old size", rendezvous + "/snapshot.go",

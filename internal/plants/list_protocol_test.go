@@ -212,5 +212,5 @@ var protocolPlants = []plant{
 	{"G3: new workers in place of some that stayed begin without the checkpoint", workers + "/start.go",
 		`		Unprepared: w.inMemory}`, `	}`, machine, "TestStories"},
 	{"a last call begins after a member left", plan + "/waiting.go",
-		`cause == rendezvous.CauseDrain && p.survivors() >= p.s.Least()`, `false`, rendezvous, "TestPlan"},
+		`p.survivors() >= p.s.Least() {`, `false {`, rendezvous, "TestPlan"},
 }
