@@ -23,8 +23,6 @@ var simulated = []struct {
 		"events are in the store"},
 	{"files that an ended generation left stay in the directory", saved, 2,
 		"and its directory has step"},
-	{"the agent's own state is captured", saved, 2,
-		"a file of the agent is in the checkpoint"},
 	{"a node that fails twice in a row stays in the world", bad, 1, "the healthy nodes"},
 	{"a flapping node is never put into quarantine", bad, 1, "the healthy nodes lost"},
 }
