@@ -205,12 +205,6 @@ func (w *storedJob) put(key string, value []byte) {
 	w.must(err)
 }
 
-// record writes a record of the job, as JSON.
-func (w *storedJob) record(key string, v any) {
-	w.t.Helper()
-	w.put(key, schema.Encode(v))
-}
-
 // entries returns everything below the job, by key.
 func (w *storedJob) entries() map[string]store.Entry {
 	w.t.Helper()

@@ -160,14 +160,3 @@ func sample(t *testing.T, few int, yield func(s scenario, deaths []point)) strin
 	})
 	return fmt.Sprintf("%d of %d lives", min(count, total), total)
 }
-
-func layoutOf(t *testing.T, name string) int {
-	t.Helper()
-	for i, l := range layouts {
-		if l.name == name {
-			return i
-		}
-	}
-	t.Fatalf("no layout %q", name)
-	return 0
-}
