@@ -63,7 +63,7 @@ func TestEveryConstantIsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for module, prefix := range map[string]string{"Elastic": "", "Behind": "behind_", "Stay": "stay_"} {
+	for module, prefix := range map[string]string{"Elastic": "", "Stay": "stay_"} {
 		config, err := os.ReadFile(module + ".cfg")
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestEveryConstantIsUsed(t *testing.T) {
 		for _, c := range constants {
 			changed := false
 			for line := range strings.Lines(string(table)) {
-				other := strings.HasPrefix(line, "behind_") || strings.HasPrefix(line, "stay_")
+				other := strings.HasPrefix(line, "stay_")
 				if !strings.HasPrefix(line, prefix) || prefix == "" && other {
 					continue
 				}

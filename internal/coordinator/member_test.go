@@ -333,7 +333,13 @@ func TestDefaults(t *testing.T) {
 func TestCloseDoesNotWaitForWatches(t *testing.T) {
 	m := begin(t, alone(t))
 	c := dial(t, m)
-	w := c.Watch(t.Context(), "k", clientv3.WithCreatedNotify())
+	ctx, cancel := context.WithCancel(t.Context())
+	w := c.Watch(ctx, "k", clientv3.WithCreatedNotify())
+	defer func() { // the client may wait for ever if it is closed while its watch ends
+		cancel()
+		for range w {
+		}
+	}()
 	<-w
 	closed := make(chan struct{})
 	go func() { m.Close(); close(closed) }()

@@ -197,7 +197,9 @@ func (s *faulty) saved(w saver, step int64) {
 
 // chatter writes the agent's own file all the time, like a log.
 func (s *faulty) chatter(a *simAgent) {
+	s.mu.Lock()
 	to := a.host.kept.dir
+	s.mu.Unlock()
 	if to.Mkdir(ownDir, 0o700) != nil {
 		return
 	}
