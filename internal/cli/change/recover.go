@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
@@ -39,9 +40,12 @@ func recoverAction(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	defer s.Close()
-	snap, err := target.ReadJob(ctx, s, name)
-	var none *problem.Error
-	if err != nil && !(errors.As(err, &none) && none.Code == problem.JobNone) {
+	wait := leasesEnd
+	if c.Truth("dry-run") {
+		wait = 0
+	}
+	snap, err := readUnused(ctx, s, name, wait)
+	if err != nil {
 		return err
 	}
 	kept, err := target.KeptOf(c, name)
@@ -66,6 +70,34 @@ func recoverAction(ctx context.Context, c *command.Call) error {
 	}
 	return c.Out.Line("job %s may go on: start its nodes as usual. The first world begins from the newest "+
 		"checkpoint that they bring", name)
+}
+
+const (
+	// leasesEnd is how long nodes of a store that was set back may still be registered, although no agent
+	// renews their leases.
+	leasesEnd = 6 * time.Second
+	lookEvery = 300 * time.Millisecond
+)
+
+// readUnused reads the job, which may be gone. It waits until no node is registered, but for limit at most.
+func readUnused(
+	ctx context.Context, s *target.Server, name schema.Job, limit time.Duration,
+) (snap rendezvous.Snapshot, err error) {
+	for began := time.Now(); ; {
+		snap, err = target.ReadJob(ctx, s, name)
+		var none *problem.Error
+		if errors.As(err, &none) && none.Code == problem.JobNone {
+			return snap, nil
+		}
+		if err != nil || len(snap.Nodes) == 0 || time.Since(began) > limit {
+			return snap, err
+		}
+		select {
+		case <-ctx.Done():
+			return snap, ctx.Err()
+		case <-time.After(lookEvery):
+		}
+	}
 }
 
 // recoverable returns the reason for which there is nothing to recover; nil: there is something.
