@@ -106,7 +106,7 @@ func (j *Joiner) checkDisk(ctx context.Context, s *rendezvous.Snapshot) (*event.
 		return nil, err
 	}
 	if stays == nil {
-		e := over(refused, more)
+		e := over(refusal.StatusHasMore, more)
 		return &e, nil
 	}
 	if cleared, err := j.clearName(ctx, s, more); err != nil {
@@ -140,9 +140,6 @@ func (j *Joiner) stays(
 	}
 	return allowed, nil
 }
-
-// refused is the exit status of a node that has more of a job than the server.
-const refused = 94
 
 // onDisk is the answer to an error of this node's disk.
 func (j *Joiner) onDisk(err error) (*event.Entered, error) {
@@ -244,9 +241,10 @@ func (j *Joiner) checkOpened(ctx context.Context, s *rendezvous.Snapshot) (*even
 		return nil, j.create(ctx)
 	}
 	has := (&rendezvous.Memory{Known: known, Server: m.Server}).Has()
-	e := over(refused, &refusal.OtherServer{Job: string(was.Name), Has: has})
+	e := over(refusal.StatusHasMore, &refusal.OtherServer{Job: string(was.Name), Has: has})
 	if s.Job != nil && s.Job.Same(was) {
-		e = over(refused, &refusal.StoreBehind{Job: string(was.Name), Shown: s.Fence, Seen: m.Generation, Has: has})
+		e = over(refusal.StatusHasMore, &refusal.StoreBehind{Job: string(was.Name), Shown: s.Fence,
+			Seen: m.Generation, Has: has})
 	}
 	return &e, nil
 }

@@ -7,8 +7,11 @@ import (
 	"time"
 )
 
-// StatusDone is the exit status of a node that did not train, because its job was done.
-const StatusDone = 95
+// Exit statuses of a node that did not train.
+const (
+	StatusHasMore = 94 // its machine has more of the job than the server
+	StatusDone    = 95 // its job was done
+)
 
 var (
 	// ErrLocked: another agent of this host has the node's name.

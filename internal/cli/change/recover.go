@@ -28,14 +28,7 @@ func Recover() command.Command {
 }
 
 func recoverAction(ctx context.Context, c *command.Call) error {
-	name, err := target.JobName(c)
-	if err != nil {
-		return err
-	}
-	if name == "" {
-		return problem.New(problem.Usage, "which job?").Cure("elastic recover JOB")
-	}
-	s, err := target.Open(ctx, c, target.Ask, 0)
+	s, name, err := openNamed(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -33,15 +33,21 @@ func Rm() command.Command {
 		}}
 }
 
-func rmAction(ctx context.Context, c *command.Call) error {
+// openNamed connects a command whose job must be named, because it may be gone.
+func openNamed(ctx context.Context, c *command.Call) (*target.Server, schema.Job, error) {
 	name, err := target.JobName(c)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	if name == "" {
-		return problem.New(problem.Usage, "which job?").Cure("elastic rm JOB")
+		return nil, "", problem.New(problem.Usage, "which job?").Cure("elastic %s JOB", c.Command.Name)
 	}
 	s, err := target.Open(ctx, c, target.Ask, 0)
+	return s, name, err
+}
+
+func rmAction(ctx context.Context, c *command.Call) error {
+	s, name, err := openNamed(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ const (
 	sayAfter   = 500 * time.Millisecond // a mark may follow the second file
 	sayAgain   = time.Minute            // how often a refusal is repeated
 	openLimit  = 10 * time.Second       // how long a file stays open and unchanged until that is reported
-	hasteLimit = 10                     // how often a file is written again before it rested until that is reported
+	hasteLimit = 10                     // writes again, before a file rested, until that is reported
 )
 
 // refusals remembers what was reported.

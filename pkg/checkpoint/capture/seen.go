@@ -170,7 +170,8 @@ func (c *Watcher) incomplete(e judged, f dirfs.Found, how format.Completeness) (
 			stuck = table.Broken
 		}
 		return why, stuck
-	case at.workers == Failed && c.changes.Passes[f.Path].Last > c.alive && !c.isRenamed(e.entry, f.Path, f.State):
+	case at.workers == Failed && c.changes.Passes[f.Path].Last > c.alive &&
+		!c.isRenamed(e.entry, f.Path, f.State):
 		return "its writer failed, and may not have been through with it", ""
 	}
 	return "", ""

@@ -67,7 +67,7 @@ type Watcher struct {
 	base    map[string]*entry // ... and in the last save taken
 	taken   *entry            // an entry of the last save; nil: none was taken
 	listed  map[string]*entry // all entries when it was found
-	resumed string            // the family of the one file that is the checkpoint at the start; "" if it is not one
+	resumed string            // family of the one file that is the checkpoint at the start; "": it is not one
 	firsts  map[string]*entry // by family: the file that was seen complete first
 	marks   bool              // saves have marks: an entry without one is not complete
 

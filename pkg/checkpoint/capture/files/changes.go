@@ -20,7 +20,8 @@ type Passes struct {
 type Changes struct {
 	Passes map[string]Passes
 	Newest uint64 // the newest pass
-	// Open are the names that were written, and not closed since. Each has the newest pass before its last write.
+	// Open are the names that were written, and not closed since. Each has the newest pass before its
+	// last write.
 	Open    map[string]uint64
 	Renamed map[string]bool // whether the last change of the name, or of a file in it, was a rename to it
 	Born    map[string]bool // names that were ever given by a rename

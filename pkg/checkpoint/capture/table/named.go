@@ -141,7 +141,8 @@ func match(pattern, name string) (text string, ok bool) {
 	if !star {
 		return "", pattern == name
 	}
-	if len(name) < len(before)+len(after) || !strings.HasPrefix(name, before) || !strings.HasSuffix(name, after) {
+	if len(name) < len(before)+len(after) || !strings.HasPrefix(name, before) ||
+		!strings.HasSuffix(name, after) {
 		return "", false
 	}
 	text = name[len(before) : len(name)-len(after)]
