@@ -175,6 +175,12 @@ func (l *life) resume() bool {
 // die kills the worker, or makes it fail. Its open files are closed in both cases. Every second
 // time the agent looks before it knows of the end.
 func (l *life) die() {
+	calls := l.steps[min(l.step, saves)].calls
+	if at := l.s.killed; l.s.full() && at.Step <= saves && calls[at.At].Op == "write" {
+		c := calls[at.At]
+		c.Data = c.Data[:len(c.Data)/2]
+		l.w.make(c)
+	}
 	l.w.kill()
 	if l.s.killed.At%4 >= 2 {
 		l.looks(0, false)

@@ -56,6 +56,14 @@ func (e *entry) shrunk(o *entry) bool {
 		!slices.ContainsFunc(e.files, func(f dirfs.Found) bool { return !o.hasSame(f) })
 }
 
+// emptied reports whether the names in the directory changed after the last change of any of its files:
+// one was removed.
+func (e *entry) emptied() bool {
+	return e.dir && !slices.ContainsFunc(e.files, func(f dirfs.Found) bool {
+		return max(f.State.Mtime, f.State.Ctime) >= e.top.Mtime
+	})
+}
+
 // number returns the number of a name that counts steps or epochs, such as step-120: the last one.
 func (e *entry) number() (n int64, ok bool) {
 	base := path.Base(e.name)

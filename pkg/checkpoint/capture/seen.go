@@ -126,7 +126,7 @@ func (c *Watcher) whole(e judged, s *table.Seen) error {
 	case e.scratch != "" && !given:
 		s.At, s.Why = e.scratch, "a temporary name in the save"
 		return nil
-	case c.changes.Shrunk[e.name]:
+	case c.changes.Shrunk[e.name], c.guessed(e.entry) && e.emptied():
 		s.At, s.Why = e.name, "files of it were removed"
 		return nil
 	case running && !given && quiet < settled:
@@ -148,6 +148,11 @@ func (c *Watcher) whole(e judged, s *table.Seen) error {
 	}
 	s.Whole = true
 	return nil
+}
+
+// guessed reports whether a file of the entry was written before notices of it came.
+func (c *Watcher) guessed(e *entry) bool {
+	return slices.ContainsFunc(e.files, func(f dirfs.Found) bool { return c.changes.Passes[f.Path].Guessed })
 }
 
 // incomplete says why a file is not complete. how is what its format says.

@@ -35,8 +35,15 @@ type scenario struct {
 // fails reports whether the worker fails at its last call. Otherwise it is killed there.
 func (s scenario) fails() bool { return (s.paused.At+s.killed.At)%2 == 1 }
 
+// full reports whether the worker fails because the disk, or its table of inodes, is full: its last call
+// writes a part of the bytes, or has no effect.
+func (s scenario) full() bool { return s.fails() && s.killed.At%3 < 2 }
+
 func (s scenario) String() string {
 	end := map[bool]string{false: "killed", true: "fails"}[s.fails()]
+	if s.full() {
+		end = "disk full"
+	}
 	return fmt.Sprintf("%s in %q, pause of %s at %v, saves each %s, %s at %v, steady %t, resumed %t",
 		layouts[s.layout].name, s.in, s.pause, s.paused, s.gap, end, s.killed, s.steady, s.resumed)
 }
@@ -75,7 +82,7 @@ func everyLife(t *testing.T, yield func(s scenario, deaths []point)) {
 	}
 }
 
-// A worker pauses for any time before any system call of a save, and is killed or fails at any
+// A worker pauses for any time before any system call of a save, and is killed, fails, or has a full disk at any
 // later call, in all layouts, and with and without digits in names. The capture takes only files of
 // one save, and it takes every complete save. COUNT sets how many of the lives are played, each
 // with all of its deaths.

@@ -389,6 +389,21 @@ func TestTimesThatAreSetBack(t *testing.T) {
 	}
 }
 
+// A directory lost a file before the first look at it. What is left is no save.
+func TestADirectoryThatIsBeingDeletedWhenItIsFirstSeen(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"step-1/a.pt", "step-1/b.pt", "step-2/a.pt", "step-2/b.pt"} {
+		b.write(name, archive(t, name))
+	}
+	b.settle()
+	must(t, os.Remove(filepath.Join(b.dir, "step-1/a.pt")))
+	if p := b.newest(time.Second); p != nil {
+		t.Errorf("takes %s", paths(p))
+	}
+	b.write("step-3/a.pt", archive(t, "3"))
+	b.want(b.newest(time.Second), "step-2/a.pt step-2/b.pt", "step-2", 2)
+}
+
 // Directories that belong to the agent are no part of a save.
 func TestExcludedDirectories(t *testing.T) {
 	b := &bench{t: t, dir: t.TempDir(), now: time.Now()}
