@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -113,6 +114,21 @@ func TestKilledBetweenTwoFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A script that writes two files is refused. Its user ends the agent, and types what the refusal names.
+func TestWhatARefusalNamesIsTyped(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	a := saving(p, "put = save\n"+twoFiles)
+	p.says(a, "run with --save-files=model.raw,optimizer.raw")
+	if err := a.kill(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(a, 130)
+	a = saving(p, "put = save\n"+twoFiles, "--save-files=model.raw,optimizer.raw")
+	p.ends(a, 0)
+	begins(t, a, "0 0", "2 2")
 }
 
 const renamedTo = `

@@ -37,6 +37,7 @@ func stageJoined(w *storedJob)    { w.create(2).join("a", "b", "c") }
 func stageForming(w *storedJob)   { w.create(2).join("a", "b", "c").propose("a", "b") }
 func stageRunning(w *storedJob)   { w.create(2).join("a", "b", "c").run("a", "b") }
 func stageWaiting(w *storedJob)   { w.create(2).join("a", "b", "c").run("a", "b").hold() }
+func stageDeserted(w *storedJob)  { stageWaiting(w); w.expire("a").expire("b").expire("c") }
 func stageStopped(w *storedJob)   { w.create(2).join("a", "b", "c").run("a", "b").stop() }
 func stageCutOff(w *storedJob)    { w.create(2).join("a", "b", "c").run("a", "b").expire("b") }
 func stageMissing(w *storedJob)   { w.create(2).join("a", "b", "c").run("a", "b").expire("c") }
@@ -228,6 +229,8 @@ var guards = []guarded{
 	{"reopen", "job as seen", stageStopped, reopens, touches(schema.Job.Job)},
 	{"reopen", "wish as seen", stageStopped, reopens, touches(schema.Job.Wish)},
 	{"reopen", "that very world", stageStopped, reopens, anotherWorld},
+	{"reopen", "no node is in a job that waits", stageDeserted, reopens, func(w *storedJob) { w.join("d") }},
+	{"reopen", "no node is in a job without a world", stageCreated, reopens, func(w *storedJob) { w.join("d") }},
 
 	{"remove", "no node is registered", stageLeftOver, removes, func(w *storedJob) { w.join("z") }},
 	{"remove", "job as seen", stageLeftOver, removes, touches(schema.Job.Job)},

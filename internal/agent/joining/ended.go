@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // noteEnded records, at the first read, a World of an attempt that has ended. If an attempt ends
@@ -43,12 +44,35 @@ func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event
 		e := over(0, nil)
 		return &e, nil
 	case was:
-		job := j.Job
-		job.Time = time.Now()
-		return nil, j.requests.Reopen(ctx, s, job)
+		return nil, j.reopen(ctx, s)
 	}
 	e := over(w.Outcome.Code, nil)
 	return &e, nil
+}
+
+// reopen begins a new attempt, with the settings of this node.
+func (j *Joiner) reopen(ctx context.Context, s *rendezvous.Snapshot) error {
+	job := j.Job
+	job.Time = time.Now()
+	return j.requests.Reopen(ctx, s, job)
+}
+
+// atRest reports whether no worker of the job runs, and none is to run: it has no world yet, or waits.
+func atRest(s *rendezvous.Snapshot) bool {
+	return s.World == nil || s.World.Phase == rendezvous.Waiting
+}
+
+// resettle gives a job at rest the settings of this node, if no node is in it. differs is the answer otherwise.
+func (j *Joiner) resettle(ctx context.Context, s *rendezvous.Snapshot, differs error) (*event.Entered, error) {
+	here, err := j.readNodes(ctx, store.Below(j.Job.Name.Nodes()))
+	if err != nil {
+		return nil, err
+	}
+	if len(here) > 0 {
+		e := over(2, differs)
+		return &e, nil
+	}
+	return nil, j.reopen(ctx, s)
 }
 
 // another reports whether the job was another program's: two runs under one id of another launcher

@@ -130,8 +130,9 @@ func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 	if len(s.Nodes) == 0 && s.World != nil && j.another(&s) {
 		return nil, j.beginAnew(ctx, &s)
 	}
-	if err := j.fits(ctx, &s); errors.As(err, new(*refusal.Differs)) ||
-		errors.As(err, new(*refusal.OtherProgram)) {
+	if err := j.fits(ctx, &s); errors.As(err, new(*refusal.Differs)) && atRest(&s) {
+		return j.resettle(ctx, &s, err)
+	} else if errors.As(err, new(*refusal.Differs)) || errors.As(err, new(*refusal.OtherProgram)) {
 		e := over(2, err)
 		return &e, nil
 	} else if err != nil {

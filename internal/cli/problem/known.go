@@ -109,7 +109,7 @@ func fromDiffers(d *refusal.Differs) *Error {
 	}
 	if first.Job == "" {
 		e.Message = "--" + first.Flag + "=" + first.Yours + ": the job was made without"
-		e.Cure("stop the job (elastic stop), and start its nodes again with the flag; or leave the flag out")
+		e.Cure("end the job's nodes (elastic stop), and start them again with the flag; or leave the flag out")
 	}
 	if len(d.Settings) > 1 {
 		e.Because("the first node of a job sets its settings; %v", d)

@@ -29,17 +29,22 @@ func (r Requests) Create(ctx context.Context, j rendezvous.Job) error {
 	return err
 }
 
-// Reopen begins a new attempt of a job that had failed or was stopped when this agent came. The
-// guard on that World lets it happen only once. j carries the settings of this agent.
+// Reopen begins a new attempt of a job that had failed or was stopped when this agent came, or that no node
+// is in. The guard on that World lets it happen only once. j carries the settings of this agent.
 func (r Requests) Reopen(ctx context.Context, seen *rendezvous.Snapshot, j rendezvous.Job) error {
+	_, world := worldOf(seen)
+	guards := []store.Guard{
+		store.Unchanged(r.Job.Job(), seen.Job.Rev),
+		store.Unchanged(r.Job.Wish(), seen.Wish.Rev),
+		store.Unchanged(r.Job.World(), world),
+	}
+	if seen.World == nil || !seen.World.Phase.Ended() {
+		guards = append(guards, store.NoneBelow(r.Job.Nodes()))
+	}
 	j.UID, j.Attempt = seen.Job.UID, seen.Job.Attempt+1
 	j.FirstUID, j.Remade = seen.Job.FirstUID, seen.Job.Remade
 	_, err := r.sendOn(ctx, schema.FenceIs(r.Job, j.UID, seen.Fence), "open a new attempt", store.Request{
-		If: []store.Guard{
-			store.Unchanged(r.Job.Job(), seen.Job.Rev),
-			store.Unchanged(r.Job.Wish(), seen.Wish.Rev),
-			store.Unchanged(r.Job.World(), seen.World.Rev),
-		},
+		If: guards,
 		Then: []store.Write{
 			store.Put(r.Job.Job(), schema.Encode(j)),
 			store.Put(r.Job.Wish(), schema.Encode(firstWish(j))),
