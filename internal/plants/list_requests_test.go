@@ -28,14 +28,15 @@ var requestPlants = []plant{
 	{"section 10: a late checkpoint is removed", replicator + "/replicator.go",
 		`err != nil || !offered {`, `err != nil || !offered && false {`,
 		pipeline, "TestWhatCameTooLateIsOffered"},
+	{"a job that a node is in gets other settings", txn + "/job.go",
+		`		guards = append(guards, store.NoneBelow(r.Job.Nodes()))`, ``, rendezvous, "TestGuards/memory"},
 	{"a job is reopened after another end than the one that was read", txn + "/job.go",
-		`			store.Unchanged(r.Job.World(), seen.World.Rev),
-		},
-		Then: []store.Write{
-			store.Put(r.Job.Job(), schema.Encode(j)),`,
-		`		},
-		Then: []store.Write{
-			store.Put(r.Job.Job(), schema.Encode(j)),`, rendezvous, "TestGuards/memory"},
+		`		store.Unchanged(r.Job.World(), world),
+	}
+	if seen.World == nil`,
+		`	}
+	_ = world
+	if seen.World == nil`, rendezvous, "TestGuards/memory"},
 	{"a job with nodes is removed", txn + "/job.go",
 		`store.NoneBelow(r.Job.Nodes()), `, ``, rendezvous, "TestGuards/memory"},
 	{"two wishes at once both succeed", txn + "/wish.go",

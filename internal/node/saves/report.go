@@ -39,6 +39,9 @@ func (s *Saves) report(e replicator.Event) {
 				"be committed; it is used only if no newer generation begins without it",
 				checkpoint.AtStep(m.Step), e.Generation))
 		}
+	case replicator.Late:
+		s.c.Notice(fmt.Sprintf("node %s lives, and took no copy of a checkpoint in time: its disk, or the "+
+			"network to it, stands still; for a minute other nodes are asked first", e.Node))
 	case replicator.Behind:
 		select {
 		case s.behind <- struct{}{}:
@@ -99,6 +102,14 @@ func (s *Saves) damaged(e replicator.Damaged) {
 	}
 	s.tell(history.Event{Kind: history.Damaged, Generation: s.chunks.Generation(), Text: text,
 		Fields: history.Fields{"number": h.Number, "where": e.Where, "mended": e.Err == nil}})
+}
+
+// slow reports that the disk took very long for a chunk of another node's checkpoint.
+func (s *Saves) slow(took time.Duration) {
+	text := fmt.Sprintf("the disk of %s took %v for one chunk of a checkpoint", s.node.Dir,
+		took.Round(time.Second))
+	s.c.Notice(text)
+	s.c.Blame(machines.Disk, text)
 }
 
 // tell writes an event to the user of this node and to the history.

@@ -129,7 +129,7 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.job = job
 	s.replicator, s.chunks, s.pipelines = k, chunks, map[schema.Generation]*capturing{}
 	s.mu.Unlock()
-	s.c.Peers.Server.Handle(transfer.Prefix, transfer.Handler(chunks))
+	s.c.Peers.Server.Handle(transfer.Prefix, transfer.Handler(chunks, s.slow))
 	s.c.Effects.Go(func(ctx context.Context) {
 		var beside sync.WaitGroup
 		if s.c.VerifyEvery > 0 {

@@ -12,7 +12,6 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
-	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -148,7 +147,7 @@ func (l *Pipeline) more(
 	})
 	var errs []error
 	for len(holders) < l.replicator.Replicas {
-		to := transfer.Targets(rest, l.replicator.Self, l.replicator.Replicas-len(holders))
+		to := l.replicator.Targets(rest, l.replicator.Replicas-len(holders))
 		if len(to) == 0 {
 			break
 		}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +20,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
@@ -231,6 +233,47 @@ func TestFrozenTarget(t *testing.T) {
 		k.Nodes(c.nodes)
 		if h := next[replicator.Committed](t, r).Head; !h.HeldBy("c") || time.Since(evicted) > time.Second {
 			t.Errorf("holders %v after %v", h.Holders, time.Since(evicted))
+		}
+		closes(t, l, r)
+	})
+}
+
+// The disk of a node stands still while its agent lives. The first save waits ten seconds for it, and the next
+// one goes to another node at once. After a minute the node is asked again.
+func TestTargetWhoseDiskStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b", "c")
+		still := true
+		c.peers.To = func(ctx context.Context, op string, to membership.Ref) (*chunkstore.Store, error) {
+			if to.Node == "b" && still {
+				time.Sleep(10 * time.Second)
+				return nil, fmt.Errorf("node b: %w", transfer.ErrNoAnswer)
+			}
+			return c.peers.Stores[to.Node], nil
+		}
+		r := newReports()
+		l := c.line(t, c.replicator("a", c.etcd.Client("a"), r.add), stampOf(1), alive, nil)
+		for i, want := range []struct {
+			holder string
+			within time.Duration
+		}{{"c", 21 * time.Second}, {"c", time.Second}} {
+			saved := time.Now()
+			renamed(t, c.dirs["a"], "last.ckpt", fmt.Append(nil, i))
+			if i == 0 {
+				if late := next[replicator.Late](t, r); late.Node != "b" {
+					t.Errorf("late: %+v", late)
+				}
+			}
+			h := next[replicator.Committed](t, r).Head
+			if took := time.Since(saved); !h.HeldBy(want.holder) || took > want.within {
+				t.Errorf("save %d: holders %v after %v", i, h.Holders, took)
+			}
+		}
+		still = false
+		time.Sleep(time.Minute)
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("three"))
+		if h := next[replicator.Committed](t, r).Head; !h.HeldBy("b") {
+			t.Errorf("after a minute: %v", h.Holders)
 		}
 		closes(t, l, r)
 	})

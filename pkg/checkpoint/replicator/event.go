@@ -10,7 +10,7 @@ import (
 )
 
 // Event is what a Replicator and its pipelines report: Committed, Refused, Moving, Closed, Sharded,
-// LoadsAll, Damaged or Behind.
+// LoadsAll, Damaged, Late or Behind.
 type Event interface{ event() }
 
 // Committed reports that a checkpoint is the head, as read back from the store.

@@ -30,12 +30,13 @@ type Replicator struct {
 
 	mu          sync.Mutex
 	nodes       []membership.Node
-	away        []membership.Node // nodes that lost their registration, newest last
-	moved       chan struct{}     // closed when nodes change
-	resume      []manifest.Hash   // the checkpoint of the newest world
-	brought     *manifest.Head    // the checkpoint of an earlier job on this disk
-	looked      bool              // findBrought has run
-	published   []manifest.Number // the inventory in held/, written for the registration publishedAs
+	away        []membership.Node    // nodes that lost their registration, newest last
+	late        map[string]time.Time // nodes that did not answer when they were sent a copy
+	moved       chan struct{}        // closed when nodes change
+	resume      []manifest.Hash      // the checkpoint of the newest world
+	brought     *manifest.Head       // the checkpoint of an earlier job on this disk
+	looked      bool                 // findBrought has run
+	published   []manifest.Number    // the inventory in held/, written for the registration publishedAs
 	publishedAs int64
 	withdrawn   bool            // the inventory was removed, because the disk is gone
 	newest      manifest.Number // newest commit of this job that was read

@@ -26,7 +26,7 @@ func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest
 		nodes, _ := r.View()
 		nodes = slices.DeleteFunc(slices.Clone(nodes),
 			func(x membership.Node) bool { return slices.Contains(failed, x.Node) })
-		to := transfer.Targets(nodes, r.Self, n)
+		to := r.Targets(nodes, n)
 		if held >= len(to) {
 			if len(to) < n && len(failed) > 0 {
 				return fmt.Errorf("checkpoint %v: %d copies elsewhere, %d wanted; no answer from %v",
@@ -53,7 +53,7 @@ func (r *Replicator) Replicate(
 ) ([]membership.Node, error) {
 	ctx, stop := r.whileRegistered(ctx, to)
 	defer stop()
-	c := transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: g,
+	c := transfer.Copier{Store: r.Store, Peers: noting{r.Peers, r}, Generation: g,
 		Report: func(done, total int64) { r.Report(Moving{"replicate", done, total}) }}
 	return c.Replicate(ctx, h, to)
 }
@@ -64,13 +64,13 @@ func (r *Replicator) Put(
 	ctx context.Context, save chunkstore.Save,
 ) (*manifest.Manifest, manifest.Hash, error) {
 	nodes, _ := r.View()
-	to := transfer.Targets(nodes, r.Self, r.Replicas-1)
+	to := r.Targets(nodes, r.Replicas-1)
 	if save.Part || len(to) == 0 {
 		return r.Store.Put(ctx, save)
 	}
 	forwarding, stop := r.whileRegistered(ctx, to)
 	defer stop()
-	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
+	c := transfer.Copier{Store: r.Store, Peers: noting{r.Peers, r}}
 	f := c.Forward(forwarding, manifest.Position{Generation: save.Generation, Sequence: save.Sequence}, to)
 	m, h, err := r.Store.PutFollowed(ctx, save, f.Add)
 	if err != nil {

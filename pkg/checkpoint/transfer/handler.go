@@ -50,9 +50,10 @@ var refusals = []struct {
 }
 
 // Handler serves a store to the peers of the job. The listener has already checked the identity of
-// the peer, and that the request is for this node.
-func Handler(s *chunkstore.Store) http.Handler {
-	h := &handler{s}
+// the peer, and that the request is for this node. slow is called when the disk took longer than
+// writeLimit for a chunk.
+func Handler(s *chunkstore.Store, slow func(time.Duration)) http.Handler {
+	h := &handler{s, slow}
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT "+manifestsURL+"{hash}", h.offer)
 	mux.HandleFunc("GET "+manifestsURL+"{hash}", h.manifest)
@@ -61,7 +62,10 @@ func Handler(s *chunkstore.Store) http.Handler {
 	return mux
 }
 
-type handler struct{ s *chunkstore.Store }
+type handler struct {
+	s    *chunkstore.Store
+	slow func(time.Duration)
+}
 
 func (h *handler) offer(w http.ResponseWriter, r *http.Request) {
 	hash, g, err := target(r)
@@ -139,13 +143,31 @@ func (h *handler) manifest(w http.ResponseWriter, r *http.Request) {
 func (h *handler) put(w http.ResponseWriter, r *http.Request) {
 	hash, g, err := target(r)
 	if err == nil {
+		began, body := time.Now(), &timed{ReadCloser: r.Body}
+		r.Body = body
 		err = h.write(r, g, hash)
+		if took := time.Since(began) - body.took; took > writeLimit {
+			h.slow(took)
+		}
 	}
 	if err != nil {
 		refuse(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// timed counts the time in which bytes come from the network.
+type timed struct {
+	io.ReadCloser
+	took time.Duration
+}
+
+func (r *timed) Read(p []byte) (int, error) {
+	began := time.Now()
+	n, err := r.ReadCloser.Read(p)
+	r.took += time.Since(began)
+	return n, err
 }
 
 func (h *handler) write(r *http.Request, g schema.Generation, chunk manifest.Hash) error {

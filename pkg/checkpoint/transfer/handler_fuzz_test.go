@@ -6,13 +6,14 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
+	"time"
 )
 
 // FuzzHandler sends any request to the store of a node: every path, query and body. None is a fault
 // of the node (500), and what it holds stays.
 func FuzzHandler(f *testing.F) {
 	farm := newFarm(f, "a")
-	h := Handler(farm.stores["a"])
+	h := Handler(farm.stores["a"], func(time.Duration) {})
 	for _, body := range []string{"", "{}", `{"format":1}`, "\x00"} {
 		f.Add(true, manifestsURL+"00", "g=1", []byte(body))
 		f.Add(true, chunksURL+"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",

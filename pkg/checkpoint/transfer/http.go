@@ -34,8 +34,13 @@ type Peers interface {
 	HoldParts(ctx context.Context, to membership.Ref, p chunkstore.Partial) error
 }
 
-// answerLimit is the time limit of a request with its retries. No network is that slow.
-const answerLimit = 30 * time.Second
+const (
+	// answerLimit is the time limit of a request with its retries. No network is that slow.
+	answerLimit = 30 * time.Second
+	// writeLimit is the time limit for the answer after all bytes were sent. Another node's disk that takes
+	// longer stands still.
+	writeLimit = 10 * time.Second
+)
 
 // ErrStranger means that another node now has the address.
 var ErrStranger = errors.New("another node answered")
@@ -163,7 +168,7 @@ func (p *HTTP) Offer(
 }
 
 func (p *HTTP) offer(ctx context.Context, to membership.Ref, r request) ([]manifest.Hash, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
 	resp, err := p.do(ctx, to, r)
 	if err != nil {
@@ -186,12 +191,15 @@ func (p *HTTP) offer(ctx context.Context, to membership.Ref, r request) ([]manif
 func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
+	written := time.AfterFunc(answerLimit, cancel)
+	defer written.Stop()
 	body := retryablehttp.ReaderFunc(func() (io.Reader, error) {
+		written.Reset(answerLimit)
 		f, err := c.Open()
 		if err != nil {
 			return nil, err
 		}
-		return f, nil
+		return atEnd{f, func() { written.Reset(writeLimit) }}, nil
 	})
 	r := put(chunksURL+c.Hash.String(), c.Generation, body, c.Size)
 	if c.Draft > 0 {
@@ -221,4 +229,18 @@ func (p *HTTP) HoldParts(ctx context.Context, to membership.Ref, x chunkstore.Pa
 		err = fmt.Errorf("node %s: it knows no parts of checkpoints", to.Node)
 	}
 	return errors.Join(err, resp.Body.Close())
+}
+
+// atEnd calls ended when all was read.
+type atEnd struct {
+	io.ReadCloser
+	ended func()
+}
+
+func (r atEnd) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		r.ended()
+	}
+	return n, err
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
@@ -60,7 +61,7 @@ var liars = map[string]wire{
 
 // truth serves a store without a network.
 func truth(s *chunkstore.Store) wire {
-	h := Handler(s)
+	h := Handler(s, func(time.Duration) {})
 	return func(r *http.Request) (*http.Response, error) {
 		w := &answer{header: http.Header{}, status: 200}
 		h.ServeHTTP(w, r)
@@ -115,4 +116,78 @@ func TestPeersThatSendWrongBytes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The disk of a node takes twenty seconds for a chunk: the node notices that itself, and the sender gives up after
+// ten. A network that takes as long is not taken for a disk.
+func TestSlowDisk(t *testing.T) {
+	for name, c := range map[string]struct{ disk, network, noticed, answered time.Duration }{
+		"disk":    {disk: 20 * time.Second, noticed: 20 * time.Second, answered: writeLimit},
+		"network": {network: 20 * time.Second, answered: 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				from, disk := memfs.New(), memfs.New()
+				memfs.WriteFile(t, from, "model.bin", memfs.Bytes(1, 3000), 0o600)
+				a, b := checkpointtest.OpenStore(t, memfs.New()), checkpointtest.OpenStore(t, disk)
+				m, _ := checkpointtest.Put(t, a, from, 1, 1)
+				raw, _ := m.Encode()
+				var noticed time.Duration
+				h := Handler(b, func(took time.Duration) { noticed = took })
+				ended := make(chan struct{}, 1)
+				peers := &HTTP{To: func(membership.Ref) http.RoundTripper {
+					return wire(func(r *http.Request) (*http.Response, error) {
+						w := &answer{header: http.Header{}, status: 200}
+						if strings.HasPrefix(r.URL.Path, chunksURL) {
+							r.Body = slowly{r.Body, c.network}
+						}
+						go func() {
+							h.ServeHTTP(w, r)
+							ended <- struct{}{}
+						}()
+						select {
+						case <-ended:
+							return &http.Response{StatusCode: w.status, Body: io.NopCloser(&w.body),
+								Header: w.header}, nil
+						case <-r.Context().Done():
+							return nil, r.Context().Err()
+						}
+					})
+				}}
+				missing, err := peers.Offer(t.Context(), membership.Ref{Node: "b"}, 1, raw)
+				must(t, err)
+				disk.Set(func(op, _ string) error {
+					if op == "rename" {
+						time.Sleep(c.disk)
+					}
+					return nil
+				}, 1<<30)
+				began := time.Now()
+				err = peers.WriteChunk(t.Context(), membership.Ref{Node: "b"}, chunkstore.Upload{Generation: 1,
+					Hash: missing[0], Size: 3000,
+					Open: func() (io.ReadSeekCloser, error) { return a.OpenChunk(missing[0]) }})
+				if late := c.disk > 0; errors.Is(err, ErrNoAnswer) != late || time.Since(began) != c.answered {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+				time.Sleep(time.Minute)
+				if noticed != c.noticed {
+					t.Errorf("noticed %v", noticed)
+				}
+			})
+		})
+	}
+}
+
+// slowly is a body whose first bytes come late.
+type slowly struct {
+	io.ReadCloser
+	after time.Duration
+}
+
+func (r slowly) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if n > 0 {
+		time.Sleep(r.after)
+	}
+	return n, err
 }

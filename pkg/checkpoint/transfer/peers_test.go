@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
@@ -44,7 +45,7 @@ func (f *farm) add(t testing.TB, node string, disk dirfs.FS) {
 	f.stores[node], f.disks[node] = checkpointtest.OpenStore(t, disk), disk
 	f.servers[node] = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
-		h := Handler(f.stores[node])
+		h := Handler(f.stores[node], func(time.Duration) {})
 		f.mu.Unlock()
 		if f.wrap[node] != nil {
 			h = f.wrap[node](h)

@@ -9,9 +9,11 @@ import (
 
 // Targets chooses n nodes for copies of self's checkpoint. It prefers nodes on other machines, and
 // uses each machine once before it uses one twice. It uses nodes of self's machine only if there
-// are no others. Spares count like members. Targets is pure, and does not depend on the order of
-// nodes.
-func Targets(nodes []membership.Node, self string, n int) []membership.Node {
+// are no others, and late ones after others of their machine and of other machines. Spares count like
+// members. Targets is pure, and does not depend on the order of nodes.
+func Targets(
+	nodes []membership.Node, self string, n int, late func(membership.Node) bool,
+) []membership.Node {
 	machine := ""
 	var others []membership.Node
 	for _, x := range nodes {
@@ -21,7 +23,15 @@ func Targets(nodes []membership.Node, self string, n int) []membership.Node {
 			others = append(others, x)
 		}
 	}
-	slices.SortFunc(others, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortFunc(others, func(a, b membership.Node) int {
+		switch {
+		case late(a) == late(b):
+			return strings.Compare(a.Node, b.Node)
+		case late(b):
+			return -1
+		}
+		return 1
+	})
 	// Nodes are sorted by how often their machine was used before. The machine of self counts as
 	// used most.
 	taken := map[string]int{machine: len(others)}
