@@ -173,6 +173,8 @@ func (r *reader) flag(word string) error {
 		return problem.New(problem.Usage, "%s: true or false", word)
 	}
 	switch {
+	case val == "" && slices.Contains(unset, name):
+		return nil
 	case theirs:
 		r.line.Unused = append(r.line.Unused, "--"+name)
 		return nil

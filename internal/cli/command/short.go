@@ -56,3 +56,7 @@ var torchrunFlags = []string{"np", "nproc-per-node", "rdzv-backend", "rdzv-endpo
 	"no-python", "run-path", "log-dir", "redirects", "tee", "log-line-prefix-template", "console",
 	"duplicate-stdout-filters", "duplicate-stderr-filters", "node-rank", "master-addr", "master-port",
 	"host", "logs-specs", "numa-binding", "signals-to-handle", "shutdown-timeout", "virtual-local-rank"}
+
+// unset are flags of torchrun and Paddle's launcher whose empty value, that of a variable which a
+// script did not set, is the default for them.
+var unset = []string{"rdzv-endpoint", "rdzv-id", "local-ranks-filter", "local-addr"}
