@@ -68,6 +68,12 @@ func (s *stayers) disturbed(r *rand.Rand) {
 			return nil
 		})
 	}
+	s.endsAlike()
+}
+
+// endsAlike lets a program end some epochs later, as undisturbed training ends.
+func (s *stayers) endsAlike() {
+	s.t.Helper()
 	const stepsOfAnEpoch = 9
 	target := strconv.Itoa(int(s.step())/stepsOfAnEpoch + 40)
 	if err := os.WriteFile(s.path("target"), []byte(target), 0o600); err != nil {
