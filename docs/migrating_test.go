@@ -71,6 +71,9 @@ func TestDifferences(t *testing.T) {
 	doc := read(t, "docs/MIGRATING.md")
 	for _, what := range []string{"Ctrl-C", "SIGTERM", "a failed worker", "stderr of workers", "console",
 		"stdin", "`$$` in an argument", "port of `--master-port`", "`MASTER_PORT`",
+		"`TORCHELASTIC_USE_AGENT_STORE`", "`TORCH_NCCL_ASYNC_ERROR_HANDLING`", "a program without `.py`",
+		"another `--nproc-per-node` on a node", "a refused line",
+		"an id of other letters than `a-z A-Z 0-9 . _ -`, or longer than 64",
 		"`--rdzv-id` while its job runs", "`--standalone --nnodes=2`", "`TORCHELASTIC_ENABLE_FILE_TIMER`",
 		"`--virtual-local-rank`, fewer devices than workers",
 		"a Paddle variable and a flag that differ", "`PADDLE_SORT_IP`, `PADDLE_ELASTIC_LEVEL` and their like"} {

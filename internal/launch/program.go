@@ -98,16 +98,19 @@ func executable(abs string) error {
 	return err
 }
 
+// near returns lines that run what torchrun would run: a file or a package of this name.
 func near(name string) []string {
 	var found []string
 	for _, c := range []string{name, name + ".py"} {
-		if st, err := os.Stat(c); name == "" || err != nil || !st.Mode().IsRegular() {
+		st, err := os.Stat(c)
+		if name == "" || err != nil {
 			continue
 		}
 		switch {
-		case strings.HasSuffix(c, ".py"):
+		case isFile(filepath.Join(c, "__main__.py")), st.Mode().IsRegular() && (strings.HasSuffix(c, ".py") ||
+			st.Mode()&0o111 == 0):
 			found = append(found, "python "+c)
-		case !strings.Contains(c, "/"):
+		case st.Mode().IsRegular() && !strings.Contains(c, "/"):
 			found = append(found, "./"+c)
 		}
 	}

@@ -19,6 +19,7 @@ func TestFindProgram(t *testing.T) {
 		"bin2/both": 0o755, "bin2/tool": 0o755, "bin2/script.py": 0o644,
 		"elastic/train": 0o755, "elastic/both": 0o755,
 		"here": 0o755, "note": 0o644, "loop.py": 0o644, "bin1/adir/x": 0o644,
+		"app/__main__.py": 0o644,
 	} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -45,6 +46,8 @@ func TestFindProgram(t *testing.T) {
 		"a directory in PATH is nothing":    {program: "adir", near: []string{}},
 		"below a file":                      {program: "here/x", near: []string{}},
 		"here but not asked for so":         {program: "here", near: []string{"./here"}},
+		"a file that cannot be run":         {program: "note", near: []string{"python note"}},
+		"a package":                         {program: "app", near: []string{"python app"}},
 		"a script without its ending":       {program: "loop", near: []string{"python loop.py"}},
 		"a script without python":           {program: "loop.py", near: []string{"python loop.py"}},
 		"a script by path, no ending":       {program: "./loop", near: []string{"python ./loop.py"}},

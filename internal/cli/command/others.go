@@ -9,7 +9,7 @@ func Unused() []Flag {
 		{Name: "log-overwrite"},
 		{Name: "sort-ip"}, {Name: "enable-gpu-log"}, {Name: "start-port"}, {Name: "backend"}, {Name: "force"},
 		{Name: "scale"},
-		{Name: "auto-parallel-config"}, {Name: "auto-tuner-json"}, {Name: "auto-cluster-config"},
+		{Name: "auto-cluster-config"},
 		{Name: "cluster-topo-path"}, {Name: "rank-mapping-path"}, {Name: "enable-auto-mapping"},
 		{Name: "with-gloo"}, {Name: "gloo-port"},
 		{Name: "use-env", Kind: Boolean}, {Name: "multi-gpu", Kind: Boolean}, {Name: "launcher"},
@@ -26,6 +26,8 @@ func removed() map[string]gone {
 	renamed := "Paddle 2.0 renamed it"
 	dropped := "Paddle 2.0 dropped it"
 	accelerate := "it is a flag of accelerate launch"
+	tuner := gone{"it has Paddle's launcher search for a configuration",
+		"search with that launcher, then run the line without the flag"}
 	deepspeed := "it is a flag of deepspeed, which starts all nodes from one"
 	counts := gone{"it counts all processes", "--np=NODES --nproc-per-node=WORKERS"}
 	return map[string]gone{
@@ -39,6 +41,7 @@ func removed() map[string]gone {
 		"use-paddlecloud":  {dropped + ": the platform's variables are read without a flag", "leave it out"},
 		"started-port":     {dropped, "--worker-ports=LO-HI, where the ports matter"},
 		"print-config":     {dropped, "--verbose, and envlog.N in the log directory"},
+		"auto-tuner-json":  tuner, "auto-parallel-config": tuner,
 		"print-completion": {"completion is a command here", "elastic completion bash, zsh or fish"},
 		"config-file":      {accelerate, "flags, or elastic.yaml; --help names them"},
 		"mixed-precision":  {accelerate, "export ACCELERATE_MIXED_PRECISION=bf16, which the script reads"},

@@ -99,10 +99,15 @@ func badDevice(s command.Setting, err error) *problem.Error {
 }
 
 // paddle reports whether a flag was given that only Paddle's launcher has. The output then is that
-// of Paddle's launcher.
+// of Paddle's launcher, and each device has a worker.
 func paddle(c *command.Call) bool {
-	return len(givenRoles(c)) > 0 || slices.ContainsFunc([]string{"gpus", "run-mode", "ips"},
-		func(name string) bool { return c.Setting(name).Given })
+	return len(givenRoles(c)) > 0 || slices.ContainsFunc([]string{"gpus", "run-mode", "ips", "rank"},
+		func(name string) bool { return c.Setting(name).Given }) ||
+		slices.ContainsFunc([]string{"rdzv-endpoint", "server"},
+			func(name string) bool {
+				s := c.Setting(name)
+				return s.Typed == "--master" || s.Origin == "PADDLE_MASTER"
+			})
 }
 
 // longestRole bounds --role, because every World lists the role of each node.
