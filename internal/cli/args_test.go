@@ -45,6 +45,7 @@ func TestNormalise(t *testing.T) {
 		"run --master etcd://h:1 train":          "run --server=h:1 -- train",
 		"run --rdzv_id x --nproc_per_node 8 t":   "run --job-id=x --nproc-per-node=8 -- t",
 		"run --rdzv-id= --local_ranks_filter= t": "run -- t",
+		"run --gpus= --master= t":                "run -- t",
 		"run --tee 3 -r 0:1 t":                   "run --tee=3 --redirects=0:1 -- t",
 		"run --node_rank 1 --rdzv-conf=a t -m":   "run --node-rank=1 -- t -m | --rdzv-conf",
 		"run --np -1 t":                          "run --np=-1 -- t",

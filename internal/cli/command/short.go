@@ -59,4 +59,5 @@ var torchrunFlags = []string{"np", "nproc-per-node", "rdzv-backend", "rdzv-endpo
 
 // unset are flags of torchrun and Paddle's launcher whose empty value, that of a variable which a
 // script did not set, is the default for them.
-var unset = []string{"rdzv-endpoint", "rdzv-id", "local-ranks-filter", "local-addr"}
+var unset = []string{"rdzv-endpoint", "rdzv-id", "local-ranks-filter", "local-addr", "devices", "gpus", "ips",
+	"master"}

@@ -25,11 +25,14 @@ func modes(c *command.Call, _ *node.Options) error {
 	if err := variables(c); err != nil {
 		return err
 	}
-	for _, n := range []string{"node-rank", "master-port"} { // also where they are not needed
-		if v, err := c.Setting(n).Number(0, 0); err != nil {
+	for _, n := range []struct {
+		name  string
+		least int
+	}{{"node-rank", 0}, {"master-port", 0}, {"rank", -1}} { // also where they are not needed
+		if v, err := c.Setting(n.name).Number(0, n.least); err != nil {
 			return err
-		} else if n == "master-port" && v > 65535 {
-			return c.Setting(n).Refuse("a port is at most 65535")
+		} else if n.name == "master-port" && v > 65535 {
+			return c.Setting(n.name).Refuse("a port is at most 65535")
 		}
 	}
 	for _, pair := range [][3]string{

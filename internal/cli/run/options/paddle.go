@@ -12,7 +12,7 @@ var paddleVariables = map[string]string{"np": "PADDLE_NNODES", "nproc-per-node":
 
 // paddleUnused are variables of Paddle's launcher that are not needed, as the flags of those names.
 var paddleUnused = []string{"PADDLE_LOG_LEVEL", "PADDLE_LOG_OVERWRITE", "PADDLE_SORT_IP", "PADDLE_ELASTIC_LEVEL",
-	"PADDLE_ELASTIC_TIMEOUT", "PADDLE_GLOO_PORT", "PADDLE_WITH_GLOO", "PADDLE_START_PORT"}
+	"PADDLE_ELASTIC_TIMEOUT", "PADDLE_GLOO_PORT", "PADDLE_START_PORT"}
 
 // variables fails if a flag and a variable of Paddle's launcher say different things: Paddle takes
 // the variable, and every other program the flag.
