@@ -17,7 +17,7 @@ TESTSUM     = gotest.tools/gotestsum@v1.13.0 --format standard-quiet --rerun-fai
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-build: ## static binaries elastic, elasticd and train in bin/
+build: ## static binaries elastic, elasticd and elastic-demo in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/ ./cmd/...
 
 demo: build ## two nodes here, one killed before your eyes, then three: a minute

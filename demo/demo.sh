@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=$PWD/bin
-[ -x "$bin/elastic" ] && [ -x "$bin/elasticd" ] && [ -x "$bin/train" ] || { echo "demo: build first: make build"; exit 1; }
+[ -x "$bin/elastic" ] && [ -x "$bin/elasticd" ] && [ -x "$bin/elastic-demo" ] || { echo "demo: build first: make build"; exit 1; }
 
 dir=$(mktemp -d /tmp/elastic-demo.XXXXXX)
 export XDG_RUNTIME_DIR=$dir/run XDG_STATE_HOME=$dir/state
@@ -37,7 +37,7 @@ trap 'echo; echo "demo: interrupted, cleaning up"; exit 130' INT TERM
 node() {
   mkdir -p "$dir/$1"
   (cd "$dir/$1" && exec "$bin/elastic" run --node="$1" --np=2 --job_id="$2" --batch-size=256 --lr=0.1 --scaling="$3" \
-    train --epochs=1000 --step-sleep=20ms) > >(sed -u "s/^/  $1 | /") 2>&1 &
+    elastic-demo --epochs=1000 --step-sleep=20ms) > >(sed -u "s/^/  $1 | /") 2>&1 &
   agents[$1]=$!
   disown
 }
@@ -47,7 +47,7 @@ until_() {
   for _ in $(seq 300); do state "$1" | grep -q "$2" && return; sleep 0.1; done
   echo "demo: waited 30 s for $2 in vain"; "$bin/elastic" status "$1"; exit 1
 }
-line='elastic run --np=2 --job_id=%s --batch-size=256 --lr=0.1 --scaling=%s train\n'
+line='elastic run --np=2 --job_id=%s --batch-size=256 --lr=0.1 --scaling=%s elastic-demo\n'
 
 act() { # JOB SCALING WHAT
   step "$3"

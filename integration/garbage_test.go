@@ -358,7 +358,7 @@ func TestGarbageInEveryKey(t *testing.T) {
 	v.running("x", 1, 3)
 	v.committed("x", 1)
 	for name := range agents {
-		for _, w := range v.workersOf(name, "train") {
+		for _, w := range v.workersOf(name, "elastic-demo") {
 			workers[name] = w.pid
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// bin is where elastic, elasticd and train were built, once, by TestMain.
+// bin is where elastic, elasticd and elastic-demo were built, once, by TestMain.
 var bin string
 
 func TestMain(m *testing.M) {

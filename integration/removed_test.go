@@ -226,7 +226,7 @@ func TestANodeWithoutStoreFails(t *testing.T) {
 	p.removeUnder("b")
 	p.says(a, "was removed or replaced")
 	p.says(b, "was removed or replaced")
-	for _, w := range p.workersOf("a", "train") {
+	for _, w := range p.workersOf("a", "elastic-demo") {
 		w.signal(syscall.SIGKILL)
 	}
 	p.endsWithoutStore(a)

@@ -248,7 +248,7 @@ var may = map[string][]string{
 	"python": {},
 
 	// A program like any user's: it must work with what every worker is given.
-	"cmd/train": {},
+	"cmd/elastic-demo": {},
 
 	// It speaks to Kubernetes and knows sizes, no records.
 	"internal/kube": {},
@@ -398,7 +398,7 @@ func TestPrograms(t *testing.T) {
 			"go.etcd.io/bbolt":       "elastic keeps no database",
 			"go.etcd.io/raft":        "elastic is no member of a cluster",
 		},
-		"cmd/train": {
+		"cmd/elastic-demo": {
 			"go.etcd.io/": "the example knows what every worker is given and nothing of etcd",
 			module:        "the example is a program like any user's",
 		},

@@ -7,9 +7,6 @@ import (
 	"path/filepath"
 )
 
-// built is the name of a program as `make build` writes it, if it is not that in the wheel.
-var built = map[string]string{"elastic-demo": "train"}
-
 // Programs reads the programs of a wheel: that of elastic, and those beside it. It returns the
 // names of the programs that are not there, too.
 func Programs(elastic string) (found map[string][]byte, missing []string, err error) {
@@ -20,9 +17,6 @@ func Programs(elastic string) (found map[string][]byte, missing []string, err er
 			path = elastic
 		}
 		data, err := os.ReadFile(path)
-		if other := built[name]; errors.Is(err, fs.ErrNotExist) && other != "" {
-			data, err = os.ReadFile(filepath.Join(filepath.Dir(elastic), other))
-		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			missing = append(missing, name)

@@ -25,7 +25,7 @@ const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4"
 
 var (
 	architectures = []string{"amd64", "arm64"}
-	programs      = []string{"elastic", "elasticd", "train"}
+	programs      = []string{"elastic", "elasticd", "elastic-demo"}
 )
 
 func main() {

@@ -219,7 +219,7 @@ func (c *cluster) workers(ids ...string) []string {
 	var all []string
 	for _, id := range ids {
 		for line := range strings.Lines(c.processes(id)) {
-			if f := strings.Fields(line); len(f) > 1 && f[1] == "/usr/local/bin/train" {
+			if f := strings.Fields(line); len(f) > 1 && f[1] == "/usr/local/bin/elastic-demo" {
 				all = append(all, f[0])
 			}
 		}

@@ -68,7 +68,7 @@ func read(t *testing.T, said string) outcome {
 // undisturbed is the outcome of the same training without containers, alone, and without a fault.
 func undisturbed(t *testing.T, steps int) outcome {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "train"), fmt.Sprint("--steps=", steps),
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "elastic-demo"), fmt.Sprint("--steps=", steps),
 		"--batch-size=256", "--lr=0.1", "--pace=0")
 	cmd.Env = []string{"HOME=" + t.TempDir()}
 	out, err := cmd.CombinedOutput()

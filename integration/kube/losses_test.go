@@ -82,7 +82,7 @@ func (l *lab) asUndisturbed(file string) {
 // ends with.
 func undisturbed(t *testing.T, steps int, losses string) string {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(os.Getenv("ELASTIC_BIN"), "train"), "--batch-size=256", "--lr=0.1",
+	out, err := exec.Command(filepath.Join(os.Getenv("ELASTIC_BIN"), "elastic-demo"), "--batch-size=256", "--lr=0.1",
 		"--pace=0", "--steps="+strconv.Itoa(steps), "--losses="+losses).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -58,7 +58,7 @@ func (l *lab) command(name string, args ...string) *exec.Cmd {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if name == "train" { // PATH of the child is not that of the test
+	if name == "elastic-demo" { // PATH of the child is not that of the test
 		name = filepath.Join(bin, name)
 	}
 	cmd := exec.Command(name, args...)
@@ -112,7 +112,7 @@ func (l *lab) queue(options []string, program ...string) string {
 // undisturbed is how training ends on one machine without Elastic: its loss and accuracy.
 func (l *lab) undisturbed(steps int) string {
 	l.t.Helper()
-	out := l.must("train", "--batch-size=96", "--lr=0.1", "--pace=0", "--steps="+strconv.Itoa(steps))
+	out := l.must("elastic-demo", "--batch-size=96", "--lr=0.1", "--pace=0", "--steps="+strconv.Itoa(steps))
 	return "; " + out[strings.LastIndex(out, "loss"):]
 }
 

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 )
@@ -51,21 +50,18 @@ func isFile(name string) bool {
 
 // FindProgram returns the absolute path of the program name. With a slash it is that file.
 // Otherwise it is the first executable file in path (the value of PATH), else the one in the
-// directory beside. The name train is that of a file in the working directory, if there is one, else
-// of the demo. Errors: *NotFoundError, *NotExecutableError.
+// directory beside. The name train is first that of a file in the working directory, and last of
+// the demo. Errors: *NotFoundError, *NotExecutableError.
 func FindProgram(name, path, beside string) (string, error) {
 	var candidates []string
-	if strings.Contains(name, "/") {
+	switch {
+	case strings.Contains(name, "/"), name == demoName && isFile(name):
 		candidates = []string{name}
-	} else if name != "" {
-		dirs := append(filepath.SplitList(path), beside)
-		if name == demoName && isFile(name) { // a demo of that name, in PATH or beside, does not hide it
-			dirs = append(slices.DeleteFunc(dirs, func(dir string) bool { return dir == beside }), "")
-		}
-		for _, dir := range dirs {
+	case name != "":
+		for _, dir := range append(filepath.SplitList(path), beside) {
 			candidates = append(candidates, filepath.Join(dir, name)) // an empty dir is the working directory
 		}
-		if name == demoName && !isFile(name) {
+		if name == demoName {
 			candidates = append(candidates, filepath.Join(beside, Demo))
 		}
 	}

@@ -113,7 +113,6 @@ func TestTrainIsTheDemo(t *testing.T) {
 	if err := os.Remove("train"); err != nil {
 		t.Fatal(err)
 	}
-	write("bin/train", 0o755) // of an older version
 	write("train", 0o755)
 	if got, err := find(); got != filepath.Join(root, "train") {
 		t.Errorf("a file: %q, %v", got, err)

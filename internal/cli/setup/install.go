@@ -30,7 +30,7 @@ func installAction(_ context.Context, c *command.Call) error {
 	if err := os.MkdirAll(c.Args[0], 0o755); err != nil {
 		return problem.New(problem.Failed, "cannot make %s: %v", c.Args[0], err)
 	}
-	for _, name := range []string{"elastic", "elasticd", "train"} {
+	for _, name := range []string{"elastic", "elasticd", "elastic-demo"} {
 		from := filepath.Join(filepath.Dir(self), name)
 		if name == "elastic" {
 			from = self

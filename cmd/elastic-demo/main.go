@@ -55,7 +55,7 @@ type console struct{ stdout, stderr io.Writer }
 //	2    usage
 func run(ctx context.Context, args []string, getenv func(string) string, to console) int {
 	var c config
-	f := flag.NewFlagSet("train", flag.ContinueOnError)
+	f := flag.NewFlagSet("elastic-demo", flag.ContinueOnError)
 	f.SetOutput(to.stderr)
 	f.IntVar(&c.samples, "samples", 12_000, "samples in an epoch")
 	f.IntVar(&c.epochs, "epochs", 10, "epochs to train")
@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, to cons
 	tooSmall := min(c.samples, c.epochs, c.baseBatch, c.hidden) < 1 ||
 		c.steps < 0 || c.baseLR <= 0 || c.pace < 0
 	if f.NArg() > 0 || tooSmall {
-		fmt.Fprintln(to.stderr, "train: only flags, and only numbers above 0; see train -h")
+		fmt.Fprintln(to.stderr, "elastic-demo: only flags, and only numbers above 0; see elastic-demo -h")
 		return 2
 	}
 	w, err := readEnv(getenv, c)
@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, to cons
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(to.stderr, "train: rank %d: %v\n", w.rank, err)
+	fmt.Fprintf(to.stderr, "elastic-demo: rank %d: %v\n", w.rank, err)
 	switch {
 	case errors.Is(err, errAsked), errors.Is(err, errLost) && ctx.Err() != nil:
 		return 128 + int(syscall.SIGTERM)
