@@ -19,6 +19,7 @@ type stayers struct {
 	*sandbox
 	python, script string
 	arguments      []string // of the script
+	np             string   // "": 2:3
 	nodes          map[string]*proc
 	took           times
 }
@@ -38,7 +39,7 @@ func newStayers(t *testing.T) *stayers {
 
 // up starts a node.
 func (s *stayers) up(node string) {
-	args := []string{"--node=" + node, "--np=2:3", "--job-id=x", "--batch-size=48", "--lr=0.05",
+	args := []string{"--node=" + node, "--np=" + cmp.Or(s.np, "2:3"), "--job-id=x", "--batch-size=48", "--lr=0.05",
 		"--base-np=3", "--scaling=fixed-batch", "--last-call=200ms", "--log-dir=log-" + node,
 		s.python, s.script}
 	s.nodes[node] = s.run(append(args, s.arguments...)...)

@@ -1,16 +1,19 @@
 package python_test
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/elasticd/elastic/python"
 )
 
-// The unit tests of the helper that workers get, by the interpreter of this machine.
+// The unit tests of the helper that workers get, by the interpreter of this machine, and those that need
+// torch by Debian's, or by TORCH.
 func TestHelper(t *testing.T) {
 	dir := t.TempDir()
 	if err := python.Write(dir); err != nil {
@@ -25,15 +28,22 @@ func TestHelper(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	modules, err := filepath.Glob("tests/test_*.py")
+	runModules(t, dir, "tests", "python3", "-W", "error")
+	runModules(t, dir, "tests/with_torch", cmp.Or(os.Getenv("TORCH"), "/usr/bin/python3"))
+}
+
+// runModules runs the modules of tests in a directory.
+func runModules(t *testing.T, dir, at string, command ...string) {
+	t.Helper()
+	modules, err := filepath.Glob(at + "/test_*.py")
 	if err != nil || len(modules) == 0 {
 		t.Fatal(modules, err)
 	}
 	for _, module := range modules {
-		name := strings.TrimSuffix(filepath.Base(module), ".py")
-		t.Run(name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), "python3", "-B", "-W", "error", "-m", "unittest",
-				"tests."+name)
+		name := strings.TrimSuffix(module, ".py")
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			args := append(slices.Clone(command[1:]), "-B", "-m", "unittest", strings.ReplaceAll(name, "/", "."))
+			cmd := exec.CommandContext(t.Context(), command[0], args...)
 			cmd.Dir = dir
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)

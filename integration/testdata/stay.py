@@ -16,7 +16,9 @@ wanted = data[:, :4].argmax(1)
 loss_of = torch.nn.CrossEntropyLoss()
 elastic.world(batch_size=48)
 extra = {"extra": torch.zeros(int(os.environ["EXTRA"]), dtype=torch.uint8)} if "EXTRA" in os.environ else {}
-state = elastic.State(model=net, optimizer=optimizer, sampler=elastic.Sampler(len(data), seed=0), save_every=None, **extra)
+state = elastic.State(
+    model=net, optimizer=optimizer, sampler=elastic.Sampler(len(data), seed=0), save_every=os.environ.get("SAVE_EVERY"), **extra
+)
 stepped = 0  # when the last step ended
 pace = float(os.environ.get("PACE", "0.01"))
 

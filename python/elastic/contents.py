@@ -1,11 +1,10 @@
-"""What a State consists of: taking it out of the objects of the script, copying it, and putting it back."""
+"""What a State consists of: taking it out of the objects of the script, and putting it back."""
 
 from __future__ import annotations
 
-import copy
-import sys
 from typing import Any, Dict, Iterator, List
 
+from .copying import Copier, in_place
 from .errors import ElasticError, LoadError
 from .sampler import Sampler
 
@@ -42,35 +41,6 @@ def restore(owner: Any, values: Dict[str, Any], saved: Dict[str, Any]) -> None:
             setattr(owner, name, saved[name])
 
 
-def duplicate(value: Any, into: Any = None) -> Any:
-    """A copy that shares nothing with the value. Tensors are copied into those of `into`, an older copy,
-    where they have the same form: memory is taken once, and not in each step."""
-    torch = sys.modules.get("torch")
-    tensor: Any = getattr(torch, "Tensor", ())
-    if isinstance(value, tensor):
-        if _same_form(value, into):
-            return into.copy_(value.detach())
-        return value.detach().clone()
-    if isinstance(value, dict):
-        older = into if isinstance(into, dict) else {}
-        result: Any = type(value)() if hasattr(value, "_metadata") else {}
-        for name, part in value.items():
-            result[name] = duplicate(part, older.get(name))
-        if hasattr(value, "_metadata"):  # a module reads the versions of its parts in it
-            result._metadata = value._metadata
-        return result
-    if type(value) in (list, tuple):
-        olders = into if type(into) is type(value) and len(into) == len(value) else [None] * len(value)
-        return type(value)(duplicate(part, older) for part, older in zip(value, olders))
-    return copy.deepcopy(value)
-
-
-def _same_form(value: Any, into: Any) -> bool:
-    if type(into) is not type(value.detach()) or into.shape != value.shape:
-        return False
-    return bool(into.dtype == value.dtype and into.device == value.device)
-
-
 def optimizers(values: Dict[str, Any]) -> List[Any]:
     """The optimizers among the values, without the wrappers of accelerate."""
     found = []
@@ -104,7 +74,7 @@ def drop_gradients(values: Dict[str, Any]) -> None:
 def copied(values: Dict[str, Any], into: Any) -> Dict[str, Any]:
     """A copy of the state of each value."""
     try:
-        copy_of_all: Dict[str, Any] = duplicate(content(values), into)
+        copy_of_all: Dict[str, Any] = Copier(in_place).copy(content(values), into)
         return copy_of_all
     except Exception as error:
         raise ElasticError(f"the state cannot be copied, which going back to the last step needs: {error}") from error

@@ -21,6 +21,7 @@ from .randomness import Randomness
 from .reporting import detached, reporter
 from .sampler import Sampler
 from .stopping import stopper
+from .writing import or_say
 
 Values = Dict[str, Any]
 
@@ -160,7 +161,7 @@ class Course:
             self.save_or_say()
             stopper().leave()
         if self.keeping.due(self.step):
-            self.save_or_say()
+            self._begin_save()
         self._go_on()
 
     def _go_on(self) -> None:
@@ -198,15 +199,25 @@ class Course:
     # Saving.
 
     def save(self) -> Optional[str]:
+        """Save, and return when the save is whole."""
         wrappers.refuse_sharded(self._values())
-        mark: Dict[str, Any] = {"step": self.step, "samples": self.samples}
-        if self.sampler is not None:
-            mark.update(self.sampler.mark())
-        return self.keeping.write(self.place, self.content, mark)
+        return self.keeping.save(self.place, self.content, self._mark())
 
     def save_or_say(self) -> None:
         if not self._spread:
-            self.keeping.or_say(self.step, self.save)
+            or_say(self.step, self.save)
+
+    def _begin_save(self) -> None:
+        """Save in the background."""
+        if not self._spread:
+            wrappers.refuse_sharded(self._values())
+            self.keeping.begin(self.place, self.content, self._mark())
+
+    def _mark(self) -> Dict[str, Any]:
+        mark: Dict[str, Any] = {"step": self.step, "samples": self.samples}
+        if self.sampler is not None:
+            mark.update(self.sampler.mark())
+        return mark
 
     # For elastic.train.
 
@@ -231,6 +242,7 @@ class Course:
         """The training function has returned: what it left open is finished."""
         if self._ended or self.keeping.wanted:
             self.boundary()
+        self.keeping.wait()
 
     def newly_sharded(self) -> Optional[str]:
         """What spreads the state over the ranks, when it is first found; None at all other times."""

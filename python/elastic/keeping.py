@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 from . import saving
+from .copying import Copier, ToHost
 from .environment import world
 from .errors import ElasticError, whole_number
+from .writing import Writer, or_say
 
 Place = Tuple[int, int]
 """Where training is: steps that are done, and the epoch that is at hand."""
-
+Mark = Dict[str, Any]
+Content = Callable[[], Dict[str, Any]]
 
 SHARE = 0.02
-"""Part of the time that saves may take which are made by time. The other ranks wait for them."""
+"""Part of the time for which saves that are made by time may hold up training."""
 
 
 class Keeping:
@@ -28,46 +30,89 @@ class Keeping:
         self._keep = whole_number("keep", keep, 1)
         self._saved: Optional[Place] = None
         self._at = time.monotonic()
-        self._took = 0.0  # seconds of the last save, for which all ranks wait
+        self._took = 0.0  # seconds for which the last save that was made by time held up all ranks
+        self._writer = Writer()
+        self._writing: Optional[Place] = None  # what the writer writes, if the state was not replaced since
+        self._copy: Any = None  # what was written last: its memory is used again
         self.wanted = False  # save() was called in the middle of a step
 
     def due(self, step: int) -> bool:
         """Whether it is time to save after a step."""
+        if not self._writer.is_busy():
+            self.wait()
         if self.wanted:
             return True
-        if self._saved is not None and self._saved[0] == step:  # the end of its epoch is made again
+        newest = self._newest()
+        if newest is not None and newest[0] == step:  # the end of its epoch is made again
             return False
         if self.every_steps:
             return step % self.every_steps == 0
         wait = max(self.every_seconds, self._took / SHARE)
-        return bool(self.every_seconds) and time.monotonic() - self._at >= wait
+        return bool(self.every_seconds) and not self._writer.is_busy() and time.monotonic() - self._at >= wait
+
+    def _newest(self) -> Optional[Place]:
+        return self._writing or self._saved
 
     def is_at(self, place: Place) -> None:
         """Note that the state is that of a checkpoint."""
         self._saved = place
 
     def forget(self) -> None:
-        """Note that the state is that of another rank."""
-        self._saved = None
+        """Note that the state was replaced by that of another rank."""
+        self._writer.give_up()
+        self._writing = self._saved = None
 
-    def write(self, place: Place, content: Callable[[], Dict[str, Any]], mark: Dict[str, Any]) -> Optional[str]:
-        """Save on rank 0. None: nothing is written, because this place is saved, or there is no directory."""
-        self._at, self.wanted = time.monotonic(), False
-        if world().rank != 0 or self.directory is None or self._saved == place:
-            return None
+    def wait(self) -> None:
+        """Wait until nothing is written. The error of what was written is raised here."""
+        path, place = self._writer.wait(), self._writing
+        self._writing = None
+        if path is not None and place is not None:
+            self._saved = place
+
+    def begin(self, place: Place, content: Content, mark: Mark) -> None:
+        """Save on rank 0, in the background. Training is held up for a copy of the state, and for a save that is
+        still being written."""
         began = time.monotonic()
-        path = saving.write(self.directory, content(), mark)
+        self._at, self.wanted = began, False
+        if not self._is_to_write(place):
+            return
+        self.wait()
+        values, to_host = content(), ToHost()
+        try:
+            copied = saving.is_copied(values)
+            self._copy = Copier(to_host.move).copy(values, self._copy) if copied else None
+        except Exception:  # what cannot be copied is written at once
+            copied, self._copy = False, None
+        if copied:
+            ready = to_host.end()
+            self._writing = place
+            self._writer.begin(place[0], lambda: self._write(self._copy, mark, ready))
+        elif or_say(place[0], lambda: self._write(values, mark)) is not None:
+            self._saved = place
         self._took = time.monotonic() - began
-        saving.retain(self.directory, place[0], self._keep)
+
+    def save(self, place: Place, content: Content, mark: Mark) -> Optional[str]:
+        """Save on rank 0, and return the path when the save is whole. None: nothing is written, because this place is
+        saved, or there is no directory."""
+        self.wait()
+        self._at, self.wanted = time.monotonic(), False
+        if not self._is_to_write(place):
+            return None
+        path = self._write(content(), mark)
         self._saved = place
         return path
 
-    def or_say(self, step: int, write: Callable[[], Any]) -> None:
-        """Save. If the disk refuses it, training goes on, and the next save is made at its usual time."""
-        try:
-            write()
-        except OSError as error:
-            print(f"elastic: step {step} is not saved: {error}; training goes on", file=sys.stderr)
+    def _is_to_write(self, place: Place) -> bool:
+        return world().rank == 0 and self.directory is not None and self._newest() != place
+
+    def _write(self, content: Dict[str, Any], mark: Mark, ready: Callable[[], None] = lambda: None) -> Optional[str]:
+        """Write in either thread. None: the state was replaced in the meantime."""
+        assert self.directory is not None
+        ready()
+        path = saving.write(self.directory, content, mark, self._writer.is_wanted)
+        if path is not None:
+            saving.retain(self.directory, mark["step"], self._keep)
+        return path
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

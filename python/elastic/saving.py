@@ -14,7 +14,7 @@ import os
 import pickle
 import shutil
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from . import marking
 from .errors import LoadError
@@ -26,8 +26,9 @@ def path_of(directory: str, step: int) -> str:
     return os.path.join(directory, f"step-{step}")
 
 
-def write(directory: str, content: Dict[str, Any], mark: Dict[str, Any]) -> str:
-    """Write a checkpoint and return its path. mark goes into the manifest of the launcher."""
+def write(directory: str, content: Dict[str, Any], mark: Dict[str, Any], is_wanted: Callable[[], bool]) -> Optional[str]:
+    """Write a checkpoint and return its path. mark goes into the manifest of the launcher. A save that is not wanted
+    any more when all of it is written is removed again."""
     path = path_of(directory, mark["step"])
     shutil.rmtree(path, ignore_errors=True)  # torn, or of steps that were given up
     os.makedirs(path)
@@ -35,6 +36,9 @@ def write(directory: str, content: Dict[str, Any], mark: Dict[str, Any]) -> str:
     _dump(framework, content, os.path.join(path, _FILES[framework]))
     sync(path)
     sync(directory)
+    if not is_wanted():
+        shutil.rmtree(path, ignore_errors=True)
+        return None
     put_mark(path, mark)
     return path
 
@@ -89,6 +93,11 @@ def retain(directory: str, step: int, keep: int) -> None:
 # By framework: each has values that only it can write.
 
 _FILES = {"torch": "state.pt", "paddle": "state.pdparams", "": "state.pkl"}
+
+
+def is_copied(content: Dict[str, Any]) -> bool:
+    """Whether another thread may write a copy. Paddle was not tried."""
+    return _framework(content) != "paddle"
 
 
 def _framework(content: Any) -> str:

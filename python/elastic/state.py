@@ -89,6 +89,7 @@ class State:
         or use different data, because samples would be lost and repeated."""
         w = world()
         wrappers.refuse_sharded(self._values())
+        self._course.keeping.wait()
         same_terms(gather(self._terms()))
         path = w.resume_from
         if path is None and not w.managed and self._course.keeping.directory is not None:
@@ -112,8 +113,9 @@ class State:
         return True
 
     def save(self) -> Optional[str]:
-        """Save; only rank 0 writes. Returns the path, None where nothing is written now: in the middle of a step,
-        or of the end of an epoch, the save is made when that has ended."""
+        """Save, and return the path when the save is whole; only rank 0 writes. None where nothing is written now: in
+        the middle of a step, or of the end of an epoch, the save is made when that has ended. Saves of save_every
+        are written in the background: they hold up training for a copy of the state."""
         if self._course.is_open():
             self._course.keeping.wanted = True
             return None
@@ -159,9 +161,12 @@ class State:
 
 
 def _save_what_is_wanted(state: "weakref.ref[State]") -> None:
-    """Save at the end of the process what a script wanted to save when it left its loop for good."""
+    """Save at the end of the process what a script wanted to save when it left its loop for good, and report the
+    error of what was written last."""
     it = state()
     failed = getattr(sys, "last_value", None) is not None
+    if it is not None:
+        it._course.keeping.wait()
     if it is not None and it._course.keeping.wanted and not failed:
         it._course.save_or_say()
 

@@ -13,7 +13,7 @@ from elastic import (
     State,
     agreement,
     blocked,
-    contents,
+    copying,
     environment,
     fingerprint,
     keeping,
@@ -61,6 +61,7 @@ class CourseTest(unittest.TestCase):
                 for _ in s.sampler:
                     s.end_step()
                 s.schedule.step()
+            s._course.keeping.wait()
             again = State(sampler=Sampler(96), schedule=Schedule())
             with unittest.mock.patch.object(saving, "newest", lambda _: saving.path_of(self.dir, saved_at)):
                 again.load()
@@ -71,6 +72,7 @@ class CourseTest(unittest.TestCase):
                     again.end_step()
                 again.schedule.step()
                 ends.append(epoch)
+            again._course.keeping.wait()
             self.assertEqual((again.step, again.schedule.steps, ends[-1]), (6, 2, 1))
             self.assertEqual(len(ends), 2 if saved_at == 3 else 1)
 
@@ -81,6 +83,7 @@ class CourseTest(unittest.TestCase):
                 s.end_step()
             self.assertIsNone(s.save())
             s.best = 1
+        s._course.keeping.wait()
         again = State(sampler=Sampler(64), best=0)
         self.assertTrue(again.load())
         self.assertEqual((again.step, again.best, again.sampler.epoch), (2, 1, 1))
@@ -137,12 +140,13 @@ class CourseTest(unittest.TestCase):
                 self.assertEqual(weighing.weight(0), 0.0)
 
 
-    def test_large_saves_take_a_share_of_the_time(self):
-        now = iter([0.0, 30.0, 30.0, 30.0, 36.0, 61.0, 329.0, 331.0])
+    def test_saves_hold_training_up_for_a_share_of_the_time(self):
+        now = iter([0.0, 30.0, 30.0, 36.0, 61.0, 329.0, 331.0])
         with unittest.mock.patch.object(keeping.time, "monotonic", lambda: next(now)):
             k = keeping.Keeping("30s", self.dir, 2)
             self.assertTrue(k.due(1))
-            k.write((1, 0), dict, {"step": 1})
+            k.begin((1, 0), dict, {"step": 1})
+            k.wait()
             self.assertEqual([k.due(2), k.due(3), k.due(4)], [False, False, True])
 
 
@@ -172,7 +176,7 @@ class NetTest(unittest.TestCase):
 
     def test_a_copy_shares_nothing(self):
         value = {"a": [1, {"b": [2]}], "c": (3,)}
-        copy = contents.duplicate(value)
+        copy = copying.Copier(copying.in_place).copy(value)
         value["a"][1]["b"].append(9)
         self.assertEqual(copy, {"a": [1, {"b": [2]}], "c": (3,)})
 

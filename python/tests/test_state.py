@@ -160,12 +160,14 @@ class StateTest(unittest.TestCase):
             s.best = tensor()
             with unittest.mock.patch.dict(sys.modules, {"torch": full}), contextlib.redirect_stderr(io.StringIO()) as said:
                 s.commit()
+                s._course.keeping.wait()
                 self.assertIn("training goes on", said.getvalue())
                 with self.assertRaises(OSError):
                     s.save()
         self.assertFalse(any(saving.is_whole(self.dir, step) for step in saving.steps(self.dir)))
         s.best = 0.5
         s.commit()
+        s._course.keeping.wait()
         self.assertTrue(saving.is_whole(self.dir, 3))
 
     def test_only_rank_0_writes(self):
@@ -179,6 +181,7 @@ class StateTest(unittest.TestCase):
         s = self.state(save_every=2)
         for _ in range(5):
             s.commit()
+        s._course.keeping.wait()
         self.assertEqual(saving.steps(self.dir), [4, 2])
         s = self.state(save_every="1h")
         s.commit()

@@ -721,7 +721,7 @@ class TrainingTest(PlayedWorld):
     def test_a_checkpoint_that_is_newer_than_the_state_is_loaded(self):
         """Rank 0 finished the step in which this rank was interrupted, saved it, and is lost."""
         with tempfile.TemporaryDirectory() as directory:
-            saved = saving.write(directory, {"step": 8, "samples": 256}, {"step": 8, "samples": 256})
+            saved = saving.write(directory, {"step": 8, "samples": 256}, {"step": 8, "samples": 256}, lambda: True)
             outcome, begun = self.leaves_at_step(7)
             self.hand(2, ELASTIC_RESUME_FROM=saved, ELASTIC_RESUME_STEP="8")
             self.assertIsNone(outcome.get(timeout=60))
