@@ -16,7 +16,7 @@ func TestSavesInTheBackgroundOutliveKills(t *testing.T) {
 	t.Parallel()
 	s := newStayers(t)
 	s.np = "1"
-	s.set("SAVE_EVERY=1", "EXTRA="+strconv.Itoa(20<<20))
+	s.set("SAVE_EVERY=1", "EXTRA="+strconv.Itoa(8<<20))
 	seed, _ := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
 	r := rand.New(rand.NewPCG(seed, 1))
 	generation, resumed := 0, 0
@@ -43,5 +43,5 @@ func TestSavesInTheBackgroundOutliveKills(t *testing.T) {
 	if resumed == 0 {
 		t.Error("no save counted: each time training began anew")
 	}
-	s.finish()
+	s.finishIn(30) // each of them is saved
 }

@@ -116,8 +116,14 @@ func (s *stayers) goesOn(steps int) {
 // undisturbed run.
 func (s *stayers) finish() {
 	s.t.Helper()
-	step := s.step()
-	if err := os.WriteFile(s.path("target"), []byte(strconv.Itoa(int(step)+500)), 0o600); err != nil {
+	s.finishIn(500)
+}
+
+// finishIn is finish, after that many steps.
+func (s *stayers) finishIn(steps int) {
+	s.t.Helper()
+	target := strconv.Itoa(int(s.step()) + steps)
+	if err := os.WriteFile(s.path("target"), []byte(target), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 	want := s.undisturbed()

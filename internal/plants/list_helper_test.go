@@ -4,6 +4,19 @@ const helper = "python/elastic"
 
 // helperPlants are bugs that make the Python helper train wrongly without a message.
 var helperPlants = []plant{
+	{"a step with an aborted collective counts", helper + "/device.py", `        if self._closed.is_set():
+            raise WorldChanged
+`, ``, "python", "TestHelper/test_device"},
+	{"a state is taken from an aborted broadcast", helper + "/beginning.py", `        group.check()
+`, ``, "python", "TestHelper/test_device"},
+	{"a save gets its mark although its state was replaced", helper + "/saving.py", `if not is_wanted():`, `if False:`,
+		"python", "TestHelper/test_writing"},
+	{"training changes what is being written", helper + "/keeping.py",
+		`Copier(to_host.move).copy(values, self._copy) if`, `values if`, "python", "TestHelper/test_writing"},
+	{"the process ends while a save is written", helper + "/writing.py", `name="elastic-save")`,
+		`name="elastic-save", daemon=True)`, "python", "TestHelper/test_writing"},
+	{"a copy is written into by two tensors", helper + "/copying.py", `if id(into) in self._used:`, `if False:`,
+		"python", "TestHelper/test_copying"},
 	{"NCCL stays in place", helper + "/group.py", `rpartition(":")[2] == "gloo"`,
 		`rpartition(":")[2] in ("gloo", "nccl")`, "python", "TestHelper/test_training"},
 	{"a rank that is interrupted keeps half a step", helper + "/course.py",
@@ -25,7 +38,7 @@ var helperPlants = []plant{
 	{"a difference of rates counts as rounding", helper + "/fingerprint.py",
 		`<= ROUNDING * max(size, other[1])`, `<= ROUNDING * max(size, other[1], 1e9)`,
 		"python", "TestHelper/test_course"},
-	{"a copy of the state shares its lists", helper + "/contents.py", `result[name] = duplicate(part, older.get(name))`,
+	{"a copy of the state shares its lists", helper + "/copying.py", `result[name] = self.copy(part, older.get(name))`,
 		`result[name] = part`, "python", "TestHelper/test_course"},
 	{"sharded state is saved", helper + "/course.py", `    def save(self) -> Optional[str]:
         wrappers.refuse_sharded(self._values())

@@ -33,6 +33,7 @@ def begin(w: World, state: State, group: Group, agent: Agent) -> bool:
             _say_that_it_differs(w, giver, course.step)
         data = _packed(state) if w.rank == giver else None
         data = voting.broadcast(data, giver, group.device(), agent.received)
+        group.check()
         if w.rank in takers:
             course.take(state, voting.unpack(data))
     if giver is None and course.was_held():

@@ -45,6 +45,7 @@ class Course:
         self._held = False
         self._was_held = False
         self.follower: Optional[Callable[[], None]] = None
+        self.gate: Optional[Callable[[], None]] = None  # raises where what was done since the last boundary may be wrong
         self._agreement = Agreement()
         self._randomness = Randomness()
         self._first = (0, 0.0)  # the generation at hand, and when its first step ended
@@ -148,6 +149,8 @@ class Course:
 
     def boundary(self) -> None:
         """All before this point is finished."""
+        if self.gate is not None:
+            self.gate()
         self._at_boundary = True
         if self._ended:
             self._report()

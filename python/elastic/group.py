@@ -15,7 +15,7 @@ import json
 import os
 from typing import Any, Dict, List, Optional, Set
 
-from . import connections
+from . import connections, device
 from .agent import Agent, Left
 from .environment import World
 from .subgroups import Subgroups
@@ -43,14 +43,20 @@ class Group:
         self._made: Set[int] = set()
         self._number: Optional[int] = None  # of this process, in its handle; unique in the world
         self.reconfigures = False
-        if "nccl" in backend:  # otherwise its watchdog ends the process before the agent reports a loss
+        self.gate: Optional[device.Gate] = None  # that each step passes, with NCCL
+        if device.is_nccl(backend):
+            self.gate = device.Gate(self._subgroups.of_all)
+            # Otherwise the watchdog of NCCL ends the process before the agent reports a loss.
             os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
         self.meets = False  # it is connecting to the other ranks, within its limit
 
     def open(self, world: World, word: Dict[str, Any]) -> List[Dict[str, Any]]:
         """Make the group of a world, and return the words of all ranks. word is the word of this rank."""
+        if self.gate is not None:
+            self.gate.open()
         words = self.exchange(world, dict(word, number=self._number, can=hasattr(self._dist, "_reconfigure")), "word")
-        if self.reconfigures or all(w["can"] for w in words) and self._can_reconfigure(world, words):
+        can = self.gate is None and all(w["can"] for w in words)
+        if self.reconfigures or can and self._can_reconfigure(world, words):
             self._reconfigure(world)
         else:
             self._remake(world)
@@ -58,7 +64,7 @@ class Group:
 
     def device(self) -> str:
         """The kind of device on which its collectives move data."""
-        return "cuda" if "nccl" in self._backend else "cpu"
+        return "cuda" if self.gate is not None else "cpu"
 
     def leave(self) -> bool:
         """Leave all groups. True: the script still has a group of new_group, which it cannot use any more."""
@@ -77,14 +83,15 @@ class Group:
         """End the running collectives. The thread that reads the agent's messages calls it.
 
         Gloo ends a collective only when a connection to a member ends, so the connections of this
-        process are shut. The call of NCCL's abort follows its documentation, and was not tested.
-        Before torch 2.6 it has another name."""
-        if "nccl" in self._backend:
-            with contextlib.suppress(Exception):
-                group = self._dist.distributed_c10d._get_default_group()
-                abort = getattr(group, "abort", None) or self._dist.distributed_c10d._abort_process_group
-                abort()
+        process are shut. NCCL's groups are aborted."""
+        if self.gate is not None:
+            self.gate.abort()
         connections.shut(self._mine())
+
+    def check(self) -> None:
+        """Raise where what the collectives until now have given may be wrong."""
+        if self.gate is not None:
+            self.gate.check()
 
     def quiet(self) -> bool:
         """Whether no data moves between the members."""
@@ -129,12 +136,14 @@ class Group:
     # Other versions, and other backends.
 
     def _remake(self, world: World) -> None:
+        more = device.choose(world.local_rank) if self.gate is not None else {}
         before = connections.inodes()
         self._dist.init_process_group(
             self._backend,
             store=self._dist.PrefixStore(str(world.generation), self._store),
             rank=world.rank,
             world_size=world.size,
+            **more,
         )
         self._made = connections.inodes() - before  # older gloo has no port that identifies them
 
@@ -148,18 +157,24 @@ class Group:
         return [json.loads(value) for value in values]
 
 
-def restarts(backend: Optional[str]) -> Optional[str]:
-    """Why workers with a backend are started again when the world changes; None: they stay."""
+def named(backend: Optional[str]) -> str:
+    """The backend that torch takes."""
     import torch
 
-    name = backend
-    if name is None and getattr(torch, "cuda", None) is not None and torch.cuda.is_available():
-        name = "cpu:gloo,cuda:nccl"  # as torch chooses
-    if name is None or all(part.rpartition(":")[2] == "gloo" for part in name.lower().split(",")):
+    if backend is None and getattr(torch, "cuda", None) is not None and torch.cuda.is_available():
+        return "cpu:gloo,cuda:nccl"
+    return (backend or "gloo").lower()
+
+
+def restarts(backend: str) -> Optional[str]:
+    """Why workers with a backend are started again when the world changes; None: they stay."""
+    if all(part.rpartition(":")[2] == "gloo" for part in backend.split(",")):
         return None
-    kind = "NCCL" if "nccl" in name.lower() else "this backend"
+    if device.is_nccl(backend) and device.may_stay():
+        return None
+    kind = "NCCL" if device.is_nccl(backend) else "this backend"
     return (
-        f"backend {name!r}: {kind} was never seen to be right in place, on a GPU: "
+        f"backend {backend!r}: {kind} was never seen to be right in place, on a GPU: "
         "this worker is started again when the world changes"
     )
 

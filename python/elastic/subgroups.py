@@ -44,8 +44,11 @@ class Subgroups:
     def _names(self) -> Any:
         return getattr(self._c10d, "_world", None)
 
-    def _all(self) -> List[Any]:
+    def of_all(self) -> List[Any]:
+        """All groups of the world, also the default one."""
         world = self._names()
-        groups = self._c10d._pg_map if world is None else world.pg_map
+        return list(self._c10d._pg_map if world is None else world.pg_map)
+
+    def _all(self) -> List[Any]:
         default = self._c10d._get_default_group()
-        return [group for group in groups if group is not default]
+        return [group for group in self.of_all() if group is not default]

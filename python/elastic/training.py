@@ -24,13 +24,13 @@ import time
 import traceback
 from typing import Any, Callable, NoReturn, Optional
 
-from . import environment, stopping, wrappers
+from . import device, environment, stopping, wrappers
 from .agent import Agent, Left, connect
 from .beginning import begin
 from .blocked import Watch
 from .environment import World, world
 from .errors import ElasticError
-from .group import Group, open_alone, restarts
+from .group import Group, named, open_alone, restarts
 from .leaving import Exit, WorldChanged, is_of_communication
 from .state import State
 from .stopping import STOPPED, Stopped, stopper
@@ -87,7 +87,8 @@ class Training:
                 "there is a process group already: the training function makes that of each world, once in a process; "
                 "do not call init_process_group before it"
             )
-        why = restarts(self._backend)
+        backend = named(self._backend)
+        why = restarts(backend)
         if why is not None and "ELASTIC_AGENT_SOCKET" in os.environ:
             print(f"elastic: {why}", file=sys.stderr, flush=True)
         elif "ELASTIC_AGENT_SOCKET" in os.environ:
@@ -98,8 +99,9 @@ class Training:
             result = self._function(w)
             self._state._course.returns()
             return result
-        self._group = Group(self._agent, self._backend or "gloo")
+        self._group = Group(self._agent, backend)
         self._state._course.follow(self._check)
+        self._state._course.gate = self._group.check
         gc.collect()
         gc.freeze()  # these objects stay; scanning them would be the longest part of a change
         self._agent.can_stay(True)
@@ -113,6 +115,7 @@ class Training:
                 self._returned.set()
                 self._exit.has_left()
             self._state._course.follow(None)
+            self._state._course.gate = None
             self._agent.can_stay(False)
             self._agent.close()
 
@@ -181,6 +184,9 @@ class Training:
                 f"the state is sharded ({kind}): workers are started again when the world changes, and State "
                 "saves none of it; save with torch.distributed.checkpoint and --save-from=all"
             )
+        kept = device.outlives() if device.is_nccl(named(self._backend)) else None
+        if kept is not None:
+            self._cannot_stay(f"{kept} holds on to the groups of this world: this worker is started again when it changes")
 
     def _cannot_stay(self, why: str) -> None:
         """Tell the agent to end this process, and start it again, when the world changes."""
