@@ -12,7 +12,7 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 TESTSUM     = gotest.tools/gotestsum@v1.13.0 --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=5
 
 .DEFAULT_GOAL := help
-.PHONY: help release build demo test check vuln unit fuzz integration soak seeds kube slurm frameworks fidelity wheel bench bench-stay bench-load bench-checkpoint spec image clean
+.PHONY: help release build demo test check vuln unit fuzz integration soak seeds kube slurm frameworks fidelity wheel bench bench-stay bench-load bench-checkpoint gpu spec image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -118,6 +118,13 @@ bench-checkpoint: build ## how fast a checkpoint of SIZE bytes (2 GB) is saved, 
 	$(GO) build -o $(BIN)/bench ./bench
 	$(GO) test -run '^$$' -bench Parts -count $(or $(TRIALS),10) -benchtime 3x -timeout 0 ./pkg/checkpoint/pipeline
 	exec $(BIN)/bench -bin $(BIN) -trials $(or $(TRIALS),10) -size $(or $(SIZE),2000000000)
+
+gpu: ## recovery, hangs, saves and kept time on GPUs, with checked results: PARTS=abcde, DRY=1 for gloo on processors; bin/gpu runs without Go
+	rm -rf $(BIN)/gpu && mkdir -p $(BIN)/gpu/python
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/gpu/ ./cmd/elastic ./cmd/elasticd
+	cp bench/gpu/*.py $(BIN)/gpu/ && cp -r python/elastic $(BIN)/gpu/python/
+	@du -sm $(BIN)/gpu | awk '{ if ($$1 > 64) { print "bin/gpu has " $$1 " MiB, more than 64"; exit 1 } }'
+	$(PYTHON) $(BIN)/gpu/run.py $(if $(DRY),--dry) --parts=$(or $(PARTS),abcde)
 
 spec: ## model-check the protocol (needs Java)
 	./spec/fetch.sh && ./spec/run --all

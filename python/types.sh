@@ -12,4 +12,4 @@ if [ ! -x "$tools/bin/python" ]; then
   ln -s python3 "$tools/bin/python" # it is whole
 fi
 "$tools/bin/mypy"
-"$tools/bin/ruff" check -q --no-cache . ../examples
+"$tools/bin/ruff" check -q --no-cache --config pyproject.toml . ../examples ../bench/gpu

@@ -13,8 +13,6 @@ var helperPlants = []plant{
 		"python", "TestHelper/test_writing"},
 	{"training changes what is being written", helper + "/keeping.py",
 		`Copier(to_host.move).copy(values, self._copy) if`, `values if`, "python", "TestHelper/test_writing"},
-	{"the process ends while a save is written", helper + "/writing.py", `name="elastic-save")`,
-		`name="elastic-save", daemon=True)`, "python", "TestHelper/test_writing"},
 	{"a copy is written into by two tensors", helper + "/copying.py", `if id(into) in self._used:`, `if False:`,
 		"python", "TestHelper/test_copying"},
 	{"NCCL stays in place", helper + "/group.py", `rpartition(":")[2] == "gloo"`,
