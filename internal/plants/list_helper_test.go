@@ -9,6 +9,8 @@ var helperPlants = []plant{
 `, ``, "python", "TestHelper/test_device"},
 	{"a state is taken from an aborted broadcast", helper + "/beginning.py", `        group.check()
 `, ``, "python", "TestHelper/test_device"},
+	{"a tensor of a state that is given is not awaited", helper + "/sharing.py", `dist.recv(_flat(tensor), src=giver)`,
+		`dist.recv(_flat(tensor.clone()), src=giver)`, "python", "TestHelper/test_sharing"},
 	{"a save gets its mark although its state was replaced", helper + "/saving.py", `if not is_wanted():`, `if False:`,
 		"python", "TestHelper/test_writing"},
 	{"training changes what is being written", helper + "/keeping.py",

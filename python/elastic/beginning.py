@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import List, Optional
+from typing import Any, List, Optional
 
-from . import saving, voting
+from . import saving, sharing, voting
 from .agent import Agent
-from .environment import World
+from .environment import World, world
 from .errors import ElasticError, LoadError
 from .group import Group
 from .state import State, same_terms
@@ -31,11 +31,19 @@ def begin(w: World, state: State, group: Group, agent: Agent) -> bool:
     if giver is not None and takers:
         if w.rank in takers and places[w.rank] == places[giver]:
             _say_that_it_differs(w, giver, course.step)
-        data = _packed(state) if w.rank == giver else None
-        data = voting.broadcast(data, giver, group.device(), agent.received)
+        content: Any = None
+        if w.rank == giver:
+            _give(state, group, agent, takers)
+        elif group.gate is None:
+            data = voting.broadcast(None, giver, group.device(), agent.received)
+            content = voting.unpack(data) if w.rank in takers else None
+        elif w.rank in takers:
+            content = sharing.take(giver, group.device(), agent.received)
+        else:
+            sharing.watch(giver, group.device())
         group.check()
         if w.rank in takers:
-            course.take(state, voting.unpack(data))
+            course.take(state, content)
     if giver is None and course.was_held():
         return False
     if giver is not None and list(course.place) != list(places[giver]):
@@ -76,8 +84,14 @@ def _load(w: World, state: State, group: Group) -> "tuple[List[Place], List[Opti
     return places, [word["print"] for word in words]
 
 
-def _packed(state: State) -> bytes:
+def _give(state: State, group: Group, agent: Agent, takers: List[int]) -> None:
+    """Give the state of this rank to those that take it: with gloo to all."""
+    content, rank = state._course.content(), world().rank
     try:
-        return voting.pack(state._course.content())
+        data = voting.pack(content) if group.gate is None else b""
     except Exception as error:
         raise ElasticError(f"the state cannot be given to the ranks that have none: {error}") from error
+    if group.gate is None:
+        voting.broadcast(data, rank, group.device(), agent.received)
+    else:
+        sharing.give(content, rank, takers, group.device())

@@ -99,6 +99,8 @@ class PlayedAgent:
 class PlayedGroup:
     """A process group of one rank."""
 
+    gate = None
+
     def __init__(self, agent, backend):
         self.agent, self.opened, self.interrupts = agent, [], 0
         self.busy = threading.Event()  # data move between the ranks

@@ -170,9 +170,9 @@ class GateTest(unittest.TestCase):
         course = unittest.mock.Mock(held=lambda: None, fingerprint=lambda: None, was_held=lambda: False)
         state = types.SimpleNamespace(_course=course, _terms=dict)
         played = types.SimpleNamespace(
-            open=lambda w, word: words, device=lambda: "cpu", check=unittest.mock.Mock(side_effect=leaving.WorldChanged)
+            open=lambda w, word: words, device=lambda: "cpu", gate=None, check=unittest.mock.Mock(side_effect=leaving.WorldChanged)
         )
-        with unittest.mock.patch.object(beginning.voting, "broadcast", lambda *_: b"zeros"):
+        with unittest.mock.patch.object(beginning.voting, "broadcast", lambda *_: beginning.voting.pack("zeros")):
             with self.assertRaises(leaving.WorldChanged):
                 beginning.begin(world, state, played, types.SimpleNamespace(received=None))
         course.take.assert_not_called()
