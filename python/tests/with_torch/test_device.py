@@ -169,9 +169,8 @@ class GateTest(unittest.TestCase):
         world = types.SimpleNamespace(rank=1, resume_step=None)
         course = unittest.mock.Mock(held=lambda: None, fingerprint=lambda: None, was_held=lambda: False)
         state = types.SimpleNamespace(_course=course, _terms=dict)
-        played = types.SimpleNamespace(
-            open=lambda w, word: words, device=lambda: "cpu", gate=None, check=unittest.mock.Mock(side_effect=leaving.WorldChanged)
-        )
+        failed = unittest.mock.Mock(side_effect=leaving.WorldChanged)
+        played = types.SimpleNamespace(open=lambda w, word: words, device=lambda: "cpu", gate=None, check=failed)
         with unittest.mock.patch.object(beginning.voting, "broadcast", lambda *_: beginning.voting.pack("zeros")):
             with self.assertRaises(leaving.WorldChanged):
                 beginning.begin(world, state, played, types.SimpleNamespace(received=None))
