@@ -40,10 +40,9 @@ var helperPlants = []plant{
 		"python", "TestHelper/test_course"},
 	{"a copy of the state shares its lists", helper + "/copying.py", `result[name] = self.copy(part, older.get(name))`,
 		`result[name] = part`, "python", "TestHelper/test_course"},
-	{"sharded state is saved", helper + "/course.py", `    def save(self) -> Optional[str]:
+	{"sharded state is saved", helper + "/course.py", `        """Save, and return when the save is whole."""
         wrappers.refuse_sharded(self._values())
-`, `    def save(self) -> Optional[str]:
-`, "python", "TestHelper/test_course"},
+`, ``, "python", "TestHelper/test_course"},
 	{"a loss that is not finite is overtaken by the next", helper + "/reporting.py",
 		`if newest is None or math.isfinite(newest):`, `if True:`, "python", "TestHelper/test_course"},
 	{"all groups of parameters get one rate", helper + "/rates.py",
