@@ -71,8 +71,10 @@ func (g *group) begin(s action.Start) error {
 	g.world, g.rank = world, s.Rank
 	g.since = time.Now()
 	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over)
+	ended := anyClosed(g.g.Done(), over)
+	l := g.lossesOf(world, s.Rank)
+	g.w.effects.Go(func(ctx context.Context) { l.run(ctx, ended) })
 	if s.Rank == 0 {
-		ended := anyClosed(g.g.Done(), over)
 		// the file of an earlier generation must be opened before a step of this one is written
 		tail := g.w.tail(launch.WorkerDir(g.runDir, uint64(g.began), 0))
 		r := &reporter{w: g.w, world: world, tail: tail, watch: g.w.hangs.Load()}
@@ -187,15 +189,12 @@ func (g *group) process(local int) rendezvous.Process {
 	return rendezvous.Process{Name: t.String(), Log: t.Log()}
 }
 
-// lastStep returns the last step that a worker reported. The second result is true if its loss was
-// not a number then, and the job has a rule for that.
+// lastStep returns the last step that a worker reported, or that at which its loss was not a number.
 func (g *group) lastStep(local int) (*int64, bool) {
 	g.mu.Lock()
 	began := uint64(g.began)
 	g.mu.Unlock()
-	step, nan := lastProgress(launch.WorkerDir(g.runDir, began, local))
-	rule := g.w.job.Load().Rules.OnNaN
-	return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
+	return g.w.lastProgress(launch.WorkerDir(g.runDir, began, local))
 }
 
 // watchStay reports when the workers become able to stay and when they no longer are, and how much

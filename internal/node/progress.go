@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/elasticd/elastic/internal/hang"
@@ -25,7 +24,7 @@ func (w *workers) tail(dir string) *progress.Tail {
 	if e := w.o.ProgressRegex; e != nil {
 		return progress.NewLogTail(w.logs.Path(0), e)
 	}
-	return progress.NewTail(filepath.Join(dir, "progress.jsonl"))
+	return progress.NewTail(progressFile(dir))
 }
 
 // reporter passes on the progress that rank 0's worker reports, until its group ends. A report that
@@ -39,7 +38,6 @@ type reporter struct {
 	last    rendezvous.Progress // the newest report
 	curve   progress.Curve      // of this generation and earlier ones
 	lookout hang.Lookout
-	nan     bool // a loss that is not a number was reported
 }
 
 func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
@@ -80,9 +78,6 @@ func (r *reporter) stepped(ctx context.Context, p rendezvous.Progress) {
 		}
 		r.lookout.Step(usual)
 		r.w.stepped.Store(true)
-	}
-	if r.tail.LossNaN() && !r.nan {
-		r.nan = r.w.reportNaN(ctx, r.world, p.Step)
 	}
 	r.w.kubeflow.Tell(p)
 	if r.w.o.Progress != nil {
@@ -135,27 +130,4 @@ func (w *workers) curve(ctx context.Context) (c progress.Curve) {
 	}
 	c, _ = schema.Decode[progress.Curve](r.One())
 	return c
-}
-
-// reportNaN reports that the loss is not a number, and ends the generation if the job has a rule
-// for that. If the report fails, the next line sends it again.
-func (w *workers) reportNaN(ctx context.Context, world rendezvous.World, step *int64) bool {
-	rule := w.job.Load().Rules.OnNaN
-	me := world.Members[0]
-	requests := txn.Requests{Store: w.store, Job: w.o.Job.Name}
-	report := requests.LossNaN
-	if rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback {
-		report = requests.FailLossNaN
-	}
-	err := report(ctx, &world, rendezvous.Failure{Node: me.Node, Incarnation: me.Incarnation,
-		Code: 1, Step: step, NaN: true, Time: time.Now()})
-	return err == nil
-}
-
-// lastProgress returns the last step that a worker reported in a run directory, and whether its
-// loss was not a number then.
-func lastProgress(dir string) (step *int64, nan bool) {
-	tail := progress.NewTail(filepath.Join(dir, "progress.jsonl"))
-	p, _ := tail.Read()
-	return p.Step, tail.LossNaN()
 }

@@ -44,7 +44,11 @@ var helperPlants = []plant{
         wrappers.refuse_sharded(self._values())
 `, ``, "python", "TestHelper/test_course"},
 	{"a loss that is not finite is overtaken by the next", helper + "/reporting.py",
-		`if newest is None or math.isfinite(newest):`, `if True:`, "python", "TestHelper/test_course"},
+		`bad is None and not math.isfinite(loss)`, `not math.isfinite(loss)`, "python", "TestHelper/test_reporting"},
+	{"a loss that is not finite is known by the newest step", helper + "/reporting.py",
+		`{"step": _plain(step), "loss": loss}`, `{"loss": loss}`, "python", "TestHelper/test_reporting"},
+	{"code that runs once runs after each restart", helper + "/once.py", `new = name not in self._names`, `new = True`,
+		"python", "TestHelper/test_course"},
 	{"all groups of parameters get one rate", helper + "/rates.py",
 		`rate * factor * (group[BASE] / first if first else 1.0)`, `rate * factor`,
 		"python", "TestHelper/test_course"},

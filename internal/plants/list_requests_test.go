@@ -2,6 +2,20 @@ package plants_test
 
 // requestPlants are bugs in the guards of requests.
 var requestPlants = []plant{
+	{"a loss that is a consequence of an earlier one hides it", "pkg/rendezvous/failure.go",
+		`*f.Step < *other.Step`, `*f.Step > *other.Step`, rendezvous, "TestNoteNaN"},
+	{"a loss that is not a number is known by the step of the newest one", "internal/progress/tail.go",
+		`	if !t.nan {
+`, `	if true {
+`, "internal/progress", "TestFirstLossThatIsNotANumber"},
+	{"a loss that is not readable drops its line", "internal/progress/line.go",
+		`	return l, true
+}
+
+// whole`, `	return l, l.Loss != nil || fields["loss"] == nil
+}
+
+// whole`, "internal/progress", "TestLossesThatAreNotNumbers"},
 	{"events are not trimmed within one generation", "pkg/history/trim.go",
 		`due := t.written >= TrimEvery`, `due := false`,
 		pipeline, "TestEventsStayBoundedWithinOneGeneration"},

@@ -2,6 +2,8 @@ package progress
 
 import (
 	"encoding/json"
+	"errors"
+	"math"
 	"os"
 	"regexp"
 	"strconv"
@@ -10,31 +12,42 @@ import (
 
 // line is one line of $ELASTIC_PROGRESS_FILE. All fields are optional.
 type line struct {
-	Step    *int64   `json:"step"`
-	Loss    *loss    `json:"loss"`
-	Samples *int64   `json:"samples"`
-	First   *float64 `json:"first"`  // end of the generation's first step, in seconds of Unix time
-	Before  *float64 `json:"before"` // end of the last step in an older generation
+	Step, Samples *int64
+	Loss          *float64 // any number, also one that is not finite
+	First         *float64 // end of the generation's first step, in seconds of Unix time
+	Before        *float64 // end of the last step in an older generation
 	// Of the whole training. One of the two is enough.
-	TotalSteps   *int64 `json:"total_steps"`
-	TotalSamples *int64 `json:"total_samples"`
-}
-
-// loss is a number, or the text that programs write for one that is not finite.
-type loss float64
-
-func (l *loss) UnmarshalJSON(b []byte) error {
-	v, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
-	*l = loss(v)
-	return err
+	TotalSteps, TotalSamples *int64
 }
 
 // notFinite matches the words of Python's json for numbers that JSON does not have.
 var notFinite = regexp.MustCompile(`"loss"\s*:\s*(-?Infinity|NaN)\b`)
 
+// jsonLine reads the fields of an object one by one: one that is not readable counts as not there.
 func jsonLine(b []byte) (l line, ok bool) {
-	err := json.Unmarshal(notFinite.ReplaceAll(b, []byte(`"loss":"$1"`)), &l)
-	return l, err == nil
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(notFinite.ReplaceAll(b, []byte(`"loss":"$1"`)), &fields) != nil {
+		return l, false
+	}
+	number := func(name string) *float64 {
+		v, err := strconv.ParseFloat(strings.Trim(string(fields[name]), `"`), 64)
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
+			return nil
+		}
+		return &v
+	}
+	l = line{Step: whole(number("step")), Samples: whole(number("samples")), Loss: number("loss"),
+		First: number("first"), Before: number("before"),
+		TotalSteps: whole(number("total_steps")), TotalSamples: whole(number("total_samples"))}
+	return l, true
+}
+
+// whole returns a whole number that is no more than v; nil: v is none.
+func whole(v *float64) *int64 {
+	if v == nil || math.IsNaN(*v) || math.Abs(*v) > 1<<53 {
+		return nil
+	}
+	return new(int64(*v))
 }
 
 // With --progress-regex, the progress is found in the log of rank 0's worker, by groups with the
@@ -56,19 +69,17 @@ func lineOf(expression *regexp.Regexp, b []byte) (l line, ok bool) {
 		if err != nil {
 			continue
 		}
-		whole := int64(v)
 		switch name {
 		case "step":
-			l.Step = &whole
+			l.Step = whole(&v)
 		case "samples":
-			l.Samples = &whole
+			l.Samples = whole(&v)
 		case "total_steps":
-			l.TotalSteps = &whole
+			l.TotalSteps = whole(&v)
 		case "total_samples":
-			l.TotalSamples = &whole
+			l.TotalSamples = whole(&v)
 		case "loss":
-			value := loss(v)
-			l.Loss = &value
+			l.Loss = &v
 		}
 	}
 	return l, l.Step != nil || l.Samples != nil || l.Loss != nil

@@ -21,7 +21,8 @@ type Tail struct {
 	expression *regexp.Regexp
 	last       rendezvous.Progress
 	total      total
-	nan        bool // the newest loss is not a finite number
+	nan        bool   // a loss was not a finite number
+	nanAt      *int64 // the step of the first such; nil: not known
 	pace       pace
 	began      time.Time
 }
@@ -35,8 +36,12 @@ func NewLogTail(path string, e *regexp.Regexp) *Tail {
 	return &Tail{path: path, at: lengthOf(path), expression: e}
 }
 
-// LossNaN reports whether the newest loss is not a finite number.
-func (t *Tail) LossNaN() bool { return t.nan }
+// NewJSONTail reads JSON lines from the current end of the file.
+func NewJSONTail(path string) *Tail { return NewLogTail(path, nil) }
+
+// LossNaN reports whether a loss was not a finite number, and the step of the first such, nil if that
+// is not known.
+func (t *Tail) LossNaN() (step *int64, seen bool) { return t.nanAt, t.nan }
 
 // Read reads the new lines. It returns false if there are none. The time of the progress is that of
 // the last write to the file.
@@ -88,12 +93,7 @@ func (t *Tail) take(b []byte) bool {
 		t.last.Step = l.Step
 	}
 	if l.Loss != nil {
-		v := float64(*l.Loss)
-		if t.nan = math.IsNaN(v) || math.IsInf(v, 0); t.nan {
-			t.last.Loss = nil
-		} else {
-			t.last.Loss = &v
-		}
+		t.takeLoss(*l.Loss)
 	}
 	if l.Samples != nil {
 		t.last.Samples = l.Samples
@@ -110,4 +110,15 @@ func (t *Tail) take(b []byte) bool {
 	}
 	t.total.take(l)
 	return true
+}
+
+func (t *Tail) takeLoss(v float64) {
+	if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		t.last.Loss = &v
+		return
+	}
+	t.last.Loss = nil
+	if !t.nan {
+		t.nan, t.nanAt = true, t.last.Step
+	}
 }

@@ -108,6 +108,10 @@ func TestLossesThatAreNotNumbers(t *testing.T) {
 		`{"step":7,"loss":"nan"}`:            {7, true, 0},
 		`{"step":7,"loss":null}`:             {7, false, 0},
 		`{"step":7,"note":"loss: NaN"}`:      {7, false, 0},
+		`{"step":7.0,"loss":"none yet"}`:     {7, false, 0}, // the rest of the line counts
+		`{"step":7,"loss":[1,2]}`:            {7, false, 0},
+		`{"step":7,"samples":"many"}`:        {7, false, 0},
+		`{"step":7,"loss":1e999}`:            {7, true, 0},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "progress.jsonl"), []byte(line+"\n"), 0o600); err != nil {
@@ -120,6 +124,34 @@ func TestLossesThatAreNotNumbers(t *testing.T) {
 			p.Loss != nil && *p.Loss != want.loss {
 			t.Errorf("%s: %+v, not a number: %v, read: %v", line, p, tail.nan, ok)
 		}
+	}
+}
+
+// A loss that is not a number is known by its step, although later ones are numbers again.
+func TestFirstLossThatIsNotANumber(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress.jsonl")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	older := `{"step":2,"loss":NaN}` + "\n"
+	write(older)
+	tail := NewJSONTail(path)
+	tail.Read()
+	if _, seen := tail.LossNaN(); seen {
+		t.Error("the loss of an earlier generation counts")
+	}
+	write(older + `{"step":3,"loss":NaN}
+{"step":4,"loss":Infinity}
+{"step":5,"loss":0.5}
+`)
+	p, _ := tail.Read()
+	if step, seen := tail.LossNaN(); !seen || step == nil || *step != 3 {
+		t.Errorf("step %v, seen: %v", step, seen)
+	}
+	if p.Loss == nil || *p.Loss != 0.5 || *p.Step != 5 {
+		t.Errorf("the newest line is lost: %+v", p)
 	}
 }
 

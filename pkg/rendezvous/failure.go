@@ -20,7 +20,7 @@ type Failure struct {
 	Code        int                    `json:"code"`
 	Signal      string                 `json:"signal,omitempty"`
 	Step        *int64                 `json:"step,omitempty"` // the last step that the worker reported
-	// the last loss that the worker reported is not a finite number
+	// a loss that the worker reported is not a finite number, at Step
 	NaN  bool `json:"nan,omitempty"`
 	Hang bool `json:"hang,omitempty"` // the worker made no progress, and was ended for that
 	// NotKnown: all workers hang, and no rank differs from the others. It is no node's failure.
@@ -59,6 +59,11 @@ type CollateralEnd struct {
 	Code   int    `json:"code"`
 	Signal string `json:"signal,omitempty"`
 	Victim bool   `json:"victim,omitempty"` // its connection to another worker broke
+}
+
+// Before reports whether f was at an earlier step than other. An unknown step is the latest.
+func (f Failure) Before(other Failure) bool {
+	return f.Step != nil && (other.Step == nil || *f.Step < *other.Step)
 }
 
 // maxCollateral bounds the record: thousands of ranks may fail because of one.

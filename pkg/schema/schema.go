@@ -131,6 +131,8 @@ func (j Job) Exit(g Generation, node string) string {
 }
 func (j Job) AllFailures() string             { return j.Prefix() + "failure/" }
 func (j Job) Failure(g Generation) string     { return j.AllFailures() + g.key() }
+func (j Job) AllNaNs() string                 { return j.Prefix() + "nan/" }
+func (j Job) NaN(g Generation) string         { return j.AllNaNs() + g.key() }
 func (j Job) AllOutputs() string              { return j.Prefix() + "output/" }
 func (j Job) Output(g Generation) string      { return j.AllOutputs() + g.key() }
 func (j Job) Checkpoints() string             { return j.Prefix() + "ckpt/n/" }

@@ -38,7 +38,7 @@ func all(j schema.Job, n string, g schema.Generation) []string {
 	return []string{
 		j.Job(), j.Fence(), j.World(), j.Wish(), j.Plan(n, int(g%10000)), j.Endpoints(n), j.Node(n),
 		j.Held(n), j.Left(n), j.Doing(n), j.Warm(n), j.Progress(), j.Brought(n), j.Event(n), j.Suspect(n, n),
-		j.Ready(g, n), j.Exit(g, n), j.Failure(g), j.Output(g), j.Checkpoint(uint64(g)), j.Head(),
+		j.Ready(g, n), j.Exit(g, n), j.Failure(g), j.NaN(g), j.Output(g), j.Checkpoint(uint64(g)), j.Head(),
 	}
 }
 
@@ -47,7 +47,7 @@ func prefixes(j schema.Job, n string, g schema.Generation) []string {
 	return []string{
 		j.AllPlans(), j.Plans(n), j.Nodes(), j.AllHeld(), j.AllLeft(), j.AllDoing(), j.AllWarm(),
 		j.AllBrought(), j.Events(), j.AllSuspects(), j.Suspects(n), j.AllReady(), j.Readies(g), j.AllExits(),
-		j.Exits(g), j.AllFailures(), j.AllOutputs(), j.Checkpoints(),
+		j.Exits(g), j.AllFailures(), j.AllNaNs(), j.AllOutputs(), j.Checkpoints(),
 	}
 }
 
@@ -101,7 +101,7 @@ func TestBefore(t *testing.T) {
 			Draw(t, "limit")
 		for prefix, key := range map[string]string{
 			j.AllReady(): j.Ready(g, n), j.AllExits(): j.Exit(g, n), j.AllFailures(): j.Failure(g),
-			j.AllOutputs(): j.Output(g),
+			j.AllNaNs(): j.NaN(g), j.AllOutputs(): j.Output(g),
 		} {
 			if in := prefix <= key && key < schema.Before(prefix, limit); in != (g < limit) {
 				t.Fatalf("%s before %d: %v", key, limit, in)

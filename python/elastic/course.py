@@ -17,6 +17,7 @@ from .agreement import Agreement
 from .environment import world
 from .errors import ElasticError
 from .keeping import Keeping
+from .once import Once
 from .randomness import Randomness
 from .reporting import detached, reporter
 from .sampler import Sampler
@@ -30,7 +31,8 @@ class Course:
     """The course of one State."""
 
     def __init__(self, values: Callable[[], Values], sampler: Optional[Sampler], keeping: Keeping) -> None:
-        self._values = values
+        self.once = Once()
+        self._values = lambda: {**values(), "once": self.once}
         self.sampler = sampler
         self.keeping = keeping
         self.step = 0
@@ -70,7 +72,7 @@ class Course:
         return {**contents.content(self._values()), "step": self.step, "samples": self.samples}
 
     def restore(self, owner: Any, content: Dict[str, Any]) -> None:
-        contents.restore(owner, self._values(), content)
+        contents.restore(owner, self._values(), {"once": {}, **content})
         self.step, self._counted = content["step"], content["samples"]
         self._ended = self._driven = self._applied = False
         self._at_boundary = True

@@ -67,6 +67,7 @@ def attach(trainer: Any) -> Any:
     args.per_device_train_batch_size = trainer._train_batch_size = w.micro_batch_size
     args.gradient_accumulation_steps = w.accumulation
     args.average_tokens_across_devices = True
+    args.logging_nan_inf_filter = False  # it would log the mean in place of a loss that is not a number
     args.output_dir = w.checkpoint_dir or args.output_dir
     args.save_total_limit = args.save_total_limit or 2
     seed = args.seed if args.data_seed is None else args.data_seed

@@ -12,7 +12,7 @@ import json
 import math
 import os
 import threading
-from typing import Any, Deque, Dict, Optional
+from typing import Any, Deque, Dict, Optional, Tuple
 
 from .environment import world
 
@@ -29,7 +29,7 @@ class Reporter:
         self._path = path
         self._interval = interval
         self._slot: Optional[Dict[str, Any]] = None
-        self._losses: Deque[Any] = collections.deque(maxlen=LOSSES)  # since the last line
+        self._losses: Deque[Tuple[Any, Any]] = collections.deque(maxlen=LOSSES)  # and their steps, since the last line
         self._news = threading.Event()
         self._stop = threading.Event()
         self._thread: Optional[threading.Thread] = None
@@ -39,7 +39,7 @@ class Reporter:
         if self._path is None:
             return
         if "loss" in figures:
-            self._losses.append(figures["loss"])
+            self._losses.append((figures.get("step"), figures["loss"]))
         self._slot = figures
         if not self._news.is_set():
             self._news.set()
@@ -69,14 +69,17 @@ class Reporter:
             self._stop.wait(self._interval)
         self._write()
 
-    def _loss(self) -> Optional[float]:
-        """The newest loss, or one since the last line that is not finite: the newest one may be finite again."""
-        newest = None
+    def _read_losses(self) -> Tuple[Optional[Dict[str, Any]], Optional[float]]:
+        """The first loss since the last line that is not finite, with its step, because the newest one may be finite
+        again; and the newest loss."""
+        bad, newest = None, None
         while self._losses:
-            loss = _plain(self._losses.popleft())
-            if newest is None or math.isfinite(newest):
-                newest = loss if loss is not None else newest
-        return newest
+            step, value = self._losses.popleft()
+            loss = _plain(value)
+            newest = loss if loss is not None else newest
+            if loss is not None and bad is None and not math.isfinite(loss):
+                bad = {"step": _plain(step), "loss": loss}
+        return bad, newest
 
     def _write(self) -> None:
         figures, self._slot = self._slot, None
@@ -84,17 +87,17 @@ class Reporter:
             return
         try:
             plain = {name: _plain(value) for name, value in figures.items() if name != "loss"}
-            plain["loss"] = self._loss()
-            line = json.dumps({name: value for name, value in plain.items() if value is not None})
+            bad, plain["loss"] = self._read_losses()
+            lines = [{n: v for n, v in line.items() if v is not None} for line in (bad, plain) if line is not None]
             with open(self._path or os.devnull, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
-        except Exception:  # a figure that is no number, or a full disk: the next line is tried
+                file.write("".join(json.dumps(line) + "\n" for line in lines))
+        except Exception:  # a full disk: the next line is tried
             pass
 
 
 def _plain(value: Any) -> Any:
     """Convert the number of a framework. A tensor is read here and not in the step. None: it is no number."""
-    if isinstance(value, (int, float, str, type(None))):
+    if type(value) in (int, float):
         return value
     try:
         return float(value)
@@ -118,7 +121,8 @@ def progress(
 ) -> None:
     """Report to the launcher how far training is, in a script without a State. loss may be a number or
     a tensor of one element. With total_samples or total_steps, those of the whole training, the
-    launcher knows the time that is left. `elastic status` shows rank 0's."""
+    launcher knows the time that is left. `elastic status` shows rank 0's; a loss that is not a number is seen on
+    every rank that reports one."""
     try:
         figures = dict(more, step=step, loss=detached(loss), samples=samples)
         reporter().report({name: value for name, value in figures.items() if value is not None})

@@ -134,6 +134,16 @@ class State:
 
     commit = end_step  # its former name
 
+    def once(self, name: str) -> bool:
+        """Whether code of that name runs now: True once in a job, on every rank, so call it on every rank.
+
+            for epoch in sampler.epochs(10):
+                if state.once(f"unfreeze {epoch}"):     # the begin of an epoch runs again after each restart in it
+                    unfreeze(net, epoch)
+
+        The code belongs to the step at hand, and runs again only where that is interrupted before it has ended."""
+        return self._course.once.first(name)
+
     def steps(self, loader: Iterable[Any]) -> Iterator[Any]:
         """The batches of a loader, each of which is a step:
 

@@ -23,7 +23,6 @@ from elastic import (
     weighing,
 )
 from elastic.randomness import Randomness
-from elastic.reporting import Reporter
 
 from .worlds import being
 
@@ -52,6 +51,34 @@ class CourseTest(unittest.TestCase):
         context = being(environment.read({"ELASTIC_CHECKPOINT_DIR": self.dir}))
         self.addCleanup(context.__exit__, None, None, None)
         context.__enter__()
+
+    def test_code_that_runs_once(self):
+        """Once for what is saved, and again where a step was interrupted before it ended."""
+        s = State(save_every=1, keep=100, sampler=Sampler(96))
+        ran = []
+        for epoch in s.sampler.epochs(1):
+            if s.once(f"begin {epoch}"):
+                ran.append("begin")
+            for number, _ in enumerate(s.sampler):
+                if number == 1 and s.once("second"):
+                    ran.append("second")
+                s.end_step()
+                if number == 1:
+                    break
+        self.assertEqual(ran, ["begin", "second"])
+        with being(environment.read({"ELASTIC_CHECKPOINT_DIR": self.dir, "ELASTIC_RESUME_FROM": self.dir + "/step-1"})):
+            later = State(save_every=1, keep=100, sampler=Sampler(96))
+            later.load()
+        self.assertFalse(later.once("begin 0"), "it was saved with the first step")
+        self.assertTrue(later.once("second"), "its step was not ended when step 1 was saved")
+
+    def test_code_that_runs_once_runs_on_all_ranks(self):
+        states = [State(save_every=None), State(save_every=None)]
+        states[0].once("upload")
+        prints = [fingerprint.of(s._course._values(), (0, 0)) for s in states]
+        self.assertNotEqual(*prints)
+        sizes = [fingerprint.sizes(s._course._values()) for s in states]
+        self.assertEqual(fingerprint.difference(sizes), "rank 1 has no once.upload")
 
     def test_the_code_after_an_epoch_is_saved_with_the_next_step_or_made_again(self):
         """A save at the last step of an epoch is from before the code after it."""
@@ -237,17 +264,6 @@ class NetTest(unittest.TestCase):
             frame = types.SimpleNamespace(f_globals={"__name__": name}, f_code=types.SimpleNamespace(co_filename="/torch/x.py"))
             with unittest.mock.patch.object(blocked.sys, "_current_frames", lambda: {1: frame}):
                 self.assertEqual(blocked.in_torch(1), inside, name)
-
-    def test_a_loss_that_is_not_finite_is_not_hidden_by_the_next(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "progress")
-            r = Reporter(path, interval=30)
-            r._thread = True  # nothing is written before close()
-            for step, loss in ((1, 0.5), (2, float("nan")), (3, 0.4), (4, [1, 2])):
-                r.report({"step": step, "loss": loss})
-            r._write()
-            with open(path) as file:
-                self.assertEqual(file.read(), '{"step": 4, "loss": NaN}\n')
 
     def test_a_sampler_without_a_state_weighs(self):
         with being(environment.read({"RANK": "1", "WORLD_SIZE": "2", "ELASTIC_GLOBAL_BATCH_SIZE": "2"})) as w:

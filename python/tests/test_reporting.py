@@ -53,6 +53,22 @@ class ReporterTest(unittest.TestCase):
         r.close()
         self.assertIn("NaN", pathlib.Path(self.path).read_text())
 
+    def test_a_loss_that_was_no_number_has_its_step(self):
+        r = Reporter(self.path, interval=30)
+        for step, loss in enumerate((0.5, float("nan"), float("inf"), 0.25)):
+            r.report({"step": step, "loss": loss})
+        r.close()
+        lines = [line for line in self.lines() if line["step"] > 0]
+        self.assertEqual([line["step"] for line in lines], [1, 3])
+        self.assertIn("NaN", pathlib.Path(self.path).read_text())
+        self.assertEqual(lines[-1]["loss"], 0.25)
+
+    def test_a_figure_that_is_no_number_is_left_out(self):
+        r = Reporter(self.path)
+        r.report({"step": 1, "samples": Tensor(32.0, []), "loss": [1, 2], "note": "text"})
+        r.close()
+        self.assertEqual(self.lines(), [{"step": 1, "samples": 32.0}])
+
     def test_nothing_is_raised(self):
         for path in (None, "/nonexistent/progress.jsonl", os.path.dirname(self.path)):
             r = Reporter(path, interval=0)

@@ -35,6 +35,44 @@ func (r Requests) Exit(
 	})
 }
 
+// NoteNaN records the loss f that is not a number, if no node has noted an earlier one of the
+// generation. It returns the earliest: other ranks see the consequences of one bad loss a step later.
+func (r Requests) NoteNaN(
+	ctx context.Context, w *rendezvous.World, f rendezvous.Failure,
+) (earliest rendezvous.Failure, err error) {
+	key := r.Job.NaN(w.Generation)
+	for {
+		read, err := r.Store.Get(ctx, key, "")
+		if err != nil {
+			return f, err
+		}
+		if e := read.One(); e != nil {
+			known, err := schema.Decode[rendezvous.Failure](e)
+			if err != nil || !f.Before(known) {
+				return known, err
+			}
+		}
+		_, err = r.send(ctx, "note a loss that is not a number", store.Request{
+			If:   []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation), store.Unchanged(key, revOf(read.One()))},
+			Then: []store.Write{store.Put(key, schema.Encode(f))},
+		})
+		if !store.Moved(err) {
+			return f, err
+		}
+		now, bad := r.Store.Get(ctx, key, "")
+		if bad != nil || revOf(now.One()) == revOf(read.One()) {
+			return f, err // the fence has moved
+		}
+	}
+}
+
+func revOf(e *store.Entry) int64 {
+	if e == nil {
+		return 0
+	}
+	return e.Rev
+}
+
 // LossNaN writes the event that the loss of a generation is not a number.
 func (r Requests) LossNaN(ctx context.Context, w *rendezvous.World, f rendezvous.Failure) error {
 	return r.lossNaN(ctx, w, f)

@@ -78,6 +78,7 @@ func (r Requests) proposal(
 		store.DeleteRange(r.Job.AllParts(), schema.Before(r.Job.AllParts(), w.Generation)),
 		store.DeleteRange(r.Job.AllExits(), schema.Before(r.Job.AllExits(), w.Generation-1)),
 		store.DeleteRange(r.Job.AllFailures(), schema.Before(r.Job.AllFailures(), w.Generation-1)),
+		store.DeleteRange(r.Job.AllNaNs(), schema.Before(r.Job.AllNaNs(), w.Generation)),
 		store.DeleteRange(r.Job.AllPlans(), schema.Before(r.Job.AllPlans(), w.Generation-1)),
 		store.Delete(r.Job.Progress()),
 	}
