@@ -26,6 +26,8 @@ type Cause struct {
 	// Victim: the worker reports only that its connection to another worker broke. The cause is
 	// another failure of the same generation.
 	Victim bool
+	// Script: the script raises the error again each time, whatever is in its checkpoint.
+	Script bool
 }
 
 const (
@@ -46,12 +48,15 @@ func Explain(e Ending) Cause {
 		c.Victim = true
 	case raised:
 		c.Victim = broken(c.Message)
+		c.Script = !c.Victim && e.Signal == "" && ofScript(c.Message)
+	case e.Code == 2 && ofArguments(c.Message):
+		c.Script = true
 	default:
 		c.Victim = broken(lastRows(c.Detail, 5))
 	}
 	if e.Note != "" {
 		c.Message = strings.TrimSuffix(e.Note+": "+c.Message, ": ")
-		c.Victim = false
+		c.Victim, c.Script = false, false
 	}
 	c.Message = cut(c.Message, maxMessage)
 	c.Detail = tail(c.Detail, maxDetail)

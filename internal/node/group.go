@@ -133,7 +133,7 @@ func (g *group) translate() {
 			Process:   process,
 			LocalRank: x.LocalRank,
 			Code:      x.Code, Signal: x.Signal, Ours: x.Ours, Message: c.Message, Detail: c.Detail,
-			Victim: c.Victim,
+			Script: c.Script, Victim: c.Victim,
 			Hang:   x.Aborted}}
 	}
 	g.w.saves.WorkersEnded(g.Generation(), how)

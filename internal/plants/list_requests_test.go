@@ -2,6 +2,12 @@ package plants_test
 
 // requestPlants are bugs in the guards of requests.
 var requestPlants = []plant{
+	{"an error of the script takes a checkpoint out of use", "pkg/rendezvous/plan/change.go", ` && !f.Script`, ``,
+		"pkg/rendezvous/plan", "TestScriptErrorsDistrustNoCheckpoint"},
+	{"an error of one node's script ends the job", "pkg/rendezvous/plan/ledger/ledger.go",
+		`l.Script == before && !s.LeftOut`, `l.Script == before`, rendezvous, "TestScriptErrors"},
+	{"the same error is waited for with other texts", "pkg/rendezvous/failure.go",
+		`f.ScriptError() == cause.ScriptError()}`, `cause.Script}`, rendezvous, "TestScriptErrors"},
 	{"a loss that is a consequence of an earlier one hides it", "pkg/rendezvous/failure.go",
 		`*f.Step < *other.Step`, `*f.Step > *other.Step`, rendezvous, "TestNoteNaN"},
 	{"a loss that is not a number is known by the step of the newest one", "internal/progress/tail.go",

@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,8 @@ type Failure struct {
 	// one line: the exception, or the last output
 	Message string `json:"message,omitempty"`
 	Detail  string `json:"detail,omitempty"` // the traceback, or the end of its output
+	// Script: the script raises this error again each time, whatever its checkpoint has in it.
+	Script bool `json:"script,omitempty"`
 	// Victim: nothing is known but that the worker's connection to another worker broke, or that it
 	// was ended because all workers hung. Any other failure of the generation is then the cause.
 	Victim bool            `json:"victim,omitempty"`
@@ -59,6 +62,7 @@ type CollateralEnd struct {
 	Code   int    `json:"code"`
 	Signal string `json:"signal,omitempty"`
 	Victim bool   `json:"victim,omitempty"` // its connection to another worker broke
+	Same   bool   `json:"same,omitempty"`   // it is the script error of the cause
 }
 
 // Before reports whether f was at an earlier step than other. An unknown step is the latest.
@@ -77,7 +81,7 @@ func (f Failure) With(next Failure) (merged Failure, changed bool) {
 		cause, other = next, f
 	}
 	cause.Others = nil
-	for _, c := range append(f.Others[:len(f.Others):len(f.Others)], other.collateral()) {
+	for _, c := range append(f.Others[:len(f.Others):len(f.Others)], other.beside(cause)) {
 		known := slices.ContainsFunc(cause.Others,
 			func(k CollateralEnd) bool { return k.Rank == c.Rank && k.Name == c.Name })
 		if (c.Rank != cause.Rank || c.Name != cause.Process.Name) && !known &&
@@ -90,9 +94,21 @@ func (f Failure) With(next Failure) (merged Failure, changed bool) {
 		len(cause.Others) != len(f.Others)
 }
 
-func (f Failure) collateral() CollateralEnd {
+// beside returns f as one that is not the cause.
+func (f Failure) beside(cause Failure) CollateralEnd {
 	return CollateralEnd{Rank: f.Rank, Name: f.Process.Name, Node: f.Node, Code: f.Code,
-		Signal: f.Signal, Victim: f.Victim}
+		Signal: f.Signal, Victim: f.Victim, Same: f.ScriptError() != "" && f.ScriptError() == cause.ScriptError()}
+}
+
+// address matches what differs in the texts of one error.
+var address = regexp.MustCompile(`0x[0-9a-f]+`)
+
+// ScriptError is the text of a script error that is the same each time; "": it is none.
+func (f Failure) ScriptError() string {
+	if !f.Script {
+		return ""
+	}
+	return address.ReplaceAllString(f.Message, "0x")
 }
 
 // OfNode reports whether the failure speaks against its node.

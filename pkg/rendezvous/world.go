@@ -43,6 +43,7 @@ const (
 	RestartsUsed   Why = "restarts-used"
 	CheckpointLost Why = "checkpoint-lost"
 	LossNaN        Why = "loss-nan"
+	ScriptFails    Why = "script-fails"
 )
 
 // Reasons that only a status has, and no Hold.
@@ -327,6 +328,8 @@ type Ledger struct {
 	Charged     schema.Generation `json:"charged"`      // the generation of the failure that was charged last
 	Closed      schema.Generation `json:"closed"`       // the newest generation that is settled here
 	LastFailure string            `json:"last_failure"` // for people
+	// the script error that ended the last generation before it made a step; "": none did
+	Script string `json:"script,omitempty"`
 	// generations in a row that a loss or a failure ended without progress
 	Churn   int  `json:"churn,omitempty"`
 	Reports bool `json:"reports,omitempty"` // workers reported a step in this attempt

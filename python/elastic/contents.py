@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, List
 
 from .copying import Copier, in_place
-from .errors import ElasticError, LoadError
+from .errors import ElasticError, MismatchError
 from .sampler import Sampler
 
 
@@ -32,7 +32,7 @@ def restore(owner: Any, values: Dict[str, Any], saved: Dict[str, Any]) -> None:
     """Put a content back. The sampler comes first: it refuses what does not fit, before anything has changed."""
     missing = [name for name in values if name not in saved]
     if missing:
-        raise LoadError(f"the checkpoint has no {', '.join(missing)}: it was saved by another script")
+        raise MismatchError(f"the checkpoint has no {', '.join(missing)}: it was saved by another script")
     for name, value in sorted(values.items(), key=lambda item: not isinstance(item[1], Sampler)):
         load = loader(value)
         if load is not None:

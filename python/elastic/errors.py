@@ -11,6 +11,10 @@ class LoadError(RuntimeError):
     """A checkpoint exists and cannot be used. Training never starts over because of it."""
 
 
+class MismatchError(LoadError):
+    """A checkpoint of another script, data set or world. `elastic run` does not try it again."""
+
+
 def whole_number(name: str, value: object, least: int) -> int:
     """Return value if it is a whole number of at least `least`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):

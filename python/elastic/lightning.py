@@ -18,7 +18,7 @@ from lightning.pytorch import callbacks
 
 from .environment import world
 from .epochs import Epochs
-from .errors import ElasticError, LoadError, whole_number
+from .errors import ElasticError, MismatchError, whole_number
 from .reporting import progress
 from .saving import newest, path_of, put_mark, retain
 from .stopping import should_stop, stopper
@@ -121,7 +121,7 @@ def fit(trainer: Any, module: Any, loader: Any, save_every: int = 100, seed: int
     options = {name: getattr(loader, name) for name in names}
     path = w.resume_from if w.managed or w.checkpoint_dir is None else newest(w.checkpoint_dir)
     if path is not None and not os.path.exists(os.path.join(path, _FILE)):
-        raise LoadError(f"{path} has no {_FILE}: it was saved by another script")
+        raise MismatchError(f"{path} has no {_FILE}: it was saved by another script")
     more.setdefault("ckpt_path", path and os.path.join(path, _FILE))
     trainer.fit(module, _Loader(loader.dataset, batch_sampler=epochs, **options), **more)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .environment import world
-from .errors import ElasticError, LoadError, whole_number
+from .errors import ElasticError, MismatchError, whole_number
 from .permutation import Permutation, mix
 
 
@@ -215,7 +215,7 @@ class Sampler:
         mine = self.identity()
         theirs = {name: state.get(name) for name in mine}
         if mine != theirs:
-            raise LoadError(
+            raise MismatchError(
                 f"the checkpoint is of a sampler with {_words(theirs)}; this one has {_words(mine)}. "
                 "Its position means nothing in another order: use the same values, or start a new job"
             )

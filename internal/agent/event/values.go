@@ -27,6 +27,7 @@ type WorkerExit struct {
 	Step      *int64             // the last that it reported; nil: none
 	// the last loss that it reported is not a number, and the job does not ignore that
 	NaN    bool
+	Script bool // its script fails the same way each time
 	Victim bool // its connection to another worker broke: another failure is the cause
 	Hang   bool // it made no progress, and was ended for that
 }

@@ -32,7 +32,7 @@ func (p *planner) settleLedger() ledger.Settled {
 		e.Reported = e.Reported || f.Step != nil
 	}
 	b := ledger.Settle(p.w, p.s.Job.Rules, e)
-	if f != nil && !b.Collateral && !b.LeftOut && !f.Victim && !f.NotKnown && !f.AsksForRestart() {
+	if f != nil && !b.Collateral && !b.LeftOut && !f.Victim && !f.NotKnown && !f.Script && !f.AsksForRestart() {
 		trust.Settle(trust.Ending{Snapshot: p.s, Failure: f, Dispensable: e.Dispensable}, &b)
 	}
 	return b

@@ -23,6 +23,7 @@ type trainer struct {
 	cycles  int // generations that died
 	numbers checkpoint.Number
 	bytes   byte
+	script  bool // it fails by its script
 }
 
 func newTrainer(t *testing.T, rules rendezvous.Rules) *trainer {
@@ -59,7 +60,7 @@ func (x *trainer) add(h checkpoint.Head) {
 func (x *trainer) fail(step *int64, nan bool) int64 {
 	x.t.Helper()
 	x.cycles++
-	x.s.Failure = &rendezvous.Failure{Node: "a", Incarnation: "a1", Code: 1, Step: step, NaN: nan}
+	x.s.Failure = &rendezvous.Failure{Node: "a", Incarnation: "a1", Code: 1, Step: step, NaN: nan, Script: x.script}
 	v := verdict.Judge(verdict.Records{Members: x.s.World.Members, Nodes: x.s.Nodes},
 		verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
 	for range 3 {
@@ -167,6 +168,20 @@ func TestTheRuleOfTheJob(t *testing.T) {
 	}
 	if used := x.s.World.Ledger.Used; used != 0 {
 		t.Errorf("a lost loss spent %d restarts", used)
+	}
+}
+
+// An error of the script is that of no checkpoint: none is taken out of use, wherever it comes.
+func TestScriptErrorsDistrustNoCheckpoint(t *testing.T) {
+	x := newTrainer(t, rendezvous.Rules{})
+	x.script = true
+	for step := int64(10); step <= 50; step += 10 {
+		x.commit(step)
+	}
+	for range 3 {
+		if from := x.fail(at(55), false); from != 50 {
+			t.Errorf("goes on from step %d", from)
+		}
 	}
 }
 

@@ -86,17 +86,49 @@ func Settle(w *rendezvous.World, rules rendezvous.Rules, e Closing) Settled {
 		l.Churn, l.NoProgress = 0, 0
 	}
 	s.Backoff = backoff(l.Churn - maxChurn)
+	before := l.Script
+	l.Script = e.scriptError(w)
 	switch f := e.Failure; {
 	case f == nil:
 		return s
 	case e.Lost || f.AsksForRestart():
 		s.Collateral = e.Lost
 		s.spendNothing(e)
+	case l.Script != "" && alike(f) != "":
+		s.failScript(f, fmt.Sprintf("on %s and %s", f.Node, alike(f)))
 	default:
 		s.charge(w, rules, e)
+		if l.Script != "" && l.Script == before && !s.LeftOut {
+			s.failScript(f, "twice")
+		}
 	}
 	l.LastFailure = e.Failure.String()
 	return s
+}
+
+// scriptError is the script error that ended the generation of w before a step was made; "": none did.
+func (e Closing) scriptError(w *rendezvous.World) string {
+	if e.Failure == nil || e.Lost || e.trained(w) {
+		return ""
+	}
+	return e.Failure.ScriptError()
+}
+
+// alike returns another node on which the script failed with the error of f; "": there is none.
+func alike(f *rendezvous.Failure) string {
+	for _, o := range f.Others {
+		if o.Same && o.Node != f.Node {
+			return o.Node
+		}
+	}
+	return ""
+}
+
+// failScript ends the job: its script fails the same way each time.
+func (s *Settled) failScript(f *rendezvous.Failure, where string) {
+	s.Fail, s.Spent, s.Backoff = failed(f, fmt.Sprintf("the script fails alike %s, before it makes a step: "+
+		"mend it, and run it again", where)), false, 0
+	s.Fail.Why = rendezvous.ScriptFails
 }
 
 // refill gives the restart budget back.
