@@ -40,7 +40,7 @@ func TestLossOfAnyRankIsSeen(t *testing.T) {
 				all = append(all, p.run("--job-id=x", "--np=2", "--nproc-per-node=2", "--node="+node, "--on-nan="+rule,
 					"--batch-size=8", "python3", p.script(oneBad)))
 			}
-			p.running("x", 1, 2)
+			p.running("x", 1, 4)
 			var seen []eventLine
 			until(t, "the loss is seen", func() error {
 				if seen = kinds(p.events("x"), "loss_nan"); len(seen) == 0 {

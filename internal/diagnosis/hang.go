@@ -38,7 +38,7 @@ func FindBehind(ranks []Standstill) Behind {
 	for _, find := range []func([]Standstill) (int, string){stopped, inKernel, lowestStep, lowestCollective,
 		outsideCollective, inOtherCall, otherSleep} {
 		if i, reason := find(ranks); i >= 0 {
-			return behind(ranks[i], reason)
+			return behind(ranks[i], reason+advice(ranks))
 		}
 	}
 	reason := NoneStandsOut
@@ -48,9 +48,18 @@ func FindBehind(ranks []Standstill) Behind {
 			reason = "it stands in " + at
 		}
 	}
-	b := behind(ranks[0], reason)
+	b := behind(ranks[0], reason+advice(ranks))
 	b.Known = false
 	return b
+}
+
+// advice says what to change where a library waits, as its stack shows; "": nothing is known.
+func advice(ranks []Standstill) string {
+	if slices.ContainsFunc(ranks, func(r Standstill) bool { return strings.Contains(r.Stack, "/orbax/checkpoint/") }) {
+		return "; orbax waits for files of another process: share one --checkpoint-dir, or give orbax " +
+			"primary_host=None and run with --save-from=all"
+	}
+	return ""
 }
 
 // NoneStandsOut is the reason where no rank differs from the others.

@@ -98,6 +98,17 @@ func TestFindBehindOfOne(t *testing.T) {
 	}
 }
 
+// Ranks that wait in orbax see files of their own machine alone.
+func TestOrbaxOnSeparateDirectories(t *testing.T) {
+	in := `  File "/venv/lib/python3.11/site-packages/orbax/checkpoint/utils.py", line 9 in wait` + "\n"
+	for _, ranks := range [][]Standstill{{{Rank: 0, Stack: in}, {Rank: 1, Stack: in}},
+		{{Rank: 0, Stack: inBarrier}, {Rank: 1, Stack: in}, {Rank: 2, Stack: inBarrier}}} {
+		if got := FindBehind(ranks); !strings.Contains(got.Reason, "share one --checkpoint-dir") {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 // What workers call their functions and collectives may be of any length and have any characters;
 // what is reported of the rank that is behind fits into a record.
 func TestBehindIsBounded(t *testing.T) {

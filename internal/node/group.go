@@ -253,6 +253,7 @@ func (g *group) Ask(reason string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	g.w.saves.Observe(g.Generation())
+	g.w.effects.Go(func(ctx context.Context) { g.sayWhyTheyRun(ctx, grace) })
 	return g.g.Ask(ctx, worker.Drain{Reason: reason, GraceSeconds: grace.Seconds()})
 }
 

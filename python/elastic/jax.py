@@ -36,7 +36,9 @@ def initialize(**options: Any) -> World:
     w = world()
     if w.size > 1:
         address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        listening = stopper()
         jax.distributed.initialize(address, num_processes=w.size, process_id=w.rank, **options)
+        listening.take_back()  # JAX's handler only notes SIGTERM, so that a lost world would end after the grace
     return w
 
 

@@ -10,7 +10,6 @@ callbacks of a Trainer, saves with a mark, stops at the same step on all ranks a
 from __future__ import annotations
 
 import os
-import signal
 from typing import Any, Dict, List, Optional
 
 import torch
@@ -34,13 +33,11 @@ class Callback(callbacks.Callback):
         self._epochs: Optional[Epochs] = None
         self._weights: List[float] = []
         stopper()  # listens to SIGTERM
-        self._handler = signal.getsignal(signal.SIGTERM)
 
     def on_train_start(self, trainer: Any, module: Any) -> None:
-        """Put the handler of SIGTERM back. Lightning's would end the training without a save, and exchanges
+        """Take SIGTERM back. Lightning's handler would end the training without a save, and exchanges
         data between the ranks in the middle of a step."""
-        if world().managed:
-            signal.signal(signal.SIGTERM, self._handler)
+        stopper().take_back()
 
     def use(self, epochs: Epochs) -> None:
         """Train on the samples of these epochs."""

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from typing import NoReturn, Optional
+from typing import Any, NoReturn, Optional
 
 from .collective import Vote
 from .environment import world
@@ -46,6 +46,7 @@ class Stopper:
         self._look_at = 0.0
         self._vote = Vote()
         self.agreed = False
+        self._handler: Any = None  # of SIGTERM, if it is ours
         if drain_file is not None:
             self._listen()
 
@@ -88,11 +89,17 @@ class Stopper:
             return  # the script has a handler of its own
         read, write = os.pipe()
         os.set_blocking(write, False)
-        signal.signal(signal.SIGTERM, lambda number, frame: None)
+        self._handler = lambda number, frame: None
+        signal.signal(signal.SIGTERM, self._handler)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_through, after_in_child=_forget_signals)
         threading.Thread(target=self._hear, args=(read,), name="elastic-stop", daemon=True).start()
         atexit.register(self._at_exit)
+
+    def take_back(self) -> None:
+        """Receive SIGTERM again, after a framework took it. A framework in C leaves no trace in Python."""
+        if self._handler is not None:
+            signal.signal(signal.SIGTERM, self._handler)
 
     def _hear(self, read: int) -> None:
         while True:

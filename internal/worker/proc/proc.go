@@ -201,3 +201,9 @@ func parseHandling(status string, sig syscall.Signal) handling {
 	}
 	return ByDefault
 }
+
+// Maps reports whether a process has a file in its memory whose path has this part.
+func Maps(pid int, part string) bool {
+	maps, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/maps")
+	return err == nil && strings.Contains(string(maps), part)
+}
