@@ -45,6 +45,11 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 		defer r.w.o.Progress(rendezvous.Progress{}) // the workers of this generation have ended
 	}
 	r.curve = r.w.curve(ctx)
+	if note := r.w.saves.Counted(r.world); note != "" {
+		r.w.notice(fmt.Sprintf("generation %d: %s", r.world.Generation, note))
+		r.last = rendezvous.Progress{Generation: r.world.Generation, Note: note, Time: time.Now()}
+		r.write(ctx, txn.SameStall)
+	}
 	r.lookout = hang.Lookout{Least: r.w.o.HangLook, Earlier: r.w.stepped.Load()}
 	tick := time.NewTimer(membership.UntilTick(time.Now(), progressEvery))
 	defer tick.Stop()
@@ -84,6 +89,7 @@ func (r *reporter) stepped(ctx context.Context, p rendezvous.Progress) {
 		r.w.o.Progress(p)
 	}
 	stalled := r.last.Stall != nil
+	p.Note = r.last.Note
 	if r.last = p; stalled {
 		r.w.notice(fmt.Sprintf("generation %d makes steps again", p.Generation))
 		r.write(ctx, txn.StallOver)

@@ -117,4 +117,5 @@ type Progress struct {
 	Before *time.Time     `json:"before,omitempty"`
 	Time   time.Time      `json:"time"`            // of the newest line
 	Stall  *history.Stall `json:"stall,omitempty"` // what a look at all ranks found; nil: steps come
+	Note   string         `json:"note,omitempty"`  // what is wrong with how the script goes on
 }

@@ -185,7 +185,7 @@ func statusRows(st status.Status, p *screen.Printer) [][2]string {
 		servers = fmt.Sprintf("%s (%s)", strings.Join(st.Server.Endpoints, ", "), st.Server.Kind)
 	}
 	return [][2]string{{"job", originRow(st.Origin, p)}, {"np", np}, {"generation", generation},
-		{"progress", progress(st.Progress, p)}, {"doing", doing(st.Doing)},
+		{"progress", progress(st.Progress, p)}, {"note", note(st.Progress)}, {"doing", doing(st.Doing)},
 		{"checkpoint", checkpointRow(&st, p)}, {"batch, rate", planRow(st)},
 		{"failure", failureRow(st.Failure, p)},
 		{"restarts", restarts}, {"unreadable", unreadRow(st.Unread)}, {"server", servers}}
@@ -240,6 +240,13 @@ func progress(g *status.Progress, p *screen.Printer) string {
 		parts = append(parts, "stale")
 	}
 	return strings.Join(parts, ", ")
+}
+
+func note(g *status.Progress) string {
+	if g == nil {
+		return ""
+	}
+	return g.Note
 }
 
 func doing(all []status.Activity) string {

@@ -69,7 +69,7 @@ func (x *explainer) progress() *Progress {
 		return nil
 	}
 	st := &Progress{Step: p.Step, Loss: p.Loss, Samples: p.Samples,
-		SamplesPerSecond: p.SamplesPerSecond, Done: p.Done, Time: Timestamp{p.Time}}
+		SamplesPerSecond: p.SamplesPerSecond, Done: p.Done, Time: Timestamp{p.Time}, Note: p.Note}
 	if p.Left != nil {
 		st.LeftSeconds = new(time.Duration(*p.Left).Truncate(time.Second).Seconds())
 	}

@@ -102,6 +102,7 @@ type Progress struct {
 	Stale       bool      `json:"stale"`       // the job runs, and has not reported for very long
 	// Stall is what a look at all ranks found meanwhile; null: none was needed, or none was made yet.
 	Stall *history.Stall `json:"stall"`
+	Note  string         `json:"note"` // what is wrong with how the script goes on; "": nothing is
 }
 
 // Activity is what a node does that takes longer than a second.
