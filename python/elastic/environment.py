@@ -51,6 +51,8 @@ class World:
     progress_file: Optional[str] = None
     drain_file: Optional[str] = None
 
+    scaling: str = ""
+    """The launcher's rule for batch and rate; "": it has none."""
     warmup_begin: int = 0
     warmup_samples: int = 0
     warmup_lr_scale: float = 1.0
@@ -61,6 +63,7 @@ class World:
     """loss_weight of a whole batch; the last one of an epoch may be shorter."""
 
     _samples: Optional[Callable[[], int]] = field(default=None, repr=False, compare=False)
+    _said: bool = field(default=False, repr=False, compare=False)  # that the rule is not usual
     _weight: Optional[Callable[[], float]] = field(default=None, repr=False, compare=False)
 
     @property
@@ -89,6 +92,8 @@ class World:
         if not hasattr(optimizer, "param_groups"):
             optimizer.set_lr(self.lr * factor)
             return self.lr * factor
+        if self.scaling == "linear" and self.lr_scale != 1.0 and self.rank == 0 and not self._said:
+            self._said = rates.say_of_adaptive(optimizer)
         return rates.set_rate(optimizer, self.lr, factor)
 
     def _scale(self) -> float:
@@ -132,6 +137,7 @@ def read(
         checkpoint_dir=env.text("ELASTIC_CHECKPOINT_DIR"),
         progress_file=env.text("ELASTIC_PROGRESS_FILE"),
         drain_file=env.text("ELASTIC_DRAIN_FILE"),
+        scaling=env.text("ELASTIC_SCALING") or "",
         warmup_begin=env.whole(0, "ELASTIC_WARMUP_BEGIN"),
         warmup_samples=env.whole(0, "ELASTIC_WARMUP_SAMPLES"),
         warmup_lr_scale=env.number(1.0, "ELASTIC_WARMUP_LR_SCALE"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any, Dict, List
 
@@ -16,11 +17,28 @@ SCALED = ("initial_lr", "max_lr", "min_lr")
 LISTS = ("base_lrs", "max_lrs", "min_lrs")
 """The same, in a schedule."""
 KNOWN = (
-    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR",
     "LambdaLR", "LinearLR", "MultiplicativeLR", "MultiStepLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau",
     "SequentialLR", "StepLR",
 )  # fmt: skip
 """Schedules of torch all of whose rates are scaled here."""
+
+
+ADAPTIVE = re.compile(r"(Adam|Adagrad|Adadelta|Adafactor|RMSprop|Lamb|Lion|Prodigy|Sophia|Shampoo|SOAP)", re.IGNORECASE)
+"""Names of optimizers that divide a gradient by its size."""
+
+
+def say_of_adaptive(optimizer: Any) -> bool:
+    """Say that the rule of an adaptive optimizer is the square root. False: it is no such optimizer."""
+    kind = next((kind.__name__ for kind in type(optimizer).__mro__ if ADAPTIVE.match(kind.__name__)), None)
+    if kind is None:
+        return False
+    print(
+        f"elastic: the rate of {kind} is scaled linearly; the usual rule for adaptive optimizers is the square root: "
+        "--scaling=sqrt",
+        file=sys.stderr,
+    )
+    return True
 
 
 def set_rate(optimizer: Any, rate: float, factor: float) -> float:

@@ -1,5 +1,7 @@
 """What is refused, and where a step ends."""
 
+import contextlib
+import io
 import os
 import random
 import tempfile
@@ -233,6 +235,16 @@ class NetTest(unittest.TestCase):
         self.assertAlmostEqual(optimizer.param_groups[0]["lr"], 0.1)
         self.assertAlmostEqual(optimizer.param_groups[1]["lr"], 0.01)
 
+    def test_an_adaptive_optimizer_that_is_scaled_linearly_is_named_once(self):
+        adam = type("AdamW", (), {"param_groups": [{"lr": 0.1}]})()
+        sgd = type("SGD", (), {"param_groups": [{"lr": 0.1}]})()
+        for scaling, optimizer, said in (("sqrt", adam, 0), ("linear", sgd, 0), ("linear", adam, 1)):
+            w = environment.read({"ELASTIC_SCALING": scaling, "ELASTIC_LR_SCALE": "2"})
+            with contextlib.redirect_stderr(io.StringIO()) as out:
+                for _ in range(3):
+                    w.set_lr(optimizer)
+            self.assertEqual(out.getvalue().count("--scaling=sqrt"), said, (scaling, optimizer))
+
     def test_a_schedule_is_scaled_once(self):
         class Optimizer:
             param_groups = [{"lr": 0.05, "initial_lr": 0.1}, {"lr": 0.005, "initial_lr": 0.01}]
@@ -244,9 +256,10 @@ class NetTest(unittest.TestCase):
             rates.set_rate(optimizer, 0.2, 1.0)
         self.assertEqual([g["lr"] for g in optimizer.param_groups], [0.1, 0.01])
         self.assertEqual(schedule.base_lrs, [0.2, 0.02])
-        type(schedule).__name__ = "Mine"
-        with self.assertRaisesRegex(ElasticError, "cannot scale the schedule Mine"):
-            rates.set_rate(optimizer, 0.4, 1.0)
+        for kind in ("Mine", "CyclicLR"):  # it has two rates, and either may be that of the launcher
+            type(schedule).__name__ = kind
+            with self.assertRaisesRegex(ElasticError, f"cannot scale the schedule {kind}"):
+                rates.set_rate(optimizer, 0.4, 1.0)
 
     def test_a_request_of_the_script_that_timed_out_is_no_lost_rank(self):
         for error in (ConnectionResetError("connection reset"), TimeoutError("timed out"), RuntimeError("request timed out")):
