@@ -47,6 +47,12 @@ var helperPlants = []plant{
 		`bad is None and not math.isfinite(loss)`, `not math.isfinite(loss)`, "python", "TestHelper/test_reporting"},
 	{"a loss that is not finite is known by the newest step", helper + "/reporting.py",
 		`{"step": _plain(step), "loss": loss}`, `{"loss": loss}`, "python", "TestHelper/test_reporting"},
+	{"a store that torch does not call is taken for one that it calls", helper + "/torch_private.py",
+		`return bool(heard)`, `return True`, "python", "TestHelper/test_torch_private"},
+	{"a wrapper with another reducer is left as it is", helper + "/torch_private.py",
+		`        return False
+    with`, `        return True
+    with`, "python", "TestHelper/test_torch_private"},
 	{"code that runs once runs after each restart", helper + "/once.py", `new = name not in self._names`, `new = True`,
 		"python", "TestHelper/test_course"},
 	{"all groups of parameters get one rate", helper + "/rates.py",

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import Any, Callable, List, Optional, Tuple
 
+from . import torch_private
 from .environment import world
 
 INTERVAL = 0.1
@@ -115,7 +116,7 @@ def side_group() -> Any:
     the order of its collectives is independent of the gradients. Each call returns the same one."""
     global _side
     dist = torch_distributed()
-    default = dist.distributed_c10d._get_default_group()
+    default = torch_private.default_group(dist)
     generation = world().generation  # torch 2.15 gives one group the members of another world
     if _side is None or _side[0] is not default or _side[1] != generation:
         _side = (default, generation, dist.new_group(backend="gloo"))

@@ -16,6 +16,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict, List, Optional
 
+from . import torch_private
 from .leaving import WorldChanged
 
 SWITCH = "ELASTIC_NCCL_IN_PLACE"
@@ -89,11 +90,8 @@ class Gate:
 
 def error_of(group: Any) -> Optional[str]:
     """What a group of NCCL says that has happened to it; None: nothing, or torch cannot say."""
-    backend = group
-    with contextlib.suppress(Exception):  # a group of gloo has none
-        backend = group._get_backend(sys.modules["torch"].device("cuda"))
     try:
-        error = backend.get_error()
+        error = torch_private.cuda_backend(group, sys.modules["torch"].device("cuda")).get_error()
     except Exception:  # this torch or this backend does not tell
         return None
     name = str(getattr(error, "name", error)).rpartition(".")[2]
@@ -102,8 +100,7 @@ def error_of(group: Any) -> Optional[str]:
 
 def outlives() -> Optional[str]:
     """What the process has made that keeps the communicators of a world that is over; None: nothing."""
-    memory = sys.modules.get("torch.distributed._symmetric_memory")
-    if getattr(memory, "_group_name_to_workspace_tensor", None) or getattr(memory, "_symm_mem_pools", None):
+    if torch_private.has_symmetric_memory():
         return "symmetric memory"
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     for name, what in (("CUDAGraph", "a CUDA graph"), ("MemPool", "a pool of registered memory")):

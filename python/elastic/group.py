@@ -15,7 +15,7 @@ import json
 import os
 from typing import Any, Dict, List, Optional, Set
 
-from . import connections, device
+from . import connections, device, torch_private
 from .agent import Agent, Left
 from .environment import World
 from .subgroups import Subgroups
@@ -54,10 +54,10 @@ class Group:
         """Make the group of a world, and return the words of all ranks. word is the word of this rank."""
         if self.gate is not None:
             self.gate.open()
-        words = self.exchange(world, dict(word, number=self._number, can=hasattr(self._dist, "_reconfigure")), "word")
+        words = self.exchange(world, dict(word, number=self._number, can=torch_private.can_reconfigure(self._dist)), "word")
         can = self.gate is None and all(w["can"] for w in words)
         if self.reconfigures or can and self._can_reconfigure(world, words):
-            self._reconfigure(world)
+            self._meet(world)
         else:
             self._remake(world)
         return words
@@ -107,10 +107,7 @@ class Group:
         number = free_number([w["number"] for w in words], world.rank)
         before = connections.listening()
         try:
-            self._dist.init_process_group(
-                self._backend, store=self._store, rank=number, world_size=number + 1, enable_reconfigure=True
-            )
-            self.reconfigures = bool(self._dist._supports_reconfigure())
+            self.reconfigures = torch_private.begin_without_members(self._dist, self._backend, self._store, number)
         except Left:
             raise
         except Exception:
@@ -122,14 +119,14 @@ class Group:
             self._dist.destroy_process_group()
         return self.reconfigures
 
-    def _reconfigure(self, world: World) -> None:
-        mine = {"handle": self._dist._get_reconfigure_handle(), "ports": sorted(self._ports)}
+    def _meet(self, world: World) -> None:
+        mine = {"handle": torch_private.handle(self._dist), "ports": sorted(self._ports)}
         handles = self.exchange(world, mine, "handle")
         self._peers = {port for theirs in handles for port in theirs["ports"]} - self._ports
         limit = datetime.timedelta(seconds=MEET_LIMIT)
         self.meets = True
         try:
-            self._dist._reconfigure(world.generation, [h["handle"] for h in handles], timeout=limit).wait()
+            torch_private.reconfigure(self._dist, world.generation, [h["handle"] for h in handles], limit)
         finally:
             self.meets = False
 
@@ -168,10 +165,13 @@ def named(backend: Optional[str]) -> str:
 
 def restarts(backend: str) -> Optional[str]:
     """Why workers with a backend are started again when the world changes; None: they stay."""
-    if all(part.rpartition(":")[2] == "gloo" for part in backend.split(",")):
-        return None
-    if device.is_nccl(backend) and device.may_stay():
-        return None
+    import torch
+
+    if all(part.rpartition(":")[2] == "gloo" for part in backend.split(",")) or (
+        device.is_nccl(backend) and device.may_stay()
+    ):
+        lacks = torch_private.missing(torch.distributed)
+        return lacks and f"this torch lacks {lacks}: this worker is started again when the world changes"
     kind = "NCCL" if device.is_nccl(backend) else "this backend"
     return (
         f"backend {backend!r}: {kind} was never seen to be right in place, on a GPU: "

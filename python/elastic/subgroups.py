@@ -11,7 +11,7 @@ import gc
 import weakref
 from typing import Any, List, Optional
 
-from . import collective
+from . import collective, torch_private
 
 
 class Subgroups:
@@ -19,12 +19,11 @@ class Subgroups:
 
     def __init__(self, dist: Any) -> None:
         self._dist = dist
-        self._c10d = dist.distributed_c10d
         self._count: Optional[int] = None  # of names, where no subgroup is
 
     def begin(self) -> None:
         """Called when the default group has just been made."""
-        self._count = getattr(self._names(), "group_count", None)
+        self._count = torch_private.names(self._dist)
 
     def end(self) -> bool:
         """End all of them. True: the script keeps one, whose ranks are those of a world that is over."""
@@ -36,19 +35,15 @@ class Subgroups:
                 self._dist.destroy_process_group(groups[-1])
             groups.pop()
         if self._count is not None:
-            self._names().group_count = self._count
+            torch_private.set_names(self._dist, self._count)
         if any(ref() is not None for ref in script):
             gc.collect()
         return any(ref() is not None for ref in script)
 
-    def _names(self) -> Any:
-        return getattr(self._c10d, "_world", None)
-
     def of_all(self) -> List[Any]:
         """All groups of the world, also the default one."""
-        world = self._names()
-        return list(self._c10d._pg_map if world is None else world.pg_map)
+        return torch_private.groups(self._dist)
 
     def _all(self) -> List[Any]:
-        default = self._c10d._get_default_group()
+        default = torch_private.default_group(self._dist)
         return [group for group in self.of_all() if group is not default]

@@ -255,7 +255,8 @@ class Training:
                 raise ElasticError("the agent of this node has ended")
         self._group.interrupt()
         gc.collect()  # a live DistributedDataParallel of the old group reacts to gradients
-        wrappers.disarm(self._agent.generation)
+        if not wrappers.disarm(self._agent.generation):
+            self._cannot_stay("this torch has another DistributedDataParallel than is known, so this worker is started again")
         self._state._course.go_back(self._state)
         self._look()
         if self._group.leave():  # waits for other collectives, which _interrupting goes on to end

@@ -11,17 +11,23 @@ import gc
 import sys
 from typing import Any, Dict, Iterable, Iterator, Optional
 
+from . import torch_private
 from .errors import ElasticError
 
 SHARDING = ("FullyShardedDataParallel", "FSDPModule", "ZeroRedundancyOptimizer", "DTensor", "DeepSpeedEngine")
 """Classes whose objects have a part of the state that no other rank has."""
 
 
-def disarm(generation: int) -> None:
+DISARMED = "_elastic_disarmed"
+"""In a DistributedDataParallel whose world is over."""
+
+
+def disarm(generation: int) -> bool:
     """Make every DistributedDataParallel that the script keeps refuse calls and ignore gradients. In
-    another world it would silently average over the ranks of the old one."""
+    another world it would silently average over the ranks of the old one. False: one goes on, because this
+    torch has another reducer."""
     if "torch.nn.parallel.distributed" not in sys.modules:
-        return
+        return True
 
     def refuse(module: Any, *_: Any) -> None:
         raise ElasticError(
@@ -30,14 +36,14 @@ def disarm(generation: int) -> None:
         )
 
     wrapper = sys.modules["torch.nn.parallel.distributed"].DistributedDataParallel
+    all_ignore = True
     for one in _objects():
-        if not issubclass(type(one), wrapper) or "reducer" not in one.__dict__:
+        if not issubclass(type(one), wrapper) or one.__dict__.get(DISARMED):
             continue
+        one.__dict__[DISARMED] = True
         one.register_forward_pre_hook(refuse)
-        with contextlib.suppress(Exception):  # older torch has no such method: its hooks end with the reducer
-            one.reducer._remove_autograd_hooks()
-        one.__dict__.pop("reducer")
-        one.__dict__.pop("logger", None)  # it holds the reducer
+        all_ignore = torch_private.release(one) and all_ignore
+    return all_ignore
 
 
 def sharded(values: Iterable[Any]) -> Optional[str]:

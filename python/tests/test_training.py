@@ -14,7 +14,7 @@ import types
 import unittest
 import unittest.mock
 
-from elastic import environment, group, leaving, saving, stopping, training
+from elastic import environment, group, leaving, saving, stopping, torch_private, training
 from elastic.agent import Left, connect
 from elastic.environment import World
 from elastic.errors import ElasticError, LoadError
@@ -163,6 +163,7 @@ class PlayedWorld(unittest.TestCase):
             unittest.mock.patch.dict(sys.modules, {"torch": torch, "torch.distributed": dist}),
             unittest.mock.patch.dict(os.environ, {"ELASTIC_AGENT_SOCKET": self.agent.path, "ELASTIC_GENERATION": "1"}),
             unittest.mock.patch.object(training, "Group", PlayedGroup),
+            unittest.mock.patch.object(torch_private, "missing", lambda dist: None),
             unittest.mock.patch.object(environment, "_current", World()),
             unittest.mock.patch.object(stopping, "_stopper", stopping.Stopper(None)),
             unittest.mock.patch.object(training, "WORD_LIMIT", 0.2),
@@ -220,6 +221,14 @@ class TrainingTest(PlayedWorld):
         sys.modules["torch"].cuda = types.SimpleNamespace(is_available=lambda: False)
         for backend in ("gloo", "cpu:gloo", "cpu:gloo,cuda:gloo", None):
             self.assertIsNone(group.restarts(group.named(backend)))
+
+    def test_a_torch_that_lacks_what_staying_needs(self):
+        said = io.StringIO()
+        with unittest.mock.patch.object(torch_private, "missing", lambda dist: "a Store of Python"):
+            with unittest.mock.patch.object(training, "open_alone", lambda w, b: None), contextlib.redirect_stderr(said):
+                training.train(State(save_every=None), "gloo")(lambda world: None)()
+        self.assertIn("this torch lacks a Store of Python: this worker is started again", said.getvalue())
+        self.assertIsNone(self.agent.control)
 
     def test_a_worker_that_waits_for_its_first_world(self):
         worlds = []
