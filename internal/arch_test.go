@@ -164,9 +164,11 @@ var may = map[string][]string{
 		"pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous",
 		"pkg/rendezvous/plan", "pkg/rendezvous/txn", "internal/agent/action", "internal/agent/event",
 		"internal/node/peers", "internal/node/saves", "internal/node/stay", "internal/node/warmth",
+		"internal/node/losses",
 		"internal/worker/proc", "pkg/roles", "pkg/machines", "pkg/history"},
 	"internal/node/stay": {"internal/handover", "internal/node/peers", "pkg/membership", "pkg/rendezvous",
 		"pkg/schema"},
+	"internal/node/losses": {"internal/progress", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/txn"},
 	"internal/node/warmth": {"internal/worker/proc", "pkg/rendezvous", "pkg/schema", "pkg/store"},
 	"internal/node/peers": {
 		"pkg/rendezvous/reclaim",

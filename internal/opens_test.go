@@ -80,7 +80,7 @@ var opens = map[string]struct {
 	"internal/worker/output/logs.go":                  {1, directory},
 	"internal/worker/proc/cgroup.go":                  {6, system},
 	"internal/worker/proc/memory.go":                  {4, system},
-	"internal/worker/proc/proc.go":                    {4, system},
+	"internal/worker/proc/proc.go":                    {5, system},
 	"internal/worker/warm.go":                         {1, system},
 	"pkg/checkpoint/checkpointtest/checkpointtest.go": {4, tool},
 	"pkg/checkpoint/dirfs/fs.go":                      {1, rooted},

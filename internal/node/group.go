@@ -13,6 +13,8 @@ import (
 	"github.com/elasticd/elastic/internal/handover"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node/ensemble"
+	"github.com/elasticd/elastic/internal/node/losses"
+	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -73,7 +75,7 @@ func (g *group) begin(s action.Start) error {
 	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over)
 	ended := anyClosed(g.g.Done(), over)
 	l := g.lossesOf(world, s.Rank)
-	g.w.effects.Go(func(ctx context.Context) { l.run(ctx, ended) })
+	g.w.effects.Go(func(ctx context.Context) { l.Run(ctx, ended) })
 	if s.Rank == 0 {
 		// the file of an earlier generation must be opened before a step of this one is written
 		tail := g.w.tail(launch.WorkerDir(g.runDir, uint64(g.began), 0))
@@ -81,6 +83,20 @@ func (g *group) begin(s action.Start) error {
 		g.w.effects.Go(func(ctx context.Context) { r.run(ctx, ended) })
 	}
 	return nil
+}
+
+// lossesOf opens what the workers report, before they make a step of the generation.
+func (g *group) lossesOf(world rendezvous.World, rank int) *losses.Watch {
+	requests := txn.Requests{Store: g.w.store, Job: g.w.o.Job.Name}
+	n := &losses.Watch{Requests: requests, World: world, Rank: rank, Acts: g.w.job.Load().Rules.ActsOnNaN()}
+	for local := range world.Workers(rank) {
+		tail := progress.NewJSONTail(losses.File(launch.WorkerDir(g.runDir, uint64(g.began), local)))
+		if e := g.w.o.ProgressRegex; e != nil {
+			tail = progress.NewLogTail(g.w.logs.Path(local), e)
+		}
+		n.Tails = append(n.Tails, tail)
+	}
+	return n
 }
 
 // await marks the workers as waiting until Continue gives them a world. newest is the newest
@@ -134,7 +150,7 @@ func (g *group) translate() {
 			LocalRank: x.LocalRank,
 			Code:      x.Code, Signal: x.Signal, Ours: x.Ours, Message: c.Message, Detail: c.Detail,
 			Script: c.Script, Victim: c.Victim,
-			Hang:   x.Aborted}}
+			Hang: x.Aborted}}
 	}
 	g.w.saves.WorkersEnded(g.Generation(), how)
 	g.mu.Lock()
@@ -194,7 +210,7 @@ func (g *group) lastStep(local int) (*int64, bool) {
 	g.mu.Lock()
 	began := uint64(g.began)
 	g.mu.Unlock()
-	return g.w.lastProgress(launch.WorkerDir(g.runDir, began, local))
+	return losses.Last(launch.WorkerDir(g.runDir, began, local), g.w.job.Load().Rules.ActsOnNaN())
 }
 
 // watchStay reports when the workers become able to stay and when they no longer are, and how much
@@ -253,7 +269,9 @@ func (g *group) Ask(reason string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	g.w.saves.Observe(g.Generation())
-	g.w.effects.Go(func(ctx context.Context) { g.sayWhyTheyRun(ctx, grace) })
+	g.w.effects.Go(func(ctx context.Context) {
+		worker.SayWhyTheyRun(ctx, g.g, grace, g.w.notice)
+	})
 	return g.g.Ask(ctx, worker.Drain{Reason: reason, GraceSeconds: grace.Seconds()})
 }
 

@@ -193,3 +193,6 @@ type Wish struct {
 	Time    time.Time         `json:"time"`
 	Rev     int64             `json:"-"`
 }
+
+// ActsOnNaN reports whether the job has a rule for a loss that is not a number.
+func (r Rules) ActsOnNaN() bool { return r.OnNaN == NaNFails || r.OnNaN == NaNRollback }

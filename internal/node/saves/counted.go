@@ -54,8 +54,8 @@ var random = regexp.MustCompile(`^(rng_state_\d+\.pth|random_states_\d+\.pkl)$`)
 // counted is Counted for a save and the size of a world.
 func counted(m *checkpoint.Manifest, size int) string {
 	if t, known := trainerOf(m); known && m.WorldSize != size {
-		return fmt.Sprintf("%s counts steps: its save is of world size %d, this is %d, so samples are taken twice or not "+
-			"at all; call %s, or keep the size", t.name, m.WorldSize, size, t.integration)
+		return fmt.Sprintf("%s counts steps: its save is of world size %d, this is %d, so samples are taken "+
+			"twice or not at all; call %s, or keep the size", t.name, m.WorldSize, size, t.integration)
 	}
 	ranks := 0
 	for _, f := range m.Files {
