@@ -32,7 +32,7 @@ class Course:
 
     def __init__(self, values: Callable[[], Values], sampler: Optional[Sampler], keeping: Keeping) -> None:
         self.once = Once()
-        self._values = lambda: {**values(), "once": self.once}
+        self._values: Callable[[], Values] = lambda: {**values(), "once": self.once}
         self.sampler = sampler
         self.keeping = keeping
         self.step = 0

@@ -29,7 +29,7 @@ def _calls_a_store(dist: Any) -> bool:
     """Whether torch calls the methods of a store that is written in Python."""
     heard = []
 
-    class Probe(dist.Store):  # type: ignore[misc]
+    class Probe(dist.Store):
         def set(self, key: str, value: Any) -> None:
             heard.append(key)
 
