@@ -66,6 +66,7 @@ class CourseTest(unittest.TestCase):
                 s.end_step()
                 if number == 1:
                     break
+        s._course.keeping.wait()
         self.assertEqual(ran, ["begin", "second"])
         with being(environment.read({"ELASTIC_CHECKPOINT_DIR": self.dir, "ELASTIC_RESUME_FROM": self.dir + "/step-1"})):
             later = State(save_every=1, keep=100, sampler=Sampler(96))
