@@ -149,6 +149,7 @@ var may = map[string][]string{
 	"internal/node/disk": {"internal/agent/refusal", "pkg/checkpoint", "pkg/checkpoint/dirfs",
 		"pkg/checkpoint/chunkstore/bring", "pkg/checkpoint/chunkstore/readonly", "pkg/rendezvous",
 		"pkg/schema"},
+	"internal/node/disk/memdisk": {"internal/agent/refusal", "pkg/checkpoint/dirfs", "pkg/checkpoint/dirfs/memfs"},
 	"internal/node/ensemble": {"internal/agent/action", "internal/launch", "internal/scope",
 		"internal/worker", "pkg/rendezvous", "pkg/roles"},
 	"internal/node/activity": {"internal/scope", "pkg/rendezvous", "pkg/schema", "pkg/store"},
@@ -164,7 +165,7 @@ var may = map[string][]string{
 		"pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous",
 		"pkg/rendezvous/plan", "pkg/rendezvous/txn", "internal/agent/action", "internal/agent/event",
 		"internal/node/peers", "internal/node/saves", "internal/node/stay", "internal/node/warmth",
-		"internal/node/losses",
+		"internal/node/losses", "internal/regular",
 		"internal/worker/proc", "pkg/roles", "pkg/machines", "pkg/history"},
 	"internal/node/stay": {"internal/handover", "internal/node/peers", "pkg/membership", "pkg/rendezvous",
 		"pkg/schema"},
@@ -301,7 +302,8 @@ var only = []struct{ pkg, why, importers string }{
 
 // forTests are packages that no program links.
 var forTests = []string{"pkg/store/storetest", "pkg/store/memory", "internal/etcdtest",
-	"pkg/checkpoint/dirfs/memfs", "pkg/checkpoint/checkpointtest", "integration/wait", "integration/cluster"}
+	"pkg/checkpoint/dirfs/memfs", "pkg/checkpoint/checkpointtest", "internal/node/disk/memdisk",
+	"integration/wait", "integration/cluster"}
 
 // goPackage is what `go list` says of one.
 type goPackage struct {

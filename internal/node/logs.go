@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/peer"
+	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -23,8 +24,7 @@ const logsFile = "logs"
 // showLogs lets other nodes, and commands on this machine, read the logs of the workers here.
 func (w *workers) showLogs() error {
 	w.peers.Server.Handle("GET "+logs.Path, logs.Handler(w.logs.Dir()))
-	path := filepath.Join(w.dir, logsFile)
-	return disk.Publish(path+".tmp", path, []byte(w.logs.Dir()+"\n"))
+	return regular.Replace(filepath.Join(w.dir, logsFile), []byte(w.logs.Dir()+"\n"))
 }
 
 // LogsOf returns the directory to which the workers of k wrote last; "" if unknown.

@@ -26,8 +26,10 @@ const (
 	scaling    = "pkg/scaling"
 	workerPkg  = "internal/worker"
 	ensemble   = "internal/node/ensemble"
+	disk       = "internal/node/disk"
 
 	registry = membership + "/registry.go"
+	memoryGo = disk + "/memory.go"
 )
 
 // plants has all bugs except the guards, in the order in which they are planted. A new bug goes

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -19,27 +19,40 @@ import (
 
 // Disk is the state directory of this host, <state>/<host>, as far as one job is concerned.
 type Disk struct {
-	Dir  string
-	job  schema.Job
-	host string
+	Dir   string // its path, for what is not done by Files
+	files Files
+	job   schema.Job
+	host  string
 
 	Server string // as given, for people
 
-	mu sync.Mutex // orders calls of SetLastGeneration, so that the highest generation is written last
+	mu sync.Mutex // orders writes, so that the highest generation and the newest memory are written last
 }
 
-// Open opens the state directory dir for one job.
+// Open opens the state directory dir for one job. It makes the directory if there is none.
 func Open(dir string, job schema.Job) (*Disk, error) {
-	d := &Disk{Dir: dir, job: job}
+	d, err := Of(hostFiles(dir), job)
+	d.Dir = dir
+	return d, err
+}
+
+// Of opens a state directory for one job.
+func Of(files Files, job schema.Job) (*Disk, error) {
+	d := &Disk{files: files, job: job}
 	var err error
 	d.host, err = d.hostID()
 	return d, err
 }
 
-// JobDir returns the directory in which a node keeps its data of the job.
-func (d *Disk) JobDir(node string) string {
-	return filepath.Join(d.Dir, "nodes", node, "jobs", string(d.job))
+// nodeDir is the directory in which a node keeps its data of the job.
+func nodeDir(node string, job schema.Job) string {
+	return path.Join(nodesDir, node, "jobs", string(job))
 }
+
+func (d *Disk) dirOf(node string) string { return nodeDir(node, d.job) }
+
+// JobDir returns the path of the directory in which a node keeps its data of the job.
+func (d *Disk) JobDir(node string) string { return filepath.Join(d.Dir, d.dirOf(node)) }
 
 // HostID returns the id of this state directory, which is random and made once. Agents with the same id
 // share the locks of one disk.
@@ -47,26 +60,30 @@ func (d *Disk) HostID() string { return d.host }
 
 // hostID reads the id of the state directory. It makes one if there is none.
 func (d *Disk) hostID() (string, error) {
-	path := filepath.Join(d.Dir, "host")
 	for {
-		b, err := os.ReadFile(path)
+		b, err := d.files.ReadFile(hostFile)
 		if err == nil && len(b) > 0 {
 			return strings.TrimSpace(string(b)), nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("read the id of this host: %w", err)
 		}
-		if err := os.MkdirAll(d.Dir, 0o700); err != nil {
+		if err := d.files.Mkdir("."); err != nil {
 			return "", fmt.Errorf("make the state directory: %w", err)
 		}
-		temp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-		if err := Publish(temp, temp, []byte(rand.Text()+"\n")); err != nil {
-			return "", err
+		temp := fmt.Sprintf("%s.%d.tmp", hostFile, os.Getpid())
+		err = d.files.WriteFile(temp, []byte(rand.Text()+"\n"))
+		if err == nil {
+			// The link fails if another agent made its id first. That id is used.
+			if err = d.files.Link(temp, hostFile); errors.Is(err, fs.ErrExist) {
+				err = nil
+			}
+			_ = d.files.Remove(temp) // if it stays, it does no harm
 		}
-		// The link fails if another agent made its id first. That id is used.
-		err = os.Link(temp, path)
-		os.Remove(temp)
-		if err != nil && !errors.Is(err, fs.ErrExist) {
+		if err == nil {
+			err = d.files.SyncDir(".")
+		}
+		if err != nil {
 			return "", fmt.Errorf("write the id of this host: %w", err)
 		}
 	}
@@ -74,13 +91,14 @@ func (d *Disk) hostID() (string, error) {
 
 // Lock takes the lock of a node. The system frees it when the process ends.
 func (d *Disk) Lock(node string) (func(), error) {
-	dir := d.JobDir(node)
+	dir := d.dirOf(node)
 	for {
-		// MkdirAll returns ErrExist if another process removes the directory at this moment
-		if err := os.MkdirAll(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		// it returns ErrExist or ErrNotExist if another process removes the directory at this moment
+		err := makeDir(d.files, dir)
+		if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("make the directory of node %s: %w", node, err)
 		}
-		unlock, err := lockDir(dir)
+		unlock, err := d.files.Lock(path.Join(dir, lockFile))
 		switch {
 		case err == nil || errors.Is(err, refusal.ErrLocked):
 			return unlock, err
@@ -90,37 +108,9 @@ func (d *Disk) Lock(node string) (func(), error) {
 	}
 }
 
-// lockDir takes the lock in dir. It fails with refusal.ErrLocked if another process has it. If the
-// file was removed after it was opened, its lock protects nothing, and lockDir opens a new one.
-func lockDir(dir string) (func(), error) {
-	path := filepath.Join(dir, lockFile)
-	for {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = refusal.ErrLocked
-		}
-		var mine, there fs.FileInfo
-		if err == nil {
-			mine, err = f.Stat()
-		}
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		if there, err = os.Stat(path); err == nil && os.SameFile(mine, there) {
-			return func() { f.Close() }, nil
-		}
-		f.Close()
-	}
-}
-
 // LastGeneration returns the highest generation that the node has seen, or 0.
 func (d *Disk) LastGeneration(node string) (schema.Generation, error) {
-	b, err := os.ReadFile(filepath.Join(d.JobDir(node), "generation"))
+	b, err := d.files.ReadFile(path.Join(d.dirOf(node), generationFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -130,7 +120,7 @@ func (d *Disk) LastGeneration(node string) (schema.Generation, error) {
 	g, err := schema.ParseGeneration(strings.TrimSpace(string(b)))
 	if err != nil {
 		return 0, fmt.Errorf("%s is damaged: %w; the job counts its generations itself: remove the file",
-			filepath.Join(d.JobDir(node), "generation"), err)
+			filepath.Join(d.JobDir(node), generationFile), err)
 	}
 	return g, nil
 }
@@ -143,41 +133,38 @@ func (d *Disk) SetLastGeneration(node string, g schema.Generation) error {
 	if err != nil || g <= old {
 		return err
 	}
-	path := filepath.Join(d.JobDir(node), "generation")
-	return Publish(path+".tmp", path, []byte(fmt.Sprintln(uint64(g))))
+	return publish(d.files, path.Join(d.dirOf(node), generationFile), []byte(fmt.Sprintln(uint64(g))))
 }
 
-// Publish writes a file so that path always has either its old content or all of the new one.
-func Publish(temp, path string, content []byte) error {
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+// makeDir makes a directory, durably.
+func makeDir(files Files, dir string) error {
+	if _, err := files.Stat(dir); err == nil {
+		return nil
 	}
-	_, err = f.Write(content)
-	if err == nil {
-		err = f.Sync()
+	if err := files.Mkdir(dir); err != nil {
+		return err
 	}
-	if close := f.Close(); err == nil {
-		err = close
-	}
-	if err == nil && temp != path {
-		err = os.Rename(temp, path)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	for dir != "." {
+		dir = path.Dir(dir)
+		if err := files.SyncDir(dir); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
+// publish writes a file so that name always has either its old content or all of the new one.
+func publish(files Files, name string, content []byte) error {
+	temp := name + ".tmp"
+	err := files.WriteFile(temp, content)
+	if err == nil {
+		err = files.Rename(temp, name)
 	}
-	defer d.Close()
-	return d.Sync()
+	if err == nil {
+		err = files.SyncDir(path.Dir(name))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path.Base(name), err)
+	}
+	return nil
 }

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -20,8 +19,12 @@ import (
 // The files that a node keeps of a job, in its own directory below the state directory of its host.
 // uidFile has the id of the job: a job that was removed and created again has another one.
 const (
-	lockFile  = "lock"
-	uidFile   = "uid"
+	hostFile       = "host"
+	nodesDir       = "nodes"
+	lockFile       = "lock"
+	uidFile        = "uid"
+	generationFile = "generation"
+
 	StoreDir  = "store"  // the chunk store
 	WorkDir   = "work"   // the checkpoint directory, if the user gave none
 	HelperDir = "python" // the Python helper
@@ -33,7 +36,7 @@ type Dirs struct{ Work, Run, Helper string }
 
 // DirsOf returns the Dirs of a node below the state directory of this host.
 func DirsOf(stateDir, node string, job schema.Job) Dirs {
-	dir := (&Disk{Dir: stateDir, job: job}).JobDir(node)
+	dir := filepath.Join(stateDir, nodeDir(node, job))
 	return Dirs{filepath.Join(dir, WorkDir), filepath.Join(dir, RunDir), filepath.Join(dir, HelperDir)}
 }
 
@@ -44,35 +47,33 @@ func DirsOf(stateDir, node string, job schema.Job) Dirs {
 func (d *Disk) Adopt(
 	node string, job rendezvous.Job, committed []checkpoint.Head,
 ) (aside string, err error) {
-	dir := d.JobDir(node)
-	was, err := uidOf(dir)
+	dir := d.dirOf(node)
+	was, err := d.uidOf(dir)
 	if err != nil {
 		return "", err
 	}
 	if was != "" && was != job.UID {
-		if aside, err = setAside(dir, was); err != nil {
+		to, err := d.setAside(dir, was)
+		if err != nil {
 			return "", fmt.Errorf("move what is left of an earlier job %s: %w", d.job, err)
 		}
-		was = ""
+		was, aside = "", filepath.Join(d.Dir, to)
 	}
-	if was, err = bringBack(dir, was, job.UID); err != nil {
+	if was, err = d.bringBack(dir, was, job.UID); err != nil {
 		return "", fmt.Errorf("move back what is left of job %s: %w", d.job, err)
 	}
 	if was == job.UID {
 		return aside, nil
 	}
-	if aside != "" {
-		if err := keepCommitted(dir, aside, job, committed); err != nil {
-			return "", err
-		}
+	if err := d.keepCommitted(dir, job, committed); err != nil {
+		return "", err
 	}
 	return aside, d.Continue(node, job)
 }
 
 // Continue makes the data of a node that of the job, which was made again while the node was in it.
 func (d *Disk) Continue(node string, job rendezvous.Job) error {
-	path := filepath.Join(d.JobDir(node), uidFile)
-	return Publish(path+".tmp", path, []byte(string(job.UID)+"\n"))
+	return publish(d.files, path.Join(d.dirOf(node), uidFile), []byte(string(job.UID)+"\n"))
 }
 
 // damaged stands for the id in an unreadable uidFile. No job has this id.
@@ -80,8 +81,8 @@ const damaged schema.UID = "damaged"
 
 // uidOf reads the id of the job that a directory belongs to, "" if none. The id becomes part of a
 // path, so it must be a valid name.
-func uidOf(dir string) (schema.UID, error) {
-	b, err := os.ReadFile(filepath.Join(dir, uidFile))
+func (d *Disk) uidOf(dir string) (schema.UID, error) {
+	b, err := d.files.ReadFile(path.Join(dir, uidFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -93,21 +94,28 @@ func uidOf(dir string) (schema.UID, error) {
 }
 
 // setAside moves all but the lock to a directory whose name no job can have, because it contains
-// '~'. It moves the id last, so a directory without an id shows an interrupted move.
-func setAside(dir string, was schema.UID) (string, error) {
-	names, err := entries(dir)
+// '~'. It moves what the node remembers and the id last: if it is interrupted, one directory has no id, and
+// the other still tells of which job it is. What stays has a second name there.
+func (d *Disk) setAside(dir string, was schema.UID, stays ...string) (string, error) {
+	names, err := d.entries(dir)
 	if err != nil {
 		return "", err
 	}
-	names = append(names, uidFile)
+	names = append(slices.DeleteFunc(names, func(n string) bool { return n == memoryFile }), memoryFile, uidFile)
 	to := dir + "~" + string(was)
-	for k := 2; anyIn(to, names); k++ {
+	for k := 2; d.anyIn(to, names); k++ {
 		to = fmt.Sprintf("%s~%s-%d", dir, was, k)
 	}
-	if err := os.MkdirAll(to, 0o700); err != nil {
+	if err := makeDir(d.files, to); err != nil {
 		return "", err
 	}
-	return to, move(names, dir, to)
+	for _, name := range stays { // move leaves it where it is
+		err := d.files.Link(path.Join(dir, name), path.Join(to, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return to, d.move(names, dir, to)
 }
 
 // aside is a directory to which data of another job was moved. Its id is the last thing that is moved.
@@ -118,22 +126,22 @@ type aside struct {
 }
 
 // asideOf lists what was moved aside from dir, the oldest first.
-func asideOf(dir string) (all []aside, err error) {
-	list, err := os.ReadDir(filepath.Dir(dir))
+func (d *Disk) asideOf(dir string) (all []aside, err error) {
+	list, err := d.files.ReadDir(path.Dir(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for _, e := range list {
-		path := filepath.Join(filepath.Dir(dir), e.Name())
-		if !strings.HasPrefix(path, dir+"~") {
+		at := path.Join(path.Dir(dir), e.Name())
+		if !strings.HasPrefix(at, dir+"~") {
 			continue
 		}
-		uid, err := uidOf(path)
+		uid, err := d.uidOf(at)
 		fi, statErr := e.Info()
 		if err != nil || statErr != nil {
 			continue
 		}
-		all = append(all, aside{uid, path, fi.ModTime()})
+		all = append(all, aside{uid, at, fi.ModTime()})
 	}
 	slices.SortStableFunc(all, func(a, b aside) int { return a.at.Compare(b.at) })
 	return all, nil
@@ -142,8 +150,8 @@ func asideOf(dir string) (all []aside, err error) {
 // bringBack moves the data that was set aside of a job back to its directory. If was is "", it
 // takes the newest such data, else the rest of an interrupted move. It moves the id first, and
 // returns the id that the directory then has.
-func bringBack(dir string, was, job schema.UID) (schema.UID, error) {
-	list, err := asideOf(dir)
+func (d *Disk) bringBack(dir string, was, job schema.UID) (schema.UID, error) {
+	list, err := d.asideOf(dir)
 	if err != nil {
 		return was, err
 	}
@@ -158,17 +166,17 @@ func bringBack(dir string, was, job schema.UID) (schema.UID, error) {
 	if from == "" {
 		return was, nil
 	}
-	names, err := entries(from)
+	names, err := d.entries(from)
 	if err == nil {
-		err = move(append([]string{uidFile}, names...), from, dir)
+		err = d.move(append([]string{uidFile}, names...), from, dir)
 	}
-	_ = os.Remove(from) // fails if some names were not moved, because dir had them
+	_ = d.files.Remove(from) // fails if some names were not moved, because dir had them
 	return id, err
 }
 
 // entries are the names in the directory of a job, without its lock and its id.
-func entries(dir string) (names []string, err error) {
-	list, err := os.ReadDir(dir)
+func (d *Disk) entries(dir string) (names []string, err error) {
+	list, err := d.files.ReadDir(dir)
 	for _, e := range list {
 		if e.Name() != lockFile && e.Name() != uidFile {
 			names = append(names, e.Name())
@@ -178,166 +186,27 @@ func entries(dir string) (names []string, err error) {
 }
 
 // move moves the names that exist in from and not in to.
-func move(names []string, from, to string) error {
+func (d *Disk) move(names []string, from, to string) error {
 	for _, name := range names {
-		if anyIn(to, []string{name}) || !anyIn(from, []string{name}) {
+		if d.anyIn(to, []string{name}) || !d.anyIn(from, []string{name}) {
 			continue
 		}
-		if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+		if err := d.files.Rename(path.Join(from, name), path.Join(to, name)); err != nil {
 			return err
 		}
 	}
-	if err := syncDir(to); err != nil {
+	if err := d.files.SyncDir(to); err != nil {
 		return err
 	}
-	return syncDir(from)
+	return d.files.SyncDir(from)
 }
 
 // anyIn reports whether a directory has one of the names.
-func anyIn(dir string, names []string) bool {
+func (d *Disk) anyIn(dir string, names []string) bool {
 	for _, name := range names {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+		if _, err := d.files.Stat(path.Join(dir, name)); err == nil {
 			return true
 		}
 	}
 	return false
-}
-
-// Kept is what one node of this host keeps of a job.
-type Kept struct {
-	Node   string
-	UID    schema.UID // "": the node was never in the job
-	Dir    string
-	Aside  bool // it was moved aside
-	Server string
-	Time   time.Time       // when the node last wrote what it knows of the job
-	Newest checkpoint.Head // the newest commit that it knows; number 0: none
-	// the largest generation that it saw
-	Generation schema.Generation
-	Job        *rendezvous.Job // nil: not known
-}
-
-// KeptOf lists what the nodes of this host keep of the jobs of that name, by node; what was moved aside
-// follows, the oldest first. state is <state>/<host>.
-func KeptOf(state string, job schema.Job) ([]Kept, error) {
-	nodes, err := os.ReadDir(filepath.Join(state, "nodes"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list the nodes of this host: %w", err)
-	}
-	var all []Kept
-	for _, n := range nodes {
-		dir := (&Disk{Dir: state, job: job}).JobDir(n.Name())
-		dirs, err := asideOf(dir)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := os.Stat(dir); err == nil {
-			dirs = append([]aside{{dir: dir}}, dirs...)
-		}
-		for _, x := range dirs {
-			k := Kept{Node: n.Name(), Dir: x.dir, Aside: x.dir != dir}
-			if k.UID, err = uidOf(x.dir); err != nil {
-				return nil, fmt.Errorf("read the job of node %s: %w", k.Node, err)
-			}
-			k.recall(job)
-			all = append(all, k)
-		}
-	}
-	return all, nil
-}
-
-// recall adds what the node wrote down of the job. What cannot be read is not shown.
-func (k *Kept) recall(job schema.Job) {
-	r, err := readMemory(k.Dir)
-	m, bad := (&Disk{job: job}).recall(k.Dir)
-	if r == nil || m == nil || err != nil || bad != nil {
-		return
-	}
-	k.Server, k.Newest, k.Job, k.Generation = r.Server, m.Known, &m.Job, m.Generation
-	if fi, err := os.Stat(filepath.Join(k.Dir, memoryFile)); err == nil {
-		k.Time = fi.ModTime()
-	}
-}
-
-// OpenStore opens the checkpoints of the node for reading. It fails with fs.ErrNotExist without
-// any.
-func (k Kept) OpenStore() (*readonly.Store, error) {
-	return readonly.Open(filepath.Join(k.Dir, StoreDir))
-}
-
-// Part says how much of a job's directory is removed.
-type Part int
-
-const (
-	Everything Part = iota
-	AllButCheckpoints
-)
-
-// Size is how many bytes Remove would delete.
-func (k Kept) Size(part Part) (bytes int64) {
-	list, err := os.ReadDir(k.Dir)
-	if err != nil {
-		return 0 // it is gone
-	}
-	for _, e := range list {
-		if part.has(e.Name()) {
-			bytes += sizeOf(filepath.Join(k.Dir, e.Name()))
-		}
-	}
-	return bytes
-}
-
-// has reports whether Remove deletes an entry of the directory of a job.
-func (p Part) has(name string) bool {
-	return name != lockFile && (p == Everything || name != StoreDir && name != WorkDir && name != uidFile)
-}
-
-// Remove deletes a part of the directory, and returns its size in bytes. It fails with
-// refusal.ErrLocked while the agent of the node is alive.
-func (k Kept) Remove(job schema.Job, part Part) (int64, error) {
-	unlock, err := lockDir(k.Dir)
-	if err != nil {
-		return 0, err
-	}
-	defer unlock()
-	if now, err := uidOf(k.Dir); err != nil || now != k.UID {
-		return 0, err // since it was listed, the directory has become that of another job
-	}
-	list, err := os.ReadDir(k.Dir)
-	if err != nil {
-		return 0, err
-	}
-	var bytes int64
-	for _, e := range list {
-		if !part.has(e.Name()) {
-			continue
-		}
-		path := filepath.Join(k.Dir, e.Name())
-		bytes += sizeOf(path)
-		if err := os.RemoveAll(path); err != nil {
-			return bytes, fmt.Errorf("remove what node %s keeps of job %s: %w", k.Node, job, err)
-		}
-	}
-	if part != Everything {
-		return bytes, nil
-	}
-	if err := os.Remove(filepath.Join(k.Dir, lockFile)); err != nil {
-		return bytes, fmt.Errorf("remove the lock of node %s: %w", k.Node, err)
-	}
-	_ = os.Remove(k.Dir) // fails if an agent of another job has made a new lock in it
-	return bytes, nil
-}
-
-// sizeOf returns the size of all files below path. Files that it cannot read count as 0 bytes.
-func sizeOf(path string) (bytes int64) {
-	_ = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if fi, err := e.Info(); err == nil && fi.Mode().IsRegular() {
-			bytes += fi.Size()
-		}
-		return nil
-	})
-	return bytes
 }

@@ -237,7 +237,7 @@ func TestLockOutlivesRemoval(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range 3000 {
-				if _, err := (Kept{Node: "a", Dir: d.JobDir("a")}).Remove("x", Everything); err != nil &&
+				if _, err := (Kept{Node: "a", disk: d, at: d.dirOf("a")}).Remove("x", Everything); err != nil &&
 					!errors.Is(err, refusal.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
 					t.Error(err)
 				}

@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -31,27 +29,26 @@ type remembered struct {
 func (d *Disk) Remember(node string, m *rendezvous.Memory) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return writeMemory(d.JobDir(node), remembered{d.Server, *m})
+	return d.writeMemory(d.dirOf(node), remembered{d.Server, *m})
 }
 
-func writeMemory(dir string, r remembered) error {
+func (d *Disk) writeMemory(dir string, r remembered) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("remember the job: %w", err)
 	}
-	path := filepath.Join(dir, memoryFile)
-	return Publish(path+".tmp", path, b)
+	return publish(d.files, path.Join(dir, memoryFile), b)
 }
 
 // Recall returns what the node knows of the job with that identity, if its disk has it, present or moved
 // aside. Otherwise it returns what it knows of the job whose data is present; nil: nothing.
 func (d *Disk) Recall(node string, of schema.UID) (*rendezvous.Memory, error) {
-	dir := d.JobDir(node)
+	dir := d.dirOf(node)
 	present, err := d.recall(dir)
 	if err != nil || present != nil && present.Job.Identity() == of {
 		return present, err
 	}
-	list, err := asideOf(dir)
+	list, err := d.asideOf(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -66,13 +63,13 @@ func (d *Disk) Recall(node string, of schema.UID) (*rendezvous.Memory, error) {
 // recall reads the memory in the directory of a job. A damaged file was never written completely, and
 // counts as none.
 func (d *Disk) recall(dir string) (*rendezvous.Memory, error) {
-	r, err := readMemory(dir)
+	r, err := d.readMemory(dir)
 	if r == nil || err != nil {
 		return nil, err
 	}
 	m := &r.Memory
 	m.Job.Name, m.Server = d.job, r.Server
-	s, err := readonly.Open(filepath.Join(dir, StoreDir))
+	s, err := d.openStore(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
@@ -87,8 +84,8 @@ func (d *Disk) recall(dir string) (*rendezvous.Memory, error) {
 	return m, err
 }
 
-func readMemory(dir string) (*remembered, error) {
-	b, err := os.ReadFile(filepath.Join(dir, memoryFile))
+func (d *Disk) readMemory(dir string) (*remembered, error) {
+	b, err := d.files.ReadFile(path.Join(dir, memoryFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -108,20 +105,24 @@ func readMemory(dir string) (*remembered, error) {
 func (d *Disk) MoveAside(
 	ctx context.Context, node string, stays rendezvous.Aside,
 ) (*rendezvous.Brought, error) {
-	dir := d.JobDir(node)
-	was, err := uidOf(dir)
+	dir := d.dirOf(node)
+	was, err := d.uidOf(dir)
 	if err != nil {
 		return nil, err
 	}
-	r, err := readMemory(dir)
+	r, err := d.readMemory(dir)
 	if err != nil {
 		return nil, err
 	}
 	if r != nil {
 		was = cmp.Or(was, r.Memory.Job.UID)
 	}
+	var stay []string
+	if stays.Newest {
+		stay = []string{memoryFile}
+	}
 	if was != "" {
-		if _, err = setAside(dir, was); err != nil {
+		if _, err = d.setAside(dir, was, stay...); err != nil {
 			return nil, fmt.Errorf("move an earlier job aside: %w", err)
 		}
 	}
@@ -132,14 +133,14 @@ func (d *Disk) MoveAside(
 	if run == "" {
 		return nil, nil
 	}
-	from, r, err := asideRun(dir, run)
+	from, r, err := d.asideRun(dir, run)
 	if err != nil || r == nil {
 		return nil, err
 	}
-	if err := writeMemory(dir, *r); err != nil {
+	if err := d.writeMemory(dir, *r); err != nil {
 		return nil, err
 	}
-	found, err := bringFrom(ctx, filepath.Join(from, StoreDir), filepath.Join(dir, StoreDir))
+	found, err := d.bringFrom(ctx, path.Join(from, StoreDir), path.Join(dir, StoreDir))
 	if found == nil || err != nil {
 		return nil, err
 	}
@@ -151,19 +152,22 @@ func (d *Disk) MoveAside(
 		From: r.Memory.Job.Identity()}, nil
 }
 
-// asideRun returns the newest directory that was moved aside with the data of a job, and what its node
+// asideRun returns the newest directory that was moved aside with checkpoints of a job, and what its node
 // remembers. The job is known by the uid that it had then, or had first. nil: there is none.
-func asideRun(dir string, run schema.UID) (from string, newest *remembered, err error) {
-	list, err := asideOf(dir)
+func (d *Disk) asideRun(dir string, run schema.UID) (from string, newest *remembered, err error) {
+	list, err := d.asideOf(dir)
 	if err != nil {
 		return "", nil, err
 	}
 	for _, x := range list {
-		r, err := readMemory(x.dir)
+		if !d.anyIn(x.dir, []string{StoreDir}) { // MoveAside was interrupted, and is repeated
+			continue
+		}
+		r, err := d.readMemory(x.dir)
 		if err != nil {
 			return "", nil, err
 		}
-		if r != nil && (x.uid == run || r.Memory.Job.Identity() == run) {
+		if r != nil && (x.uid == run || r.Memory.Job.UID == run || r.Memory.Job.Identity() == run) {
 			from, newest = x.dir, r
 		}
 	}
@@ -172,71 +176,85 @@ func asideRun(dir string, run schema.UID) (from string, newest *remembered, err 
 
 // bringFrom makes a store in to that has the newest checkpoint of the store in from. Both share the
 // files.
-func bringFrom(ctx context.Context, from, to string) (*bring.Found, error) {
-	if err := os.RemoveAll(to); err != nil {
-		return nil, err
-	}
-	err := linkTree(from, to)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, os.RemoveAll(to)
-	}
+func (d *Disk) bringFrom(ctx context.Context, from, to string) (*bring.Found, error) {
+	var found *bring.Found
+	kept, err := d.share(from, to, func(t dirfs.FS) (bool, error) {
+		var err error
+		found, err = bring.In(ctx, t)
+		return found != nil, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("bring the newest checkpoint: %w", err)
 	}
-	t, err := dirfs.Open(to)
-	if err != nil {
-		return nil, fmt.Errorf("bring the newest checkpoint: %w", err)
+	if !kept {
+		return nil, nil
 	}
-	found, err := bring.In(ctx, t)
-	if err = errors.Join(err, t.Close()); err == nil && found == nil {
-		err = os.RemoveAll(to)
-	}
-	return found, err
+	return found, nil
 }
 
 // keepCommitted makes a store in dir that has the committed checkpoints, as far as they are in what was
-// moved to the directory aside, if that is of the same job before it was made again.
-func keepCommitted(dir, aside string, job rendezvous.Job, committed []checkpoint.Head) error {
-	r, err := readMemory(aside)
-	if err != nil || r == nil || r.Memory.Job.Identity() != job.Identity() {
+// moved aside of the same job before it was made again.
+func (d *Disk) keepCommitted(dir string, job rendezvous.Job, committed []checkpoint.Head) error {
+	from, r, err := d.asideRun(dir, job.Identity())
+	if r == nil || err != nil || d.anyIn(dir, []string{StoreDir}) {
 		return err
 	}
-	temp, to := filepath.Join(dir, StoreDir+".tmp"), filepath.Join(dir, StoreDir)
-	if err := os.RemoveAll(temp); err != nil {
-		return err
-	}
-	if err := linkTree(filepath.Join(aside, StoreDir), temp); errors.Is(err, fs.ErrNotExist) {
-		return os.RemoveAll(temp)
-	} else if err != nil {
-		return fmt.Errorf("keep the newest checkpoint: %w", err)
-	}
-	t, err := dirfs.Open(temp)
+	_, err = d.share(path.Join(from, StoreDir), path.Join(dir, StoreDir), func(t dirfs.FS) (bool, error) {
+		return bring.Keep(context.Background(), t, committed)
+	})
 	if err != nil {
 		return fmt.Errorf("keep the newest checkpoint: %w", err)
 	}
-	kept, err := bring.Keep(context.Background(), t, committed)
-	switch err = errors.Join(err, t.Close()); {
-	case err != nil:
-		return fmt.Errorf("keep the newest checkpoint: %w", err)
-	case !kept:
-		return os.RemoveAll(temp)
-	}
-	return os.Rename(temp, to)
+	return nil
 }
 
-// linkTree makes a tree of hard links. The files of a chunk store are replaced and never changed.
-func linkTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
+// share makes the store to of the files of the store from. take keeps of it what the next job needs, and
+// returns false if that is nothing. A process that dies meanwhile leaves no half of a store at to.
+func (d *Disk) share(from, to string, take func(dirfs.FS) (bool, error)) (kept bool, err error) {
+	temp := to + ".tmp"
+	if err := errors.Join(d.files.RemoveAll(temp), d.files.RemoveAll(to)); err != nil {
+		return false, err
+	}
+	if err := d.linkTree(from, temp); errors.Is(err, fs.ErrNotExist) {
+		return false, d.files.RemoveAll(temp)
+	} else if err != nil {
+		return false, err
+	}
+	t, err := d.files.Tree(temp)
+	if err != nil {
+		return false, err
+	}
+	kept, err = take(t)
+	switch err = errors.Join(err, t.Close()); {
+	case err != nil:
+		return false, err
+	case !kept:
+		return false, d.files.RemoveAll(temp)
+	}
+	if err := d.files.Rename(temp, to); err != nil {
+		return false, err
+	}
+	return true, d.files.SyncDir(path.Dir(to))
+}
+
+// linkTree makes a durable tree of hard links. The files of a chunk store are replaced and never changed.
+func (d *Disk) linkTree(from, to string) error {
+	list, err := d.files.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	if err := d.files.Mkdir(to); err != nil {
+		return err
+	}
+	for _, e := range list {
+		old, new := path.Join(from, e.Name()), path.Join(to, e.Name())
+		link := d.files.Link
 		if e.IsDir() {
-			return os.MkdirAll(filepath.Join(to, rel), 0o700)
+			link = d.linkTree
 		}
-		return os.Link(path, filepath.Join(to, rel))
-	})
+		if err := link(old, new); err != nil {
+			return err
+		}
+	}
+	return d.files.SyncDir(to)
 }

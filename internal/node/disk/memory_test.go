@@ -218,7 +218,7 @@ func TestMoveAsideAnEarlierRun(t *testing.T) {
 			t.Errorf("of run %s it brings %+v, %v", run, b, err)
 		}
 	}
-	if was, err := uidOf(d.JobDir("a") + "~v"); was != "v" || err != nil {
+	if was, err := d.uidOf(d.dirOf("a") + "~v"); was != "v" || err != nil {
 		t.Errorf("aside is %q, %v", was, err)
 	}
 }

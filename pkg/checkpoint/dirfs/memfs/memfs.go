@@ -20,6 +20,19 @@ import (
 type FS struct {
 	Machine *Machine
 	Root    *Node
+	gate    func() error // nil, or called before each operation, which fails with its error
+}
+
+// View returns the directory name of t as a tree of its own, whose operations fail while gate does: a
+// process that was killed writes nothing more. gate may wait.
+func (t *FS) View(name string, gate func() error) (*FS, error) {
+	if _, err := t.ReadDir(name); err != nil {
+		return nil, err
+	}
+	t.Machine.mu.Lock()
+	defer t.Machine.mu.Unlock()
+	n, err := t.there("open", name)
+	return &FS{t.Machine, n, gate}, err
 }
 
 // Machine is the state that all trees of one machine share.
@@ -94,7 +107,7 @@ type Node struct {
 // New returns an empty tree on a machine of its own.
 func New() *FS {
 	d := &Machine{Free: 1 << 40}
-	return &FS{d, d.dir(0o700)}
+	return &FS{Machine: d, Root: d.dir(0o700)}
 }
 
 func (d *Machine) file(mode fs.FileMode) *Node {
@@ -137,12 +150,17 @@ func (t *FS) Crash(names func() bool) *FS {
 		}
 		return &c
 	}
-	return &FS{d, survive(t.Root)}
+	return &FS{Machine: d, Root: survive(t.Root)}
 }
 
 // enter locks the machine for an operation, and returns the function that unlocks it. It fails if the
 // hook does.
 func (t *FS) enter(op, name string) (func(), error) {
+	if t.gate != nil {
+		if err := t.gate(); err != nil {
+			return nil, &fs.PathError{Op: op, Path: name, Err: err}
+		}
+	}
 	t.Machine.mu.Lock()
 	if t.Machine.Hook != nil {
 		if err := t.Machine.Hook(op, name); err != nil {
@@ -285,6 +303,31 @@ func (t *FS) Remove(name string) error {
 	return nil
 }
 
+// Link gives a file a second name.
+func (t *FS) Link(old, new string) error {
+	unlock, err := t.enter("link", new)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	n, err := t.there("link", old)
+	if err != nil {
+		return err
+	}
+	dir, base, was, err := t.Find("link", new)
+	switch {
+	case err != nil:
+		return err
+	case was != nil:
+		return &fs.PathError{Op: "link", Path: new, Err: fs.ErrExist}
+	case n.dir:
+		return &fs.PathError{Op: "link", Path: old, Err: syscall.EPERM}
+	}
+	dir.Names[base] = n
+	dir.Mtime, dir.Ctime = time.Now(), time.Now()
+	return nil
+}
+
 func (t *FS) Lstat(name string) (fs.FileInfo, error) {
 	unlock, err := t.enter("lstat", name)
 	if err != nil {
@@ -307,6 +350,9 @@ func (t *FS) ReadDir(name string) (list []fs.DirEntry, err error) {
 	n, err := t.there("readdir", name)
 	if err != nil {
 		return nil, err
+	}
+	if !n.dir {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: syscall.ENOTDIR}
 	}
 	for base, below := range n.Names {
 		list = append(list, fs.FileInfoToDirEntry(below.info(base)))
