@@ -174,10 +174,11 @@ var may = map[string][]string{
 	"internal/node/peers": {
 		"pkg/rendezvous/reclaim",
 		"internal/agent/action", "internal/agent/event",
-		"internal/agent/machine", "internal/peer", "internal/scope", "pkg/membership", "pkg/schema"},
+		"internal/agent/machine", "internal/peer", "internal/scope", "pkg/checkpoint/chunkstore",
+		"pkg/checkpoint/transfer", "pkg/membership", "pkg/schema"},
 	"internal/node/saves": {"internal/regular", "internal/agent/event", "internal/agent/refusal",
 		"pkg/rendezvous/reclaim", "internal/node/disk",
-		"internal/node/peers", "internal/scope", "pkg/checkpoint", "pkg/checkpoint/capture",
+		"internal/scope", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/dirfs",
 		"pkg/checkpoint/chunkstore", "pkg/checkpoint/parts", "pkg/checkpoint/pipeline",
 		"pkg/checkpoint/replicator", "pkg/checkpoint/transfer", "pkg/history", "pkg/machines",
 		"pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store"},

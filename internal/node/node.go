@@ -26,6 +26,7 @@ import (
 	"github.com/elasticd/elastic/internal/processors"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/scope"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
@@ -67,11 +68,8 @@ func Run(ctx context.Context, o Options) event.Result {
 		disk.Server = "local"
 	}
 	store := o.Store
-	if o.Local != nil {
-		store = revive.Begin(effects, revive.Served{Store: o.Store, At: local.Endpoint(o.Endpoints[0])}, *o.Local)
-	}
-	if o.Shared != nil {
-		store = revive.Begin(effects, revive.Served{Store: o.Store, At: local.Endpoint(o.Endpoints[0])}, *o.Shared)
+	if s := cmp.Or(o.Local, o.Shared); s != nil {
+		store = revive.Begin(effects, revive.Served{Store: o.Store, At: local.Endpoint(o.Endpoints[0])}, *s)
 	}
 	at := &peers.Place{Server: server, Host: o.Host, Port: o.Port, Now: o.Reaches}
 	workers := &workers{o: o, disk: disk, store: store, effects: effects, notice: lines.notice, raw: lines.raw}
@@ -98,7 +96,8 @@ func (w *workers) connect(at *peers.Place) {
 	w.peers = peers.New(w.effects, at)
 	w.peers.Serve(func(g schema.Generation) reclaim.Knowledge { return w.saves.Knows(g) })
 	w.mark = &saves.Mark{Dir: w.o.CheckpointDir, Address: at.Here, Notice: w.notice}
-	w.saves = saves.New(saves.Config{Job: w.o.Job.Name, Store: w.store, Effects: w.effects, Peers: w.peers,
+	w.saves = saves.New(saves.Config{Job: w.o.Job.Name, Store: w.store, Effects: w.effects,
+		Peers: &transfer.HTTP{To: w.peers.To}, Serve: w.peers.Share,
 		Mark: w.mark, Notice: w.notice, PreHook: w.preHook, VerifyEvery: w.o.VerifyEvery, Blame: w.note})
 }
 

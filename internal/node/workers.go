@@ -111,7 +111,8 @@ func (w *workers) Open(node string, job rendezvous.Job, committed []checkpoint.H
 	w.doing = activity.New(w.effects, w.store, w.o.Job.Name.Doing(node))
 	w.warmth = warmth.New(w.store, w.o.Job.Name.Warm(node), w.standBy)
 	w.effects.Go(w.warmth.Run)
-	joining := saves.Node{Name: node, Dir: w.dir, Directory: w.directory(), Activity: w.doing}
+	joining := saves.Node{Name: node, Dir: w.dir, Store: w.disk.Store(node), Directory: w.directory(),
+		Activity: w.doing}
 	if err := w.saves.Join(joining, job); err != nil {
 		return "", err
 	}

@@ -68,7 +68,7 @@ var processPlants = []plant{
 		`if !s.r.Store.HasManifest(hash) {`, `if !s.r.Store.Has(hash) {`, pipeline,
 		"TestScrubMendsTheManifestOfParts"},
 	{"a store that is replaced under its agent is not reported", "internal/node/saves/gone.go",
-		`err == nil && !os.SameFile(was, now) {`, `err == nil && was == now {`,
+		`err == nil && dirfs.StateOf(now).ID() != was {`, `err == nil && dirfs.StateOf(now).Ino+was.Ino == 0 {`,
 		"internal/node/saves", "TestWhichStoreIsGone"},
 	{"a damaged manifest is not written again", chunkstore + "/store.go",
 		`if _, err := s.RawManifest(e.hash); err == nil {`,

@@ -62,17 +62,16 @@ func TestTheLockOfADyingAgentIsWaitedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSim(t, "1", 1)
+				before := s.makeAgent("a")
+				if _, err := before.disk.Lock("a"); err != nil {
+					t.Fatal(err)
+				}
 				a := s.makeAgent("a")
 				a.cfg.NodeGiven = true
-				s.mu.Lock()
-				a.host.locked["a"] = new(simAgent)
-				s.mu.Unlock()
 				s.run(a)
 				if dies {
 					time.Sleep(time.Second)
-					s.mu.Lock()
-					delete(a.host.locked, "a")
-					s.mu.Unlock()
+					before.process.Kill()
 					s.until("it is in", time.Second, s.running(1, 1))
 					s.finish()
 					return

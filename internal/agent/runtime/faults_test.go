@@ -142,7 +142,6 @@ func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 		s.layout = layoutUnsure
 	}
 	s.fated = s.dooms
-	s.saveFiles = func() checkpoint.SaveFiles { return s.layout.saveFiles() }
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
 	go s.follow(ctx, s.matters, s.look)
@@ -152,7 +151,7 @@ func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 // train has workers begin where they are told, and rank 0 save now and then. mu is held.
 func (s *faulty) train(g *simGroup) {
 	g.asked = make(chan struct{})
-	dir, w := g.a.host.kept.dir, g.Start.World
+	dir, w := g.a.host.work(s.job.Name), g.Start.World
 	var step int64
 	if w.Resume != nil {
 		step = s.stepOf(checkpoint.Head{Number: w.Resume.Number, Manifest: w.Resume.Manifest})
@@ -289,7 +288,7 @@ func (s *faulty) look() {
 // store showed; nil: none. mu is held.
 func (s *faulty) lives() *simAgent {
 	for _, a := range s.agents {
-		if a.undisturbed() && a.host.kept.uid == s.known.UID && a.hello.Generation > s.older &&
+		if a.undisturbed() && a.host.uid == s.known.UID && a.hello.Generation > s.older &&
 			slices.ContainsFunc(a.groups, func(g *simGroup) bool { return !g.ended }) {
 			return a
 		}
@@ -313,7 +312,7 @@ func (s *faulty) reachable() bool {
 
 // has reports whether every byte of the newest checkpoint is on the disk of h. mu is held.
 func (s *faulty) has(h *simHost) bool {
-	m, bad, err := readonly.New(h.kept.chunks).Verify(context.Background(), s.head.Manifest)
+	m, bad, err := readonly.New(h.chunks(s.job.Name)).Verify(context.Background(), s.head.Manifest)
 	return err == nil && m != nil && len(bad) == 0
 }
 
@@ -332,6 +331,7 @@ func (s *faulty) up(name string) {
 // rounds is the story.
 func (s *faulty) rounds(n int) {
 	s.t.Helper()
+	s.job.Rules.SaveFiles = s.layout.saveFiles()
 	for _, name := range s.names[:min(3, len(s.names))] {
 		s.up(name)
 	}
@@ -463,8 +463,6 @@ func (s *faulty) disturbed(names ...string) {
 		}
 	}
 }
-
-func (d *keptDisk) all() []*memfs.FS { return []*memfs.FS{d.chunks, d.dir} }
 
 // protected reports whether another machine has the newest checkpoint. mu is held.
 func (s *faulty) protected(but *simHost) bool {

@@ -49,7 +49,7 @@ func (s *faulty) elsewhere(h checkpoint.Head, than string) bool {
 	}
 	for _, name := range s.names {
 		if host := s.hosts[name]; name != than && host != nil {
-			if _, err := stepsIn(host.kept, h.Manifest); err == nil {
+			if _, err := stepsIn(host.chunks(s.job.Name), h.Manifest); err == nil {
 				return true
 			}
 		}
@@ -66,11 +66,11 @@ func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 	if s.layout == layoutParts || len(s.names) > 2 || span < 20*time.Second || a.isDead() || a.cut {
 		return
 	}
-	if s.known == nil || a.host.kept.uid != s.known.UID {
+	if s.known == nil || a.host.uid != s.known.UID {
 		return // the job was made again, and no node of it knows a
 	}
 	for _, b := range s.at {
-		if b != a && (b.isDead() || time.Since(b.upSince) < span || !b.kept.knew(a.hello.Incarnation)) {
+		if b != a && (b.isDead() || time.Since(b.upSince) < span || !b.kept.met[a.hello.Incarnation]) {
 			return
 		}
 	}
@@ -78,7 +78,7 @@ func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 		return time.Since(c.at) > span-10*time.Second || time.Since(c.at) < 3*time.Second
 	})
 	has := slices.ContainsFunc(since, func(c committed) bool {
-		_, err := stepsIn(a.host.kept, c.head.Manifest)
+		_, err := stepsIn(a.host.chunks(s.job.Name), c.head.Manifest)
 		return err == nil
 	})
 	if len(since) > 2 && !has {
@@ -124,17 +124,12 @@ func (s *faulty) longAgo() {
 func (s *faulty) bounded() {
 	s.t.Helper()
 	s.longAgo()
-	s.mu.Lock()
-	for _, a := range s.agents {
-		a.kept.commits = 0
-	}
-	s.mu.Unlock()
-	s.until("one agent has committed often", 5*time.Minute, func(rendezvous.Snapshot) bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return slices.ContainsFunc(s.agents, func(a *simAgent) bool {
-			return !a.isDead() && a.kept.commits > history.TrimEvery+50
-		})
+	var first checkpoint.Head // of a generation; its commits are those of one agent
+	s.until("one agent has committed often", 5*time.Minute, func(x rendezvous.Snapshot) bool {
+		if x.Head.Generation != first.Generation {
+			first = x.Head
+		}
+		return x.Head.Number > first.Number+history.TrimEvery+50
 	})
 	if n, most := len(s.entries(s.job.Name.Events())), history.Kept+6*history.TrimEvery; n > most {
 		s.note("%d events are in the store", n)

@@ -52,7 +52,7 @@ func (s *faulty) ofAnotherJob(name string) bool {
 	job := s.snapshot().Job
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return job != nil && s.hosts[name].kept.uid != job.UID
+	return job != nil && s.hosts[name].uid != job.UID
 }
 
 // doneWell checks what a job that is done leaves.
@@ -67,7 +67,7 @@ func (s *faulty) doneWell() {
 		if !trained && r.Status == refusal.StatusDone && errors.As(r.Err, &done) {
 			continue
 		}
-		if other := s.hosts[name].kept.uid != snap.Job.UID; r.Status != 0 && !(other && r.Status == 94) {
+		if other := s.hosts[name].uid != snap.Job.UID; r.Status != 0 && !(other && r.Status == 94) {
 			s.wrongf("G8: the job is done, and %s ends with %d (%v)", name, r.Status, r.Err)
 		}
 	}

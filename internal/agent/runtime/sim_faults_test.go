@@ -248,22 +248,13 @@ var errDisk = errors.New("input/output error")
 // diskFails makes every write to the disk of a fail for a while, or find no space.
 func (s *faulty) diskFails(a *simAgent, span time.Duration) {
 	s.note("the disk of %s takes nothing", a.name)
-	full := s.r.IntN(2) == 0
-	for _, fs := range a.host.kept.all() {
-		fs.Set(func(op, _ string) error {
-			if op == "create" || op == "write" || op == "sync" {
-				if full {
-					return syscall.ENOSPC
-				}
-				return errDisk
-			}
-			return nil
-		}, 1<<40)
+	err := errDisk
+	if s.r.IntN(2) == 0 {
+		err = syscall.ENOSPC
 	}
+	a.host.fails(err)
 	time.Sleep(span)
-	for _, fs := range a.host.kept.all() {
-		fs.Set(nil, 1<<40)
-	}
+	a.host.fails(nil)
 }
 
 // maybeKillAll ends all agents with the store, sometimes for longer than every limit.

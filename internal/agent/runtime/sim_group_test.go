@@ -20,7 +20,6 @@ type simGroup struct {
 	events chan event.Event
 	gone   chan struct{}
 	ended  bool
-	exited bool          // by itself, without a signal
 	asked  chan struct{} // closed when they must save and end; nil: they end at once
 
 	stay   stayKind
@@ -117,8 +116,11 @@ func (g *simGroup) end(x *event.WorkerExit) {
 	if g.ended {
 		return
 	}
-	g.ended, g.exited = true, x != nil && x.Signal == ""
+	g.ended = true
 	g.a.s.tracef("%s: worker of generation %d ends %v", g.a.label(), g.Start.World.Generation, x)
+	if g.a.kept != nil {
+		g.a.kept.ended(g.Start.World.Generation, x)
+	}
 	if x != nil {
 		if !x.Ours && x.Signal == "" && x.Code != 0 {
 			g.a.s.failed++

@@ -197,14 +197,10 @@ func (s *faulty) saved(w saver, step int64) {
 
 // chatter writes the agent's own file all the time, like a log.
 func (s *faulty) chatter(a *simAgent) {
-	s.mu.Lock()
-	to := a.host.kept.dir
-	s.mu.Unlock()
-	if to.Mkdir(ownDir, 0o700) != nil {
-		return
-	}
-	w := saver{s, nil, to}
 	for i := 0; !a.isDead(); i++ {
+		s.mu.Lock()
+		w := saver{s, nil, a.host.work(s.job.Name)}
+		s.mu.Unlock()
 		w.note(fmt.Sprint("line ", i))
 		select {
 		case <-a.done:
@@ -217,6 +213,9 @@ func (s *faulty) chatter(a *simAgent) {
 func (w saver) note(text string) {
 	name := ownDir + "/state.raw"
 	if w.to.Overwrite(name, []byte(text)) == nil {
+		return
+	}
+	if w.to.Mkdir(ownDir, 0o700) != nil {
 		return
 	}
 	if f, err := w.to.Create(name, 0o600); err == nil {
@@ -284,7 +283,7 @@ func (s *faulty) stepOf(h checkpoint.Head) int64 {
 		if host == nil {
 			continue
 		}
-		all, err := stepsIn(host.kept, h.Manifest)
+		all, err := stepsIn(host.chunks(s.job.Name), h.Manifest)
 		if errors.Is(err, errForeign) {
 			s.wrongf("checkpoint %d: %v", h.Number, err)
 		}
@@ -307,8 +306,8 @@ func (s *faulty) stepOf(h checkpoint.Head) int64 {
 var errForeign = errors.New("a file of the agent is in the checkpoint")
 
 // stepsIn are the steps of the files of a checkpoint on a disk.
-func stepsIn(d *keptDisk, h manifest.Hash) (all []int64, err error) {
-	store := readonly.New(d.chunks)
+func stepsIn(chunks *memfs.FS, h manifest.Hash) (all []int64, err error) {
+	store := readonly.New(chunks)
 	m, bad, err := store.Verify(context.Background(), h)
 	if err != nil || m == nil || len(bad) > 0 {
 		return nil, errors.Join(err, chunkstore.ErrDamaged)

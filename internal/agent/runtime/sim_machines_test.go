@@ -55,7 +55,7 @@ func (s *sim) tend(t *tender, at map[string]*simAgent, up func(name string), x *
 		case a == nil:
 		case a.isDead() && (a.refusedToJoin() || t.stops):
 			refused = append(refused, name)
-		case !a.isDead() && x.Job != nil && a.opened && a.host.kept.uid != x.Job.UID:
+		case !a.isDead() && x.Job != nil && a.opened && a.host.uid != x.Job.UID:
 			stranded = true // the server shows another job, and says so
 		}
 	}

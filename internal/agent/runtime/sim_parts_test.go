@@ -130,7 +130,7 @@ func (s *faulty) filesOf(h manifest.Hash, on func(*simHost) bool) (files []strin
 	var m *manifest.Manifest
 	for _, name := range s.names {
 		if host := s.hosts[name]; host != nil && on(host) {
-			d := readonly.New(host.kept.chunks)
+			d := readonly.New(host.chunks(s.job.Name))
 			disks = append(disks, d)
 			if m == nil {
 				if m, err = d.ReadManifest(context.Background(), h); err != nil {

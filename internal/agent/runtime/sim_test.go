@@ -17,11 +17,13 @@ import (
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/joining"
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/node/disk"
+	"github.com/elasticd/elastic/internal/node/disk/memdisk"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -32,20 +34,19 @@ import (
 // memory. It plays workers, the network between agents, and disks. It runs in a synctest bubble
 // with its own time.
 type sim struct {
-	t         *testing.T
-	etcd      *memory.Cluster
-	job       rendezvous.Job
-	program   func(s *simGroup)               // what a worker does
-	ahead     map[string]time.Duration        // by how much the wall clock of a host is ahead
-	saveFiles func() checkpoint.SaveFiles     // of --save-files; nil: none
-	clocks    bool                            // wall clocks are set while agents run
-	removed   map[schema.UID]bool             // jobs that an operator removed
-	real      bool                            // checkpoints are kept by the real replicator
-	exits     bool                            // a capture learns of workers that end without a signal
-	gaps      bool                            // changes are missing in the history of the store
-	begins    func(*simGroup)                 // workers are started, or are handed a world; mu is held
-	fated     func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
-	lie       func() bool                     // whether a worker that lies does so now; nil: always. mu is held
+	t       *testing.T
+	etcd    *memory.Cluster
+	job     rendezvous.Job
+	program func(s *simGroup)               // what a worker does
+	ahead   map[string]time.Duration        // by how much the wall clock of a host is ahead
+	clocks  bool                            // wall clocks are set while agents run
+	removed map[schema.UID]bool             // jobs that an operator removed
+	real    bool                            // checkpoints are kept, by the saves of production
+	exits   bool                            // a capture learns of workers that end without a signal
+	gaps    bool                            // changes are missing in the history of the store
+	begins  func(*simGroup)                 // workers are started, or are handed a world; mu is held
+	fated   func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
+	lie     func() bool                     // whether a worker that lies does so now; nil: always. mu is held
 
 	all   []store.Range // what snapshot reads
 	read  lastRead
@@ -75,24 +76,6 @@ type traceLine struct {
 	text string
 }
 
-// simHost is the part of a machine that outlives an agent: locks, the generation on disk, the
-// memory of the job, and checkpoints.
-type simHost struct {
-	id       string
-	node     string // that an agent of it had last: it is started again as that
-	locked   map[string]*simAgent
-	seen     map[string]schema.Generation
-	memory   map[string]rendezvous.Memory
-	aside    map[string][]asideDisk // of jobs that a node left for another one, the oldest first
-	saved    map[string][]checkpoint.Head
-	salvaged map[string]schema.UID // of the job that the checkpoints belong to
-	kept     *keptDisk             // in a simulation with the real replicator
-	jumped   *atomic.Int64         // by how much its wall clock was set ahead; nil: it is never set
-	full     bool                  // its disk is full: Remember fails, and AdoptJob unless fits is set
-	fits     bool                  // AdoptJob succeeds although the disk is full
-	refused  int                   // how often Remember failed because the disk is full
-}
-
 // simAgent is one process.
 type simAgent struct {
 	s       *sim
@@ -105,9 +88,10 @@ type simAgent struct {
 	done    chan struct{}
 	stop    context.CancelFunc // ends the context that it runs in
 	result  event.Result
-	kept    *keptSaves    // nil: its saves are simulated by simSaves
-	opened  bool          // it uses the data of a job
-	behind  chan struct{} // of simSaves: its disk has a commit that the store does not show
+	process *memdisk.Process // what it sees of its host's disk
+	disk    *disk.Disk
+	kept    *keptSaves // nil: its saves are simulated by simSaves
+	opened  bool       // it uses the data of a job
 
 	// guarded by sim.mu
 	node  string
@@ -124,6 +108,7 @@ type simAgent struct {
 	groups   []*simGroup
 	address  string
 
+	unwritten int                            // how often Remember failed
 	sweep     error                          // the result of Sweep
 	stuck     struct{ close, handOver bool } // Close or HandOver of its saves does not return
 	upSince   time.Time                      // it was not disturbed since
@@ -189,14 +174,6 @@ func letters(n int) (names []string) {
 	return names
 }
 
-// newHost is a machine with an empty disk.
-func newHost(id string) *simHost {
-	return &simHost{id: id, locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
-		memory: map[string]rendezvous.Memory{}, aside: map[string][]asideDisk{},
-		saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{},
-		kept: newKeptDisk()}
-}
-
 // makeAgent makes an agent that does not run yet.
 func (s *sim) makeAgent(name string) *simAgent {
 	s.mu.Lock()
@@ -211,8 +188,13 @@ func (s *sim) makeAgent(name string) *simAgent {
 	}
 	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
 		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan event.Signal, 256),
-		behind: make(chan struct{}, 1), crowd: map[membership.Incarnation]membership.Sign{}}
+		crowd: map[membership.Incarnation]membership.Sign{}}
 	a.client.Fates(a.fate)
+	a.process = h.state.Process()
+	var err error
+	if a.disk, err = disk.Of(a.process, s.job.Name); err != nil {
+		s.t.Fatal(err)
+	}
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
 	a.cfg = Config{Times: plan.DefaultTimeouts, Config: joining.Config{Job: s.job, Given: map[string]bool{},
 		Node: cmp.Or(h.node, name), NodeGiven: h.node != "" && h.node != name, Machine: name, Warm: true,
@@ -230,7 +212,7 @@ func (s *sim) run(a *simAgent) {
 		saves = a.kept
 	}
 	a.loop = newLoop(a.cfg, Deps{Store: skew(a.client, s.ahead[a.name], a.host.jumped), Workers: a,
-		Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: saves, Say: func(l action.Line) {
+		Peers: (*simPeers)(a), Disk: simDisk{a.disk, a}, Saves: saves, Say: func(l action.Line) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.tracef("%s says: %s", a.label(), l.Text)
@@ -242,7 +224,7 @@ func (s *sim) run(a *simAgent) {
 	s.agents = append(s.agents, a)
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
-	s.tracef("%s starts%s", a.name, a.host.knows())
+	s.tracef("%s starts%s", a.name, a.host.knows(s.job.Name))
 	go func() {
 		defer close(a.done)
 		r := a.loop.run(ctx, a.signals)
@@ -310,7 +292,7 @@ func (a *simAgent) kill() {
 	a.client.Stop()
 	a.signals <- os.Interrupt // any signal makes the loop reach its gate
 	if a.kept != nil {
-		a.kept.stop()
+		a.kept.effects.End()
 	}
 	<-a.done
 	if a.kept != nil {
@@ -320,11 +302,7 @@ func (a *simAgent) kill() {
 }
 
 func (a *simAgent) release() {
-	for n, by := range a.host.locked {
-		if by == a {
-			delete(a.host.locked, n)
-		}
-	}
+	a.process.Kill()
 	select {
 	case <-a.dead:
 	default:
@@ -368,17 +346,34 @@ func (a *simAgent) thaw() {
 
 func (a *simAgent) Open(node string, job rendezvous.Job, committed []checkpoint.Head) (string, error) {
 	a.s.mu.Lock()
-	defer a.s.mu.Unlock()
 	a.node, a.host.node = node, node
-	if err := a.adopt(job, committed); err != nil {
+	a.s.mu.Unlock()
+	if _, err := a.disk.Adopt(node, job, committed); err != nil {
 		return "", err
 	}
-	a.opened = true
+	a.s.mu.Lock()
+	a.opened, a.host.uid = true, job.UID
+	a.s.mu.Unlock()
 	if a.kept != nil {
-		return "log", a.kept.open(node, job)
+		return "log", a.kept.join(node, job)
 	}
 	return "log", nil
 }
+
+func (a *simAgent) AdoptJob(job rendezvous.Job) error {
+	if err := a.disk.Continue(a.node, job); err != nil {
+		return err
+	}
+	a.s.mu.Lock()
+	a.s.tracef("%s goes on in job %s", a.label(), job.UID)
+	a.host.uid = job.UID
+	a.s.mu.Unlock()
+	if a.kept != nil {
+		a.kept.AdoptJob(job)
+	}
+	return nil
+}
+
 func (a *simAgent) Sweep(context.Context) error {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -576,72 +571,43 @@ func (a *simAgent) peerGeneration() (g schema.Generation) {
 
 var errNoAnswer = errors.New("no answer")
 
-// --- Disk, Saves
-
-type simDisk simAgent
-
-func (d *simDisk) Lock(node string) (func(), error) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	if by := d.host.locked[node]; by != nil && by != (*simAgent)(d) {
-		return nil, refusal.ErrLocked
+// Knows implements recovery.Peers.
+func (p *simPeers) Knows(ctx context.Context, of membership.Ref) (reclaim.Knowledge, error) {
+	if p.Probe(ctx, of).Kind != membership.Same {
+		return reclaim.Knowledge{}, errNoAnswer
 	}
-	d.host.locked[node] = (*simAgent)(d)
-	return func() {
-		d.s.mu.Lock()
-		defer d.s.mu.Unlock()
-		delete(d.host.locked, node)
-	}, nil
-}
-func (d *simDisk) HostID() string { return d.host.id }
-func (d *simDisk) LastGeneration(node string) (schema.Generation, error) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	return d.host.seen[node], nil
-}
-func (d *simDisk) SetLastGeneration(node string, g schema.Generation) error {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	d.host.seen[node] = max(d.host.seen[node], g)
-	return nil
+	p.s.mu.Lock()
+	at := slices.IndexFunc(p.s.agents, func(b *simAgent) bool { return b.address == of.Address })
+	if at < 0 {
+		p.s.mu.Unlock()
+		return reclaim.Knowledge{}, errNoAnswer
+	}
+	b := p.s.agents[at]
+	knows, kept := b.hello.Knows, b.kept
+	p.s.mu.Unlock()
+	if kept == nil {
+		return knows, nil
+	}
+	return reclaim.Merge(knows, kept.Knows(knows.Generation)), nil
 }
 
+// --- Saves
+
+// simSaves is the saves of an agent in a simulation without checkpoints.
 type simSaves struct{ a *simAgent }
 
-func (simSaves) Nodes([]membership.Node, checkpoint.Head) {}
-
-func (x simSaves) Behind() <-chan struct{} { return x.a.behind }
-func (simSaves) Gone() <-chan error        { return nil }
-
-func (simSaves) Open(rendezvous.World, int) {}
-
+func (simSaves) Nodes([]membership.Node, checkpoint.Head)                            {}
+func (simSaves) Behind() <-chan struct{}                                             { return nil }
+func (simSaves) Gone() <-chan error                                                  { return nil }
+func (simSaves) Open(rendezvous.World, int)                                          {}
 func (simSaves) CommitLeft(context.Context, rendezvous.World, membership.Node) error { return nil }
+func (simSaves) Stay(rendezvous.World) error                                         { return nil }
+func (simSaves) NotReady(error)                                                      {}
+func (simSaves) Ready()                                                              {}
+func (simSaves) Knows(schema.Generation) (none reclaim.Knowledge)                    { return none }
 
-func (simSaves) Stay(rendezvous.World) error { return nil }
-
-func (simSaves) NotReady(error) {}
-
-func (simSaves) Ready() {}
-
-// Prepare brings the checkpoint onto this disk, from any node that has it and is here.
-func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (event.Resume, error) {
+func (x simSaves) Prepare(context.Context, rendezvous.World) (event.Resume, error) {
 	time.Sleep(x.a.s.rng.latency(x.a.name, "prepare"))
-	x.a.s.mu.Lock()
-	defer x.a.s.mu.Unlock()
-	if r := w.Resume; r != nil {
-		for _, b := range x.a.s.agents {
-			for _, h := range b.host.saved[b.node] {
-				if h.Manifest == r.Manifest && (b == x.a || !b.isDead() && b.frozen == nil) {
-					h.Number = r.Number
-					mine := x.a.host.saved[x.a.node]
-					mine = slices.DeleteFunc(mine,
-						func(o checkpoint.Head) bool { return o.Manifest == h.Manifest })
-					x.a.host.saved[x.a.node] = append(mine, h)
-					return event.Resume{}, nil
-				}
-			}
-		}
-	}
 	return event.Resume{}, nil
 }
 

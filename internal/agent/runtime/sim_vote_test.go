@@ -86,7 +86,7 @@ func (v *stayers) agree(w *rendezvous.World, x *simVote) {
 		if x.said[rank] > newest {
 			newest, giver = x.said[rank], rank
 		}
-		brought = brought || slices.Contains(steps(x.here[rank].a.host.kept.dir), head)
+		brought = brought || slices.Contains(steps(x.here[rank].a.host.work(v.job.Name)), head)
 	}
 	x.step = newest
 	switch {
@@ -133,13 +133,13 @@ func (v *stayers) work(g *simGroup, x *simVote) {
 			return
 		case <-g.asked:
 			if zero {
-				v.save(g, g.a.host.kept.dir, v.forward(g, x, 1))
+				v.save(g, g.a.host.work(v.job.Name), v.forward(g, x, 1))
 			}
 			g.later(time.Millisecond, &event.WorkerExit{Ours: true})
 			return
 		case <-time.After(time.Duration(500+v.rng.of(g.a.name, "work").IntN(2500)) * time.Millisecond):
 			if zero {
-				v.save(g, g.a.host.kept.dir, v.forward(g, x, 1+int64(v.rng.of(g.a.name, "step").IntN(5))))
+				v.save(g, g.a.host.work(v.job.Name), v.forward(g, x, 1+int64(v.rng.of(g.a.name, "step").IntN(5))))
 			}
 		}
 	}

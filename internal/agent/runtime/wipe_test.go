@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,11 +13,12 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
-	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
@@ -24,12 +26,14 @@ import (
 type wiped struct {
 	*sim
 	stop   context.CancelFunc
+	saves  int64                          // how many workers made
 	acked  map[schema.UID]checkpoint.Head // the newest commit of each job that was read back
 	remade map[schema.UID]int             // how often each job was made again
 }
 
 func newWiped(t *testing.T, np string, seed uint64) *wiped {
 	s := &wiped{sim: newSim(t, np, seed), acked: map[schema.UID]checkpoint.Head{}, remade: map[schema.UID]int{}}
+	s.real = true
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
 	go s.follow(ctx, s.matters, s.made)
@@ -55,8 +59,8 @@ func withCheckpoint(t *testing.T, np string, names ...string) (*wiped, []*simAge
 	return s, nodes
 }
 
-// commit saves on the node of rank 0 and on one more, if there are such nodes. An agent commits for
-// its own job, whatever an older store shows.
+// commit has the worker of rank 0 save, if it runs, and waits until the save is committed. It is not while
+// the store shows less than the node knows.
 func (s *wiped) commit() {
 	snap := s.snapshot()
 	w := snap.World
@@ -64,65 +68,25 @@ func (s *wiped) commit() {
 		return
 	}
 	zero := s.agent(w.Members[0])
-	me := snap.Node(w.Members[0].Node)
-	if zero == nil || me == nil || !me.Same(w.Members[0]) {
+	if me := snap.Node(w.Members[0].Node); zero == nil || me == nil || !me.Same(w.Members[0]) {
 		return
 	}
-	s.mu.Lock()
-	saved := zero.host.saved[zero.node]
-	behind := len(saved) > 0 && saved[len(saved)-1].Number > snap.Head.Number
-	inJob := zero.host.salvaged[zero.node] == w.UID
-	s.mu.Unlock()
-	if !inJob || behind {
-		return // as checkpoint.Replicator does: the store shows less than this disk knows
-	}
-	holders, at := []membership.Node{*me}, []*simAgent{zero}
-	for _, n := range snap.Nodes {
-		if a := s.agent(n.Ref); a != nil && a != zero && len(at) < 2 {
-			holders, at = append(holders, n), append(at, a)
+	s.saves++
+	dir := fmt.Sprintf("step-%d", s.saves)
+	memfs.WriteFile(s.t, zero.host.work("x"), dir+"/model.raw", fmt.Append(nil, "weights of ", s.saves), 0o600)
+	memfs.WriteFile(s.t, zero.host.work("x"), dir+"/.elastic-commit", fmt.Appendf(nil, `{"step":%d}`, s.saves), 0o600)
+	was := snap.Head.Number
+	for range 100 {
+		if snap = s.snapshot(); snap.Head.Number > was {
+			break
 		}
-	}
-	h := checkpoint.Head{Generation: w.Generation, Time: time.Now()}
-	s.mu.Lock()
-	s.rng.bytes(h.Manifest[:])
-	s.mu.Unlock()
-	r := &checkpoint.Record{Store: zero.client, Job: s.job.Name, UID: w.UID, Self: zero.node}
-	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
-	defer cancel()
-	head, err := r.Commit(ctx, h, snap.Head, holders)
-	if err != nil && !store.Moved(err) { // it may be applied, now or later, so the disks get it too
-		time.Sleep(mostDelay + 100*time.Millisecond)
-		head, err = s.snapshot().Head, nil
-	}
-	if err != nil || head.Manifest != h.Manifest {
-		return
+		time.Sleep(50 * time.Millisecond)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tracef("checkpoint %d is committed", head.Number)
-	s.acked[snap.Job.Identity()] = head
-	for _, a := range at {
-		if a.host.salvaged[a.node] == w.UID {
-			a.host.saved[a.node] = append(a.host.saved[a.node], head)
-		}
-	}
-	go s.tidy(zero, w.UID, head)
-}
-
-// tidy reads the record a moment after a commit, as checkpoint.Replicator does on the node that made
-// it.
-func (s *wiped) tidy(a *simAgent, job schema.UID, made checkpoint.Head) {
-	select {
-	case <-a.done:
-		return
-	case <-time.After(time.Second):
-	}
-	if now := s.snapshot(); now.Job == nil || now.Job.UID != job || now.Head.Number >= made.Number {
-		return
-	}
-	select {
-	case a.behind <- struct{}{}:
-	default:
+	if snap.Head.Number > was && snap.Job != nil && snap.World != nil && snap.World.UID == w.UID {
+		s.tracef("checkpoint %d is committed", snap.Head.Number)
+		s.acked[snap.Job.Identity()] = snap.Head
 	}
 }
 
@@ -185,14 +149,22 @@ func (s *wiped) made() {
 	s.tracef("job %s was made again, fence %d, head %d", j.UID, snap.Fence, snap.Head.Number)
 	acked := s.acked[j.Identity()]
 	for _, a := range s.agents {
-		saved, mine := a.host.saved[a.node], a.host.memory[a.node].Job
-		if a.reachable() && mine.Same(j) && snap.Head.Number < acked.Number &&
-			slices.ContainsFunc(saved, func(h checkpoint.Head) bool { return h.Manifest == acked.Manifest }) {
+		if a.reachable() && a.host.uid != "" && snap.Head.Number < acked.Number && s.has(a.host, j, acked) {
 			s.wrongf("checkpoint %d was acknowledged, %s lives and has it, and the head is %d", acked.Number,
 				a.label(), snap.Head.Number)
 		}
 	}
 	s.acked[j.Identity()] = snap.Head
+}
+
+// has reports whether every byte of a checkpoint of a job is on the disk of h.
+func (s *wiped) has(h *simHost, j *rendezvous.Job, c checkpoint.Head) bool {
+	m, err := h.disk(s.job.Name).Recall(h.node, "")
+	if m == nil || err != nil || !m.Job.Same(j) {
+		return false
+	}
+	all, bad, err := readonly.New(h.chunks(s.job.Name)).Verify(context.Background(), c.Manifest)
+	return err == nil && all != nil && len(bad) == 0
 }
 
 // reachable reports whether the agent and its requests to the store were undisturbed for some time.
@@ -363,7 +335,7 @@ func TestAgainOnAnotherServer(t *testing.T) {
 		s.until("it trains from scratch", 3*time.Second, func(x rendezvous.Snapshot) bool {
 			return s.running(1, 2)(x) && x.World.Resume == nil
 		})
-		if n := len(s.hosts["a"].aside["a"]); n != 1 {
+		if n := s.hosts["a"].aside("x"); n != 1 {
 			t.Errorf("%d jobs were moved aside", n)
 		}
 		s.end()
@@ -397,11 +369,7 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := withCheckpoint(t, "1", "a")
 		b := s.makeAgent("b")
-		full := func(on bool) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			b.host.full = on
-		}
+		full := b.host.full
 		b.client.Fates(func(op memory.Op) memory.Fate {
 			if op.Kind == memory.Txn { // it joins
 				full(true)
@@ -412,17 +380,17 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		b.client.Fates(nil)
 		s.mu.Lock()
-		n := b.host.refused
+		n := b.unwritten
 		s.mu.Unlock()
 		if n < 10 || n > 20 {
 			t.Errorf("it was tried %d times in 5 minutes", n)
 		}
 		full(false)
 		time.Sleep(31 * time.Second)
-		if m, _ := (*simDisk)(b).Recall("b", ""); m == nil || m.Known.Number != 1 {
+		if m, _ := b.disk.Recall("b", ""); m == nil || m.Known.Number != 1 {
 			t.Errorf("it remembers %+v", m)
 		}
-		for _, line := range []string{"cannot write down the state of the job (no space left on device)",
+		for _, line := range []string{"cannot write down the state of the job (write claim: ",
 			"has written down the state of the job"} {
 			if n := strings.Count(s.story(), line); n != 1 {
 				t.Errorf("%q was said %d times\n%s", line, n, s.story())
@@ -442,11 +410,7 @@ func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
 		s.until("generation runs with both", 30*time.Second, func(r rendezvous.Snapshot) bool {
 			return r.World != nil && r.World.Phase == rendezvous.Running && r.World.Count == 2
 		})
-		full := func(on bool) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			b.host.full = on
-		}
+		full := b.host.full
 		full(true)
 		s.start("c")
 		s.until("three are to run", 10*time.Second,
@@ -471,11 +435,7 @@ func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
 func TestWipedWhileADiskIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "2", "a", "b")
-		full := func(on bool) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			nodes[1].host.full = on
-		}
+		full := nodes[1].host.full
 		before := s.workersOf()
 		full(true)
 		s.wipe()

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -107,6 +108,26 @@ func (d *Disk) Lock(node string) (func(), error) {
 		}
 	}
 }
+
+// Store is the directory of a node's chunk store.
+type Store struct {
+	files Files
+	dir   string
+}
+
+// Store returns the directory of the chunk store of a node.
+func (d *Disk) Store(node string) Store { return Store{d.files, path.Join(d.dirOf(node), StoreDir)} }
+
+// Open opens the directory. It makes the directory if there is none.
+func (s Store) Open() (dirfs.FS, error) {
+	if err := makeDir(s.files, s.dir); err != nil {
+		return nil, err
+	}
+	return s.files.Tree(s.dir)
+}
+
+// Stat describes a file or directory in the directory.
+func (s Store) Stat(name string) (fs.FileInfo, error) { return s.files.Stat(path.Join(s.dir, name)) }
 
 // LastGeneration returns the highest generation that the node has seen, or 0.
 func (d *Disk) LastGeneration(node string) (schema.Generation, error) {

@@ -14,6 +14,8 @@ import (
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/internal/scope"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -45,6 +47,11 @@ type Peers struct {
 func New(effects *scope.Scope, at *Place) *Peers {
 	return &Peers{place: at, effects: effects, Server: at.Server, signals: make(chan event.Signal),
 		news: make(chan struct{}, 1)}
+}
+
+// Share lets other nodes read and write the chunk store of this node. See transfer.Handler.
+func (p *Peers) Share(chunks *chunkstore.Store, slow func(time.Duration)) {
+	p.Server.Handle(transfer.Prefix, transfer.Handler(chunks, slow))
 }
 
 // Here returns the address at which others dial this agent.

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/membership"
 )
@@ -25,17 +25,20 @@ const (
 )
 
 // places are directories, with what was there when the store was opened.
-type places map[string]os.FileInfo
+type places struct {
+	stat func(dir string) (fs.FileInfo, error)
+	was  map[string]dirfs.FileID
+}
 
 // look returns what is in the place of each directory now.
-func look(dirs []string) (places, error) {
-	p := places{}
+func look(stat func(dir string) (fs.FileInfo, error), dirs []string) (places, error) {
+	p := places{stat, map[string]dirfs.FileID{}}
 	for _, dir := range dirs {
-		fi, err := os.Stat(dir)
+		fi, err := stat(dir)
 		if err != nil {
-			return nil, err
+			return p, err
 		}
-		p[dir] = fi
+		p.was[dir] = dirfs.StateOf(fi).ID()
 	}
 	return p, nil
 }
@@ -43,10 +46,10 @@ func look(dirs []string) (places, error) {
 // gone reports whether one of the directories was removed or replaced. A file system that fails
 // does not tell.
 func (p places) gone() bool {
-	for dir, was := range p {
-		now, err := os.Stat(dir)
+	for dir, was := range p.was {
+		now, err := p.stat(dir)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) ||
-			err == nil && !os.SameFile(was, now) {
+			err == nil && dirfs.StateOf(now).ID() != was {
 			return true
 		}
 	}
@@ -55,8 +58,8 @@ func (p places) gone() bool {
 
 // back reports whether all directories are there as before.
 func (p places) back() bool {
-	for dir, was := range p {
-		if now, err := os.Stat(dir); err != nil || !os.SameFile(was, now) {
+	for dir, was := range p.was {
+		if now, err := p.stat(dir); err != nil || dirfs.StateOf(now).ID() != was {
 			return false
 		}
 	}

@@ -89,7 +89,7 @@ func TestWhichStoreIsGone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dirs := storeIn(t)
-			was, err := look(dirs)
+			was, err := look(os.Stat, dirs)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +144,7 @@ func newWatched(t *testing.T, dirs []string, head checkpoint.Head) *watched {
 
 // run watches the store until the test ends.
 func (w *watched) run(t *testing.T) {
-	was, err := look(w.dirs)
+	was, err := look(os.Stat, w.dirs)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/internal/node/disk"
-	"github.com/elasticd/elastic/internal/node/peers"
 	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
@@ -39,9 +38,11 @@ type Config struct {
 	Job     schema.Job
 	Store   store.Store
 	Effects *scope.Scope // of the node; all goroutines of the saves end with it
-	Peers   *peers.Peers
-	Mark    *Mark
-	Notice  func(string)
+	Peers   transfer.Peers
+	// Serve lets other nodes read and write the chunk store. slow is told of a chunk that took long.
+	Serve  func(s *chunkstore.Store, slow func(time.Duration))
+	Mark   *Mark
+	Notice func(string)
 	// Blame writes what speaks against this machine into its record.
 	Blame func(machines.Kind, string)
 	// VerifyEvery is the time in which all checkpoints on this disk are read again; 0: never.
@@ -65,6 +66,7 @@ type Activity interface {
 type Node struct {
 	Name      string
 	Dir       string      // of the node and job
+	Store     disk.Store  // the directory of the chunk store
 	Directory capture.Dir // where the workers save
 	Activity  Activity
 }
@@ -110,18 +112,17 @@ func New(c Config) *Saves {
 func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.node = node
 	s.node.Directory.Names = job.Rules.SaveFiles.Names()
-	dir := s.storeDir()
-	chunks, err := chunkstore.Open(dir)
+	chunks, err := open(node.Store)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", refusal.ErrDisk, dir, err)
+		return fmt.Errorf("%w: %s: %w", refusal.ErrDisk, s.storeDir(), err)
 	}
-	here, err := look(chunkstore.Dirs(dir))
+	here, err := look(node.Store.Stat, chunkstore.Dirs("."))
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", refusal.ErrDisk, err), chunks.Close())
 	}
 	name := s.c.Job
 	k := &replicator.Replicator{Store: chunks, Self: node.Name, Replicas: job.Rules.Replicas,
-		Keep: job.Rules.Keep, Peers: &transfer.HTTP{To: s.c.Peers.To},
+		Keep: job.Rules.Keep, Peers: s.c.Peers,
 		Record: &checkpoint.Record{Store: s.c.Store, Job: name, UID: job.UID, Self: node.Name},
 		Report: s.report}
 	s.trimmer = &history.Trimmer{Store: s.c.Store, Job: name}
@@ -129,7 +130,7 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.job = job
 	s.replicator, s.chunks, s.pipelines = k, chunks, map[schema.Generation]*capturing{}
 	s.mu.Unlock()
-	s.c.Peers.Server.Handle(transfer.Prefix, transfer.Handler(chunks, s.slow))
+	s.c.Serve(chunks, s.slow)
 	s.c.Effects.Go(func(ctx context.Context) {
 		var beside sync.WaitGroup
 		if s.c.VerifyEvery > 0 {
@@ -141,6 +142,19 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 		_ = chunks.Close() // the next agent writes again what could not be written
 	})
 	return nil
+}
+
+// open opens the chunk store in a directory.
+func open(dir disk.Store) (*chunkstore.Store, error) {
+	t, err := dir.Open()
+	if err != nil {
+		return nil, err
+	}
+	chunks, err := chunkstore.OpenFS(t)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open checkpoint store: %w", err), t.Close())
+	}
+	return chunks, nil
 }
 
 // storeDir is the directory of the chunk store.
@@ -280,6 +294,7 @@ func (s *Saves) Open(w rendezvous.World, rank int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pipelines[w.Generation] = &capturing{Pipeline: l, cancel: cancel}
+	s.c.Effects.Go(func(context.Context) { <-l.Done() })
 	s.leads = rank == 0
 	s.protect()
 }

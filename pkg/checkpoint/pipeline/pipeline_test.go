@@ -515,8 +515,8 @@ func TestWrittenOverWhileCopied(t *testing.T) {
 			if _, _, file, _ := dir.Find("", "last.ckpt"); op == "read" && name == "last.ckpt" && file != nil {
 				n++
 				file.Mtime = file.Mtime.Add(time.Millisecond)
-				dir.Machine.Note(name, dirfs.Wrote)
-				dir.Machine.Note(name, dirfs.Closed)
+				dir.Note(name, dirfs.Wrote)
+				dir.Note(name, dirfs.Closed)
 			}
 			return nil
 		}

@@ -81,7 +81,7 @@ func (f *memFile) Write(p []byte) (int, error) {
 	f.at += int64(len(p))
 	f.n.Mtime = time.Now()
 	f.n.Ctime = f.n.Mtime
-	f.t.Machine.Note(f.name, dirfs.Wrote)
+	f.t.Note(f.name, dirfs.Wrote)
 	return len(p), nil
 }
 
@@ -141,7 +141,7 @@ func (f *memFile) Close() error {
 	}
 	defer unlock()
 	if f.written {
-		f.t.Machine.Note(f.name, dirfs.Closed)
+		f.t.Note(f.name, dirfs.Closed)
 	}
 	return nil
 }

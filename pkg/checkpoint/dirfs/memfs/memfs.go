@@ -41,8 +41,6 @@ type Machine struct {
 	Hook  func(op, name string) error // called before each operation, which fails with its error
 	Free  int64                       // free bytes; writes do not reduce them
 	inode uint64
-	notes []dirfs.Note
-	noted bool // keep notes
 }
 
 // Set replaces the hook and the free space, also while the tree is in use. It returns the old hook.
@@ -58,20 +56,20 @@ func (t *FS) Set(hook func(op, name string) error, space int64) func(op, name st
 func (t *FS) KeepNotes() {
 	t.Machine.mu.Lock()
 	defer t.Machine.mu.Unlock()
-	t.Machine.noted = true
+	t.Root.noted = true
 }
 
 // Notes implements dirfs.Noter.
 func (t *FS) Notes(n int) []dirfs.Note {
 	t.Machine.mu.Lock()
 	defer t.Machine.mu.Unlock()
-	return t.Machine.notes[n:len(t.Machine.notes):len(t.Machine.notes)]
+	return t.Root.notes[n:len(t.Root.notes):len(t.Root.notes)]
 }
 
 // Note notes a change. It is called with mu held: a Hook may call it.
-func (d *Machine) Note(name string, did dirfs.Did) {
-	if d.noted {
-		d.notes = append(d.notes, dirfs.Note{Name: name, Did: did})
+func (t *FS) Note(name string, did dirfs.Did) {
+	if t.Root.noted {
+		t.Root.notes = append(t.Root.notes, dirfs.Note{Name: name, Did: did})
 	}
 }
 
@@ -89,8 +87,8 @@ func (t *FS) Overwrite(name string, data []byte) error {
 	n.Data = bytes.Clone(data)
 	n.Mtime = time.Now()
 	n.Ctime = n.Mtime
-	t.Machine.Note(name, dirfs.Wrote)
-	t.Machine.Note(name, dirfs.Closed)
+	t.Note(name, dirfs.Wrote)
+	t.Note(name, dirfs.Closed)
 	return nil
 }
 
@@ -102,6 +100,8 @@ type Node struct {
 	Mtime, Ctime time.Time
 	Data, synced []byte
 	Names, kept  map[string]*Node // of a directory: the newest names, and the synced ones
+	notes        []dirfs.Note     // of changes in the tree that begins here
+	noted        bool             // notes are kept
 }
 
 // New returns an empty tree on a machine of its own.
@@ -228,7 +228,7 @@ func (t *FS) Create(name string, perm fs.FileMode) (dirfs.File, error) {
 	n = t.Machine.file(perm & 0o755) // as with an umask
 	dir.Names[base] = n
 	dir.Mtime, dir.Ctime = n.Mtime, n.Mtime
-	t.Machine.Note(name, dirfs.Wrote)
+	t.Note(name, dirfs.Wrote)
 	return &memFile{t: t, n: n, name: name, written: true}, nil
 }
 
@@ -278,8 +278,8 @@ func (t *FS) Rename(old, new string) error {
 	to.Names[base] = n
 	now := time.Now()
 	n.Ctime, from.Mtime, from.Ctime, to.Mtime, to.Ctime = now, now, now, now, now
-	t.Machine.Note(old, dirfs.Removed)
-	t.Machine.Note(new, dirfs.Named)
+	t.Note(old, dirfs.Removed)
+	t.Note(new, dirfs.Named)
 	return nil
 }
 
@@ -298,7 +298,7 @@ func (t *FS) Remove(name string) error {
 	}
 	dir, base, _, _ := t.Find("remove", name)
 	delete(dir.Names, base)
-	t.Machine.Note(name, dirfs.Removed)
+	t.Note(name, dirfs.Removed)
 	dir.Mtime, dir.Ctime = time.Now(), time.Now()
 	return nil
 }
