@@ -38,7 +38,7 @@ vuln: ## known vulnerabilities in what is linked
 unit: ## every package, with the race detector
 	./spec/fetch.sh
 	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -p 2 -timeout 20m
-	$(GO) run $(TESTSUM) --packages=./internal/agent/runtime -- -timeout 10m -run 'TestSchedules|TestWipes|TestSaves|TestReplay'
+	$(GO) run $(TESTSUM) --packages=./internal/simulation -- -timeout 10m -run 'TestSchedules|TestWipes|TestSaves|TestReplay'
 	$(MAKE) fuzz FUZZTIME=3000x
 
 # Every decoder of bytes from elsewhere: package and target.
@@ -61,13 +61,13 @@ integration: build ## the binaries, real processes and containers (needs docker 
 	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -timeout 25m
 
 seeds: ## COUNT stories (100000) of each simulation of agents, from SEED on, on one core: half a day; a failure names its seed
-	SEED=$(or $(SEED),1) COUNT=$(or $(COUNT),100000) GOMAXPROCS=1 $(GO) test -count=1 -timeout 72h ./internal/agent/runtime -run 'TestSchedules|TestSaves|TestWipes'
+	SEED=$(or $(SEED),1) COUNT=$(or $(COUNT),100000) GOMAXPROCS=1 $(GO) test -count=1 -timeout 72h ./internal/simulation -run 'TestSchedules|TestSaves|TestWipes'
 
 soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; TestRandomFaults for 300 rounds takes an hour
 	$(MAKE) fuzz FUZZTIME=100000x
 	PYTHONPATH=python $(PYTHON) python/compare.py
-	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent/runtime -run 'TestSchedules|TestSavesOutlive|TestSavesIn|TestWipes'
-	COUNT=$(or $(COUNT),30) $(GO) test -count=1 -timeout 1h ./internal/agent/runtime -run TestReplay
+	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/simulation -run 'TestSchedules|TestSavesOutlive|TestSavesIn|TestWipes'
+	COUNT=$(or $(COUNT),30) $(GO) test -count=1 -timeout 1h ./internal/simulation -run TestReplay
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
 	COUNT=$(or $(COUNT),300) $(GO) test -count=1 -timeout 6h ./integration -run TestRandomFaults -v
 	COUNT=$(or $(COUNT),60) $(GO) test -count=1 -timeout 3h ./integration -run TestSlowWorkIsNoHang

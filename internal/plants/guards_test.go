@@ -44,12 +44,12 @@ var guards = []plant{
 	{"a registration that was written again is not taken up", machine + "/observe.go",
 		`		m.self.node.Rev = n.Rev
 	default:`,
-		`	default:`, runtime, "TestGarbageForSeconds"},
+		`	default:`, simulation, "TestGarbageForSeconds"},
 	{"a registration on another lease is left there", machine + "/observe.go",
 		`	default:
 		m.self.unkeyed = m.now
 	}`,
-		`	}`, runtime, "TestRegistrationOnAnotherLease"},
+		`	}`, simulation, "TestRegistrationOnAnotherLease"},
 
 	// Addresses.
 	{"https without an authority counts as protected", "internal/coordinator/exposure.go",

@@ -98,7 +98,7 @@ var processPlants = []plant{
 		checkpoint, "TestSurplusSparesTheLastCopies"},
 	{"a read of the own registration replaces the list of all registrations", runtime + "/run.go",
 		`l.nodes = append(others, s.Nodes...)`, `l.nodes = append(others[:0], s.Nodes...)`,
-		runtime, "TestAgentThatStoodStillKeepsTheOthersInView"},
+		simulation, "TestAgentThatStoodStillKeepsTheOthersInView"},
 	{"a node that is not registered gets no copy", pipeline + "/carry.go",
 		`if head.Copies < l.replicator.Replicas {`, `if head.Copies < l.replicator.Replicas && false {`,
 		pipeline, "TestCopyForANodeThatIsNotRegistered"},
@@ -335,7 +335,7 @@ var processPlants = []plant{
 		`Old: c.old(e),`, `Old: false,`, capture, "TestTable"},
 	{"a directory without a step in its name counts as one save", capture + "/look.go",
 		`if _, counts := e.number(); e.dir && !counts &&`, `if _, counts := e.number(); e.dir && false && !counts &&`,
-		runtime, "TestSavesOutliveFaults"},
+		simulation, "TestSavesOutliveFaults"},
 	{"a file of a rank counts as a step", capture + "/names.go",
 		`	if e.dir {
 		re = countDir`, `	if true {

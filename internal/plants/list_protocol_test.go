@@ -117,7 +117,7 @@ var protocolPlants = []plant{
 
 	{"G4: a node is ready before its workers that stay have left", workers + "/workers.go",
 		`return w.Idle() || g.Paused && g.closed`, `return w.Idle() || g.Halt == action.HaltPaused`,
-		runtime, "TestSchedulesOfWorkersThatStay"},
+		simulation, "TestSchedulesOfWorkersThatStay"},
 	{"G4: an agent waits forever for workers that do not leave", workers + "/stay.go",
 		`w.Phase.Ended() || w.Rollback > g.World.Generation || g.pauseIsOver(f, out) {`,
 		`w.Phase.Ended() || w.Rollback > g.World.Generation {`, machine, "TestStories"},

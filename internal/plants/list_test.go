@@ -9,6 +9,7 @@ const (
 	detection  = "internal/agent/detection"
 	joining    = "internal/agent/joining"
 	runtime    = "internal/agent/runtime"
+	simulation = "internal/simulation"
 	checkpoint = "pkg/checkpoint"
 	chunkstore = checkpoint + "/chunkstore"
 	capture    = checkpoint + "/capture"

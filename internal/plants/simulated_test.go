@@ -56,7 +56,7 @@ func TestPlantsInTheSimulation(t *testing.T) {
 		}
 		t.Run(strings.ReplaceAll(s.bug, " ", "-"), func(t *testing.T) {
 			p := plants[at]
-			run := testRun{pkg: runtime, test: s.test, seed: s.seed, seeds: simulatedSeeds}
+			run := testRun{pkg: simulation, test: s.test, seed: s.seed, seeds: simulatedSeeds}
 			changed, err := p.plant(root)
 			if err != nil {
 				t.Fatal(err)

@@ -42,6 +42,13 @@ type Deps struct {
 	Disk    Disk
 	Saves   Saves
 	Say     func(action.Line) // messages to the user, in order
+	Pace    Pace
+}
+
+// Pace is how a simulation holds an agent. The zero Pace does not.
+type Pace struct {
+	Gate  func()        // is called before events are handled: it may wait, or end the goroutine
+	Phase time.Duration // by how much the ticks of this agent are later than those of others
 }
 
 // Workers starts and stops the process groups of this node.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/pkg/membership"
 )
 
 const panicking = "ELASTIC_TEST_PANIC"
@@ -20,13 +21,20 @@ type mutePeers struct{ Peers }
 
 func (mutePeers) Signals() <-chan event.Signal { return nil }
 
+func (mutePeers) Confirm(context.Context, membership.Ref) (none membership.Answer) { return none }
+
+type muteSaves struct{ Saves }
+
+func (muteSaves) Behind() <-chan struct{} { return nil }
+func (muteSaves) Gone() <-chan error      { return nil }
+
 // A panic of the loop ends the process at once, with its stack, even while effects run that only
 // the loop would end. The guardian ends the workers when the process is gone.
 func TestPanicEndsTheProcess(t *testing.T) {
 	if os.Getenv(panicking) != "" {
-		l := newLoop(Config{}, Deps{Peers: mutePeers{}, Saves: simSaves{new(simAgent)}})
+		l := newLoop(Config{}, Deps{Peers: mutePeers{}, Saves: muteSaves{}})
 		l.effects.Go(func() { select {} })
-		l.gate = func() { panic("planted in the loop") }
+		l.Pace.Gate = func() { panic("planted in the loop") }
 		l.run(context.Background(), make(chan os.Signal))
 		return
 	}

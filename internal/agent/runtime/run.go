@@ -51,9 +51,6 @@ type loop struct {
 	joining *joining.Joiner
 
 	memory recovery.Memory
-
-	gate  func()        // a test stops the process with it
-	phase time.Duration // a test makes agents tick at different times
 }
 
 func newLoop(c Config, d Deps) *loop {
@@ -87,7 +84,7 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) event.Result {
 	}()
 	r, ok := <-turned
 	if !ok {
-		runtime.Goexit() // as in the loop: a test killed it
+		runtime.Goexit() // as in the loop: a simulation killed it
 	}
 	return r
 }
@@ -100,12 +97,12 @@ func (l *loop) runLoop(ctx context.Context, signals <-chan os.Signal, done <-cha
 	in := inbox.New(inbox.Sources{Done: done, Signals: signals, Behind: l.Saves.Behind,
 		Gone:    l.Saves.Gone(),
 		Peers:   l.Peers.Signals,
-		Updates: l.updates, Events: l.events, Wake: l.wake.C, Phase: l.phase, Say: l.Say})
+		Updates: l.updates, Events: l.events, Wake: l.wake.C, Phase: l.Pace.Phase, Say: l.Say})
 	defer in.Close()
 	for {
 		in.Wait()
-		if l.gate != nil {
-			l.gate()
+		if l.Pace.Gate != nil {
+			l.Pace.Gate()
 		}
 		for _, e := range in.Take() {
 			if r := l.decide(ctx, m, e); r != nil {

@@ -1,0 +1,132 @@
+package simulation
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// badKind is what is wrong with a bad node.
+type badKind struct {
+	name   string
+	after  func(r *rand.Rand) time.Duration // when its workers fail; nil: they do not
+	signal string                           // that ends them; "": they exit with 1
+	// how often the others lose a generation before the node is left out, and how long it is out first
+	tries int
+	out   time.Duration
+}
+
+func badKinds() []badKind {
+	between := func(lo, hi time.Duration) func(*rand.Rand) time.Duration {
+		return func(r *rand.Rand) time.Duration { return lo + time.Duration(r.Int64N(int64(hi-lo))) }
+	}
+	return []badKind{
+		{"fails at once", between(0, 10*time.Millisecond), "", 2, time.Minute},
+		{"fails before its first step", between(10*time.Millisecond, 400*time.Millisecond), "", 2, time.Minute},
+		// it uses the restarts up
+		{"fails after its first steps", between(4*time.Second, 8*time.Second), "", 4, time.Minute},
+		{"is out of memory each minute", between(50*time.Second, time.Minute), "SIGKILL", 4, time.Minute},
+		{"falls silent again and again", nil, "", 2, 30 * time.Second},
+	}
+}
+
+// TestBadNodes plays one bad node among two to four healthy ones, from the first world on or later, for up
+// to two and a half minutes. No job ends, no checkpoint is distrusted, the healthy nodes lose no more generations than
+// is promised, and train on. COUNT and SEED as in TestSchedules.
+func TestBadNodes(t *testing.T) { eachSeed(t, 40, badNodes) }
+
+func badNodes(t *testing.T, seed uint64) *sim {
+	s := newFaulty(t, seed, someFaults())
+	healthy := 2 + s.r.IntN(3)
+	s.layout, s.often, s.clocks = layoutMarked, false, false
+	s.names = append(letters(healthy), "bad")
+	s.job.Limits = rendezvous.Limits{Min: 2, Max: 5}
+	s.job.Base.Nodes, s.job.Rules.MaxRestarts = 5, 3
+	kinds := badKinds()
+	kind := kinds[s.r.IntN(len(kinds))]
+	late := s.r.IntN(2) == 0
+	s.note("one of %d nodes %s; late: %v", healthy+1, kind.name, late)
+	broken := true // guarded by mu
+	s.program = func(g *simGroup) {
+		if broken && g.a.name == "bad" && kind.after != nil {
+			x := &event.WorkerExit{Code: 1}
+			if kind.signal != "" {
+				x = &event.WorkerExit{Code: 137, Signal: kind.signal}
+			}
+			g.later(kind.after(s.rng.of("bad", g.Start.World.Generation)), x)
+		}
+	}
+	for _, name := range s.names {
+		if name != "bad" || !late {
+			s.up(name)
+		}
+	}
+	if late {
+		s.until("a checkpoint is committed", time.Minute,
+			func(x rendezvous.Snapshot) bool { return x.Head.Number > 0 })
+		s.up("bad")
+	}
+	lasts := 30*time.Second + time.Duration(s.r.IntN(120))*time.Second
+	s.plague(kind, lasts)
+	s.mu.Lock()
+	broken = false
+	s.tracef("the node is repaired")
+	s.mu.Unlock()
+	s.until("the healthy nodes train", 25*time.Second, func(x rendezvous.Snapshot) bool {
+		return x.World != nil && x.World.Count >= healthy && s.running(0, x.World.Count)(x)
+	})
+	s.goesOn()
+	s.promised(kind, lasts)
+	s.close()
+	return s.sim
+}
+
+// plague has the bad node be bad for a time.
+func (s *faulty) plague(kind badKind, lasts time.Duration) {
+	for end := time.Now().Add(lasts); time.Now().Before(end); {
+		if kind.after != nil {
+			time.Sleep(time.Second)
+			continue
+		}
+		a := s.at["bad"]
+		a.freeze()
+		time.Sleep(time.Duration(1300+s.r.IntN(4000)) * time.Millisecond)
+		a.thaw()
+		time.Sleep(time.Duration(300+s.r.IntN(4000)) * time.Millisecond)
+		s.up("bad")
+	}
+}
+
+// promised checks what the healthy nodes lost: as many generations as the node has tries before it is left
+// out, and one for each time that it comes back, after a pause that doubles.
+func (s *faulty) promised(kind badKind, lasts time.Duration) {
+	s.t.Helper()
+	most := kind.tries + bits.Len64(uint64(lasts/kind.out))
+	lost := 0
+	for _, c := range s.etcd.History(0) {
+		for _, change := range c.Events {
+			if change.Deleted {
+				continue
+			}
+			for _, e := range history.Of(s.job.Name, []store.Entry{change.Entry}) {
+				switch e.Kind {
+				case history.Distrusted:
+					s.wrongf("a checkpoint is distrusted because of one node: %s", e.Text)
+				case history.WorkerFailed, history.NodeLost:
+					if lost++; e.Node != "bad" {
+						s.wrongf("a healthy node is charged: %s", e.Text)
+					}
+				}
+			}
+		}
+	}
+	if lost > most {
+		s.wrongf("the healthy nodes lost %d generations in %s, and %d are promised", lost, lasts, most)
+	}
+}

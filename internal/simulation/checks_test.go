@@ -1,0 +1,149 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// noteCommit records the head of snap. If it has one copy, the newest commit with two copies must
+// stay in the record, and readable after the loss of any one machine. mu is held.
+func (s *faulty) noteCommit(snap *rendezvous.Snapshot) {
+	h := snap.Head
+	if n := len(s.commits); n > 0 && s.commits[n-1].head.Number == h.Number || h.Number == 0 {
+		return
+	}
+	nodes := 0
+	for _, n := range snap.Nodes { // one that came at this moment is not known to the node that commits
+		if a := s.at[n.Node]; a != nil && time.Since(a.upSince) > time.Second {
+			nodes++
+		}
+	}
+	s.commits = append(s.commits, committed{h, time.Now(), nodes})
+	s.stepOf(h)
+	if h.Copies >= 2 || s.safe.Number > h.Number {
+		s.safe = h
+		return
+	}
+	if s.safe.Number == 0 || s.forgot || len(s.lost) > 0 {
+		return
+	}
+	recorded := slices.Concat(snap.History, []checkpoint.Head{h})
+	for _, lost := range s.names {
+		if !slices.ContainsFunc(recorded, func(r checkpoint.Head) bool { return s.elsewhere(r, lost) }) {
+			s.wrongf("checkpoint %d had two copies, %d has one, and without %s no checkpoint of the record "+
+				"is readable", s.safe.Number, h.Number, lost)
+		}
+	}
+}
+
+// elsewhere reports whether a machine other than that one has a checkpoint. mu is held.
+func (s *faulty) elsewhere(h checkpoint.Head, than string) bool {
+	if s.layout == layoutParts {
+		_, err := s.filesOf(h.Manifest, func(host *simHost) bool { return host != s.hosts[than] })
+		return err == nil
+	}
+	for _, name := range s.names {
+		if host := s.hosts[name]; name != than && host != nil {
+			if _, err := stepsIn(host.chunks(s.job.Name), h.Manifest); err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasCopies checks a node that only the store did not reach for a while. It must have got copies of
+// the commits of that time, if no other node could take them and the committing node knows its
+// address. A store that was set back may never have had its registration.
+func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.layout == layoutParts || len(s.names) > 2 || span < 20*time.Second || a.isDead() || a.cut {
+		return
+	}
+	if s.known == nil || a.host.uid != s.known.UID {
+		return // the job was made again, and no node of it knows a
+	}
+	for _, b := range s.at {
+		if b != a && (b.isDead() || time.Since(b.upSince) < span || !b.kept.met[a.hello.Incarnation]) {
+			return
+		}
+	}
+	since := slices.DeleteFunc(slices.Clone(s.commits), func(c committed) bool {
+		return time.Since(c.at) > span-10*time.Second || time.Since(c.at) < 3*time.Second
+	})
+	has := slices.ContainsFunc(since, func(c committed) bool {
+		_, err := stepsIn(a.host.chunks(s.job.Name), c.head.Manifest)
+		return err == nil
+	})
+	if len(since) > 2 && !has {
+		s.wrongf("%s answers, and has no copy of %d commits that were made while the store did not reach it",
+			a.label(), len(since))
+	}
+}
+
+// goesOn waits until a newer save is committed, or is reported as waiting.
+func (s *faulty) goesOn() {
+	s.t.Helper()
+	s.mu.Lock()
+	was, began := s.head, time.Now()
+	s.mu.Unlock()
+	s.until("a newer save is committed", 2*time.Minute, func(x rendezvous.Snapshot) bool {
+		s.tend(&s.tender, s.at, s.up, &x)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		reported := func(at time.Time) bool { return began.Sub(at) < time.Minute }
+		return s.head.Number > was.Number || s.layout == layoutUnsure && slices.ContainsFunc(s.doubts, reported)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := 2; i < len(s.doubts); i++ { // another node or generation may report it as well
+		if s.doubts[i].Sub(s.doubts[i-2]) < 10*time.Second {
+			s.wrongf("a save that waits was reported three times in %v", s.doubts[i].Sub(s.doubts[i-2]))
+		}
+	}
+}
+
+// longAgo gives the job a history of events.
+func (s *faulty) longAgo() {
+	for i := range 2 * history.Kept {
+		w := history.Tell(s.job.Name, history.Event{Kind: history.Committed, Generation: 1})
+		if _, err := s.etcd.Client("past").Txn(s.t.Context(), store.Txn{Then: []store.Write{w}}); err != nil {
+			s.t.Fatal(i, err)
+		}
+	}
+}
+
+// bounded gives the job a long history of events, and waits until one agent has made enough commits
+// to trim it.
+func (s *faulty) bounded() {
+	s.t.Helper()
+	s.longAgo()
+	var first checkpoint.Head // of a generation; its commits are those of one agent
+	s.until("one agent has committed often", 5*time.Minute, func(x rendezvous.Snapshot) bool {
+		if x.Head.Generation != first.Generation {
+			first = x.Head
+		}
+		return x.Head.Number > first.Number+history.TrimEvery+50
+	})
+	if n, most := len(s.entries(s.job.Name.Events())), history.Kept+6*history.TrimEvery; n > most {
+		s.note("%d events are in the store", n)
+		s.t.Errorf("%d events are in the store, more than %d", n, most)
+	}
+}
+
+// noteWorld checks that no generation number is used twice in a job. mu is held.
+func (s *faulty) noteWorld(w *rendezvous.World) {
+	if w == nil {
+		return
+	}
+	if was, ok := s.proposals[w.Generation]; ok && was != w.Proposal {
+		s.wrongf("generation %d was proposed twice", w.Generation)
+	}
+	s.proposals[w.Generation] = w.Proposal
+}

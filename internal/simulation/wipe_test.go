@@ -1,0 +1,582 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// wiped is a simulation with checkpoints, and with a store that may lose everything.
+type wiped struct {
+	*sim
+	stop   context.CancelFunc
+	saves  int64                          // how many workers made
+	acked  map[schema.UID]checkpoint.Head // the newest commit of each job that was read back
+	remade map[schema.UID]int             // how often each job was made again
+}
+
+func newWiped(t *testing.T, np string, seed uint64) *wiped {
+	s := &wiped{sim: newSim(t, np, seed), acked: map[schema.UID]checkpoint.Head{}, remade: map[schema.UID]int{}}
+	s.real = true
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(t.Context())
+	go s.follow(ctx, s.matters, s.made)
+	return s
+}
+
+// trains starts nodes, and returns when generation 1 runs with all of them.
+func (s *wiped) trains(names ...string) (nodes []*simAgent) {
+	s.t.Helper()
+	for _, name := range names {
+		nodes = append(nodes, s.start(name))
+	}
+	s.until("generation 1 runs", 30*time.Second, s.running(1, len(names)))
+	return nodes
+}
+
+// withCheckpoint is a job that trains on nodes and has checkpoint 1.
+func withCheckpoint(t *testing.T, np string, names ...string) (*wiped, []*simAgent) {
+	t.Helper()
+	s := newWiped(t, np, 1)
+	nodes := s.trains(names...)
+	s.commit()
+	return s, nodes
+}
+
+// commit has the worker of rank 0 save, if it runs, and waits until the save is committed. It is not while
+// the store shows less than the node knows.
+func (s *wiped) commit() {
+	snap := s.snapshot()
+	w := snap.World
+	if w == nil || w.Phase != rendezvous.Running {
+		return
+	}
+	zero := s.agent(w.Members[0])
+	if me := snap.Node(w.Members[0].Node); zero == nil || me == nil || !me.Same(w.Members[0]) {
+		return
+	}
+	s.saves++
+	dir := fmt.Sprintf("step-%d", s.saves)
+	memfs.WriteFile(s.t, zero.host.work("x"), dir+"/model.raw", fmt.Append(nil, "weights of ", s.saves), 0o600)
+	memfs.WriteFile(s.t, zero.host.work("x"), dir+"/.elastic-commit", fmt.Appendf(nil, `{"step":%d}`, s.saves), 0o600)
+	was := snap.Head.Number
+	for range 100 {
+		if snap = s.snapshot(); snap.Head.Number > was {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if snap.Head.Number > was && snap.Job != nil && snap.World != nil && snap.World.UID == w.UID {
+		s.tracef("checkpoint %d is committed", snap.Head.Number)
+		s.acked[snap.Job.Identity()] = snap.Head
+	}
+}
+
+// agent returns the living agent of that incarnation.
+func (s *wiped) agent(r membership.Ref) *simAgent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.agents {
+		if a.hello.Incarnation == r.Incarnation && !a.isDead() && a.frozen == nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// wipe deletes everything in the store, between two commits.
+func (s *wiped) wipe() {
+	s.mu.Lock()
+	s.tracef("the store is wiped")
+	s.mu.Unlock()
+	s.etcd.Wipe()
+	s.base = rendezvous.World{}
+}
+
+// setBack replaces the data of the store with an older copy.
+func (s *wiped) setBack(b memory.Backup, same bool) {
+	s.mu.Lock()
+	s.tracef("the store is set back (same: %v)", same)
+	s.mu.Unlock()
+	s.restore(b, same)
+	s.base = rendezvous.World{}
+	if w := s.snapshot().World; w != nil {
+		s.base = *w
+	}
+}
+
+// remove does what `elastic rm` does, once no node is registered.
+func (s *wiped) remove() {
+	s.t.Helper()
+	s.until("the leases are gone", 30*time.Second,
+		func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
+	snap := s.snapshot()
+	if err := (txn.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(s.t.Context(),
+		&snap); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// made checks a job that was made again: its head is the newest commit that an agent knows that lived
+// through the loss undisturbed.
+func (s *wiped) made() {
+	snap := s.snapshot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := snap.Job
+	if j == nil || j.Remade <= s.remade[j.Identity()] {
+		return
+	}
+	s.remade[j.Identity()] = j.Remade
+	s.tracef("job %s was made again, fence %d, head %d", j.UID, snap.Fence, snap.Head.Number)
+	acked := s.acked[j.Identity()]
+	for _, a := range s.agents {
+		if a.reachable() && a.host.uid != "" && snap.Head.Number < acked.Number && s.has(a.host, j, acked) {
+			s.wrongf("checkpoint %d was acknowledged, %s lives and has it, and the head is %d", acked.Number,
+				a.label(), snap.Head.Number)
+		}
+	}
+	s.acked[j.Identity()] = snap.Head
+}
+
+// has reports whether every byte of a checkpoint of a job is on the disk of h.
+func (s *wiped) has(h *simHost, j *rendezvous.Job, c checkpoint.Head) bool {
+	m, err := h.disk(s.job.Name).Recall(h.node, "")
+	if m == nil || err != nil || !m.Job.Same(j) {
+		return false
+	}
+	all, bad, err := readonly.New(h.chunks(s.job.Name)).Verify(context.Background(), c.Manifest)
+	return err == nil && all != nil && len(bad) == 0
+}
+
+// reachable reports whether the agent and its requests to the store were undisturbed for some time.
+// sim.mu is held.
+func (a *simAgent) reachable() bool {
+	return !a.isDead() && a.frozen == nil && !a.bad && time.Since(a.upSince) > 5*time.Second
+}
+
+// end ends the simulation.
+func (s *wiped) end() {
+	s.t.Helper()
+	s.stop()
+	s.finish()
+}
+
+// workersOf are the workers that run.
+func (s *sim) workersOf() (all []*simGroup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.agents {
+		for _, g := range a.groups {
+			if !g.ended {
+				all = append(all, g)
+			}
+		}
+	}
+	return all
+}
+
+// goesOn waits until the job was made again, and checks that no worker ended, that its head is checkpoint
+// n, and that the next save is committed.
+func (s *wiped) goesOn(before []*simGroup, n checkpoint.Number) {
+	s.t.Helper()
+	s.until("it was made again, and all nodes are in it", 5*time.Second, func(x rendezvous.Snapshot) bool {
+		return x.Job != nil && x.Job.Remade > 0 && len(x.Nodes) == len(before)
+	})
+	if h := s.snapshot().Head; h.Number != n {
+		s.t.Errorf("its head is %d, not %d\n%s", h.Number, n, s.story())
+	}
+	if !slices.Equal(before, s.workersOf()) {
+		s.t.Errorf("workers ended\n%s", s.story())
+	}
+	s.commit()
+	if h := s.snapshot().Head; h.Number != n+1 {
+		s.t.Errorf("the next save is not committed: %d\n%s", h.Number, s.story())
+	}
+}
+
+// A store loses everything, or is set back, while nodes train. Their workers run on, the job is made again
+// with its newest commit, and a node that is killed later is replaced.
+func TestStoreLostUnderARunningJob(t *testing.T) {
+	for name, lose := range map[string]func(*wiped, memory.Backup){
+		"wiped":                  func(s *wiped, _ memory.Backup) { s.wipe() },
+		"set back":               func(s *wiped, b memory.Backup) { s.setBack(b, true) },
+		"replaced by an old one": func(s *wiped, b memory.Backup) { s.setBack(b, false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, nodes := withCheckpoint(t, "2:3", "a", "b", "c")
+				old := s.etcd.Backup()
+				s.commit()
+				lose(s, old)
+				s.goesOn(s.workersOf(), 2)
+				nodes[0].kill()
+				s.until("it goes on without a", 15*time.Second, s.running(2, 2))
+				s.end()
+			})
+		})
+	}
+}
+
+// Rank 0 is killed in the moment in which the store is lost, after a commit of which no other node has
+// heard. The others make the job again, with that commit, and go on without it.
+func TestStoreLostWithRankZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2:3", "a", "b", "c")
+		s.commit()
+		nodes[0].kill()
+		s.wipe()
+		s.until("it goes on without a", 20*time.Second, func(x rendezvous.Snapshot) bool {
+			return s.running(0, 2)(x) && x.Job.Remade > 0 && x.World.Resume != nil && x.World.Resume.Number == 2
+		})
+		s.start("a") // its files are moved aside, and it joins as any node
+		s.until("a is back", 30*time.Second, s.running(0, 3))
+		s.end()
+	})
+}
+
+// refused waits until an agent ends because it has more than the store.
+func (s *wiped) refused(a *simAgent) error {
+	s.t.Helper()
+	select {
+	case <-a.done:
+	case <-time.After(time.Second):
+		s.t.Fatalf("%s is not refused at once\n%s", a.name, s.story())
+	}
+	if a.result.Status != 94 {
+		s.t.Errorf("%s ends with %d (%v)", a.name, a.result.Status, a.result.Err)
+	}
+	return a.result.Err
+}
+
+// All agents died with the store. Each that starts is refused at once. When the operator recovers the job,
+// it goes on from the newest checkpoint that the nodes have.
+func TestWipedWhileAllWereDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2", "a", "b")
+		s.commit()
+		nodes[0].kill()
+		nodes[1].kill()
+		s.wipe()
+		if err := s.refused(s.start("a")); !errors.As(err, new(*refusal.OtherServer)) {
+			t.Errorf("a is refused because of %v", err)
+		}
+		s.refused(s.start("b"))
+		snap := s.snapshot()
+		r := txn.Requests{Store: s.etcd.Client("operator"), Job: s.job.Name}
+		if err := r.AllowResume(t.Context(), &snap, ""); err != nil {
+			t.Fatal(err)
+		}
+		s.start("a")
+		s.start("b")
+		s.until("it goes on", 10*time.Second, func(x rendezvous.Snapshot) bool {
+			return s.running(0, 2)(x) && x.World.Resume != nil && x.World.Resume.Number == 2
+		})
+		s.end()
+	})
+}
+
+// The store was set back while no agent lived: each one that starts and remembers more is refused.
+// --resume removes the older state, and goes on from the newest checkpoint.
+func TestSetBackWhileAllWereDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2", "a", "b")
+		old := s.etcd.Backup()
+		s.commit()
+		nodes[0].kill()
+		nodes[1].kill()
+		s.setBack(old, true)
+		if err := s.refused(s.start("a")); !errors.As(err, new(*refusal.StoreBehind)) {
+			t.Errorf("a is refused because of %v", err)
+		}
+		s.until("the leases are gone", 30*time.Second,
+			func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
+		for _, name := range []string{"a", "b"} {
+			x := s.makeAgent(name)
+			x.cfg.Resume = true
+			s.sim.run(x)
+		}
+		s.until("it goes on", 10*time.Second, func(x rendezvous.Snapshot) bool {
+			return s.running(0, 2)(x) && x.World.Resume != nil && x.World.Resume.Number == 2
+		})
+		s.end()
+	})
+}
+
+// A node with a checkpoint of another server begins anew with --again, next to a node without one.
+func TestAgainOnAnotherServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2", "a", "b")
+		nodes[0].kill()
+		nodes[1].kill()
+		s.wipe() // as another server
+		s.start("c")
+		x := s.makeAgent("a")
+		x.cfg.Again = true
+		s.sim.run(x)
+		s.until("it trains from scratch", 3*time.Second, func(x rendezvous.Snapshot) bool {
+			return s.running(1, 2)(x) && x.World.Resume == nil
+		})
+		if n := s.hosts["a"].aside("x"); n != 1 {
+			t.Errorf("%d jobs were moved aside", n)
+		}
+		s.end()
+	})
+}
+
+// A new node makes a job of that name in the moment in which the store is lost. The job of the nodes that
+// live takes its place, and the new node joins it.
+func TestANewcomerIsFasterThanThoseThatLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2:3", "a", "b")
+		for _, a := range nodes {
+			a.client.Cut(true)
+		}
+		s.wipe()
+		s.start("d")
+		s.until("d has made a job", 5*time.Second, func(x rendezvous.Snapshot) bool { return x.Job != nil })
+		for _, a := range nodes {
+			a.client.Cut(false)
+		}
+		s.until("all are in the job that was lost", 30*time.Second, func(x rendezvous.Snapshot) bool {
+			return s.running(0, 3)(x) && x.Job.Remade > 0 && x.Head.Number == 1
+		})
+		s.end()
+	})
+}
+
+// A spare cannot write to its disk that the job has commits. It reports that once, tries less and less
+// often, and reports when it succeeds.
+func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := withCheckpoint(t, "1", "a")
+		b := s.makeAgent("b")
+		full := b.host.full
+		b.client.Fates(func(op memory.Op) memory.Fate {
+			if op.Kind == memory.Txn { // it joins
+				full(true)
+			}
+			return memory.Fate{}
+		})
+		s.sim.run(b)
+		time.Sleep(5 * time.Minute)
+		b.client.Fates(nil)
+		s.mu.Lock()
+		n := b.unwritten
+		s.mu.Unlock()
+		if n < 10 || n > 20 {
+			t.Errorf("it was tried %d times in 5 minutes", n)
+		}
+		full(false)
+		time.Sleep(31 * time.Second)
+		if m, _ := b.disk.Recall("b", ""); m == nil || m.Known.Number != 1 {
+			t.Errorf("it remembers %+v", m)
+		}
+		for _, line := range []string{"cannot write down the state of the job (write claim: ",
+			"has written down the state of the job"} {
+			if n := strings.Count(s.story(), line); n != 1 {
+				t.Errorf("%q was said %d times\n%s", line, n, s.story())
+			}
+		}
+		s.end()
+	})
+}
+
+// A member with a full disk keeps the others waiting. It reports the reason once, however often it
+// tries.
+func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "1:3", 1)
+		s.start("a")
+		b := s.start("b")
+		s.until("generation runs with both", 30*time.Second, func(r rendezvous.Snapshot) bool {
+			return r.World != nil && r.World.Phase == rendezvous.Running && r.World.Count == 2
+		})
+		full := b.host.full
+		full(true)
+		s.start("c")
+		s.until("three are to run", 10*time.Second,
+			func(r rendezvous.Snapshot) bool {
+				return r.World.Phase == rendezvous.Forming && r.World.Count == 3
+			})
+		time.Sleep(5 * time.Second)
+		full(false)
+		s.until("three run", 10*time.Second,
+			func(r rendezvous.Snapshot) bool {
+				return r.World.Phase == rendezvous.Running && r.World.Count == 3
+			})
+		if n := strings.Count(s.story(), "no space left on device; trying again"); n != 1 {
+			t.Errorf("it was said %d times\n%s", n, s.story())
+		}
+		s.finish()
+	})
+}
+
+// The disk of a node is full when the job is made again: its workers go on, it tries again, and it is in
+// the job as soon as there is room.
+func TestWipedWhileADiskIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2", "a", "b")
+		full := nodes[1].host.full
+		before := s.workersOf()
+		full(true)
+		s.wipe()
+		s.until("the job is made again", 30*time.Second,
+			func(x rendezvous.Snapshot) bool { return x.Job != nil && x.Job.Remade > 0 })
+		time.Sleep(5 * time.Second)
+		full(false)
+		s.until("both are in it", 10*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 2 })
+		if !slices.Equal(before, s.workersOf()) {
+			t.Errorf("workers ended\n%s", s.story())
+		}
+		s.end()
+	})
+}
+
+// A job that was removed is not made again by a node that was away.
+func TestRemovedIsNotClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "1", "a")
+		a := nodes[0]
+		a.kill()
+		s.remove()
+		s.start("a")
+		s.until("another job runs", 30*time.Second, func(x rendezvous.Snapshot) bool {
+			return x.Job != nil &&
+				s.running(0, 1)(x)
+		})
+		if now := s.snapshot(); now.Job.Remade != 0 || now.Head.Number != 0 {
+			t.Errorf("a removed job came back: %+v, head %d", now.Job, now.Head.Number)
+		}
+		s.end()
+	})
+}
+
+// An agent that was frozen while its job was removed ends its workers, and itself.
+func TestRemovedJobEndsReturningNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1", 1)
+		a := s.trains("a")[0]
+		a.freeze()
+		s.remove()
+		a.thaw()
+		select {
+		case <-a.done:
+		case <-time.After(30 * time.Second):
+			t.Fatalf("it goes on\n%s", s.story())
+		}
+		if a.result.Status != 1 || !errors.Is(a.result.Err, refusal.ErrRemoved) {
+			t.Errorf("it ended with %d, %v", a.result.Status, a.result.Err)
+		}
+	})
+}
+
+// TestWipes runs random schedules of commits, crashes, freezes, late answers, newcomers and wipes.
+// The checks are those of made, and of finish; and a world runs when the faults are over, after the
+// operator has recovered the job where no agent lived. COUNT and SEED as in TestSchedules.
+func TestWipes(t *testing.T) {
+	eachSeed(t, 60, wipes)
+}
+
+func wipes(t *testing.T, seed uint64) *sim {
+	r := rand.New(rand.NewPCG(seed, 11))
+	s := newWiped(t, []string{"2", "3", "2:3", "1:3"}[r.IntN(4)], seed)
+	names := []string{"a", "b", "c", "d"}
+	at := map[string]*simAgent{}
+	up := func(name string) {
+		if a := at[name]; a == nil || a.isDead() {
+			at[name] = s.start(name)
+		}
+		if r.IntN(4) == 0 {
+			at[name].harmRequests(true)
+		}
+	}
+	for _, n := range names[:3] {
+		up(n)
+	}
+	s.until("a first world runs", 2*time.Minute, func(x rendezvous.Snapshot) bool {
+		return x.World != nil &&
+			s.running(0, x.World.Count)(x)
+	})
+	old := s.etcd.Backup()
+	left := 1 + r.IntN(3)
+	for range 6 + r.IntN(10) {
+		time.Sleep(time.Duration(r.IntN(4000)) * time.Millisecond)
+		name := names[r.IntN(len(names))]
+		a := at[name]
+		switch k := r.IntN(12); {
+		case k < 4:
+			s.commit()
+		case k < 5:
+			old = s.etcd.Backup()
+		case k < 7 && left > 0:
+			left--
+			if r.IntN(2) == 0 {
+				s.setBack(old, r.IntN(2) == 0)
+			} else {
+				s.wipe()
+				old = s.etcd.Backup()
+			}
+			if r.IntN(3) == 0 { // all die with it
+				for _, n := range names {
+					if a := at[n]; a != nil {
+						a.kill()
+					}
+				}
+			}
+		case a == nil || a.isDead():
+			up(name)
+		case k < 8:
+			a.kill()
+		case k < 10:
+			a.freeze()
+			time.Sleep(time.Duration(r.IntN(8000)) * time.Millisecond)
+			a.thaw()
+			a.upSince = time.Now()
+		default:
+			s.etcd.Freeze()
+			time.Sleep(time.Duration(r.IntN(6000)) * time.Millisecond)
+			s.etcd.Thaw()
+			for _, a := range at {
+				a.upSince = time.Now()
+			}
+		}
+	}
+	s.mu.Lock()
+	s.tracef("faults end")
+	s.mu.Unlock()
+	for _, n := range names {
+		if a := at[n]; a != nil {
+			a.harmRequests(false)
+		}
+		if a := at[n]; a == nil || a.isDead() {
+			at[n] = s.start(n)
+		}
+	}
+	var tender tender
+	s.until("a world runs again (G6)", 85*time.Second, func(x rendezvous.Snapshot) bool {
+		s.tend(&tender, at, up, &x)
+		w := x.World
+		return w != nil && (w.Phase.Ended() || w.Phase == rendezvous.Running && s.running(0, w.Count)(x))
+	})
+	s.end()
+	return s.sim
+}
