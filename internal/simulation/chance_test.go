@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -30,16 +29,6 @@ func (c chance) of(words ...any) *rand.Rand {
 
 // IntN returns a number below n.
 func (c chance) IntN(n int) int { return c.of(n).IntN(n) }
-
-// bytes fills b.
-func (c chance) bytes(b []byte) {
-	r := c.of("bytes")
-	for len(b) > 0 {
-		var word [8]byte
-		binary.LittleEndian.PutUint64(word[:], r.Uint64())
-		b = b[copy(b, word[:]):]
-	}
-}
 
 // latency is how long a message takes: some microseconds, different for almost every message.
 func (c chance) latency(words ...any) time.Duration {

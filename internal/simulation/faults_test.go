@@ -112,7 +112,8 @@ func storeFaults() []fault {
 // nodeFaults befall an agent, its machine or its ways to others.
 func nodeFaults() []fault {
 	return []fault{
-		{3, true, func(_ *faulty, a *simAgent, _ time.Duration) { a.kill() }},
+		{2, true, func(_ *faulty, a *simAgent, _ time.Duration) { a.kill() }},
+		{1, true, (*faulty).losePower},
 		{2, true, func(_ *faulty, a *simAgent, span time.Duration) {
 			a.freeze()
 			time.Sleep(span)
@@ -168,6 +169,14 @@ func workerFaults() []fault {
 			}
 		}},
 	}
+}
+
+// losePower ends an agent with its machine, whose disk then has what was synced, and all newer names or none.
+func (s *faulty) losePower(a *simAgent, _ time.Duration) {
+	a.kill()
+	s.note("%s had no power", a.name)
+	newest := s.r.IntN(2) == 0
+	a.host.state.Crash(func() bool { return newest })
 }
 
 // setClock sets the wall clock of a host by up to an hour, in a story in which that happens.

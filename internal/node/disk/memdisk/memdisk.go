@@ -23,7 +23,8 @@ type Machine struct {
 // New returns a machine with an empty disk, whose state directory has the id host.
 func New(host string) *Machine {
 	m := &Machine{tree: memfs.New(), locks: map[string]*Process{}}
-	if err := m.Process().WriteFile("host", []byte(host)); err != nil {
+	p := m.Process()
+	if err := errors.Join(p.WriteFile("host", []byte(host)), p.SyncDir(".")); err != nil {
 		panic(err) // nothing fails yet
 	}
 	return m
