@@ -111,9 +111,13 @@ func storeFaults() []fault {
 
 // nodeFaults befall an agent, its machine or its ways to others.
 func nodeFaults() []fault {
+	return slices.Insert(nodeFaultsButPower(), 1, fault{1, true, (*faulty).losePower})
+}
+
+// nodeFaultsButPower are nodeFaults of which a save that workers wrote survives each, synced or not.
+func nodeFaultsButPower() []fault {
 	return []fault{
 		{2, true, func(_ *faulty, a *simAgent, _ time.Duration) { a.kill() }},
-		{1, true, (*faulty).losePower},
 		{2, true, func(_ *faulty, a *simAgent, span time.Duration) {
 			a.freeze()
 			time.Sleep(span)

@@ -81,7 +81,7 @@ func (x *keptSaves) notice(text string) {
 	defer x.a.s.mu.Unlock()
 	x.a.s.tracef("%s notes: %s", x.a.label(), text)
 	if strings.Contains(text, "("+string(capture.Broken)+")") {
-		x.a.s.doubts = append(x.a.s.doubts, time.Now())
+		x.a.s.doubts = append(x.a.s.doubts, doubt{time.Now(), x.a, len(x.a.groups)})
 	}
 }
 

@@ -63,12 +63,19 @@ type sim struct {
 	base   rendezvous.World           // what the store showed when it was set back last
 	trace  []traceLine
 	wrong  []string
-	least  int         // number of nodes that was ever wished for by scale; 0: none was
-	kept   int         // how often workers went on in another generation
-	first  int         // and how often in their first one, which they had waited for
-	failed int         // how often workers ended by themselves with an error
-	doubts []time.Time // when a save that waits was reported
+	least  int     // number of nodes that was ever wished for by scale; 0: none was
+	kept   int     // how often workers went on in another generation
+	first  int     // and how often in their first one, which they had waited for
+	failed int     // how often workers ended by themselves with an error
+	doubts []doubt // reports of saves that wait
 	began  time.Time
+}
+
+// doubt is a report of a save that waits, of an agent in a generation.
+type doubt struct {
+	at time.Time
+	by *simAgent
+	in int // the number of its groups of workers
 }
 
 // traceLine is a line of the story.
