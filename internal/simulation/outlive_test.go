@@ -137,7 +137,7 @@ func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 	s.job.Rules.MaxRestarts = 1000
 	switch k := r.IntN(80); {
 	case k < 1:
-		s.often = true
+		s.often, s.layout = true, layoutMarked // a file that is written again within a second is no save
 	case k < 4, m.rare && k < 6:
 		s.layout = layoutUnsure
 	}
