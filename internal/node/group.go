@@ -210,7 +210,7 @@ func (g *group) lastStep(local int) (*int64, bool) {
 	g.mu.Lock()
 	began := uint64(g.began)
 	g.mu.Unlock()
-	return losses.Last(launch.WorkerDir(g.runDir, began, local), g.w.job.Load().Rules.ActsOnNaN())
+	return losses.Last(launch.WorkerDir(g.runDir, began, local), g.w.job.Load().Rules)
 }
 
 // watchStay reports when the workers become able to stay and when they no longer are, and how much

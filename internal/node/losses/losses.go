@@ -90,11 +90,11 @@ func (n *Watch) report(ctx context.Context, mine *rendezvous.Failure) error {
 }
 
 // Last returns the last step that a worker reported in its directory. Where a loss was not a number, and
-// the job has a rule for that, it is the step of that loss.
-func Last(workerDir string, acts bool) (step *int64, nan bool) {
+// the rules act on that, it is the step of that loss.
+func Last(workerDir string, rules rendezvous.Rules) (step *int64, nan bool) {
 	tail := progress.NewTail(File(workerDir))
 	p, _ := tail.Read()
-	if at, seen := tail.LossNaN(); seen && acts {
+	if at, seen := tail.LossNaN(); seen && rules.ActsOnNaN() {
 		return at, true
 	}
 	return p.Step, false
