@@ -297,7 +297,7 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 
 // directory is the checkpoint directory, without the paths that the agent itself writes there.
 func (w *workers) directory() capture.Dir {
-	d := capture.Dir{Path: w.checkpoints(), Queue: w.o.Queue}
+	d := capture.Dir{Path: w.checkpoints(), Queue: w.o.Queue, Boot: bootID()}
 	for _, x := range []string{w.disk.Dir, filepath.Dir(w.disk.Dir), w.logs.Dir(), w.o.LogDir} {
 		if full, err := filepath.Abs(x); err == nil && x != "" {
 			d.Exclude = append(d.Exclude, full)

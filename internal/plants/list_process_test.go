@@ -328,6 +328,8 @@ var processPlants = []plant{
 		`< lateFor`, `< 0`, "pkg/checkpoint/pipeline", "TestTargetWhoseDiskStandsStill"},
 	{"a slow network counts as a slow disk", "pkg/checkpoint/transfer/handler.go",
 		`time.Since(began) - body.took`, `time.Since(began)`, "pkg/checkpoint/transfer", "TestSlowDisk"},
+	{"what workers wrote before their machine was booted is committed", capture + "/left.go",
+		` || was.Boot != dir.Boot`, ``, "pkg/checkpoint/pipeline", "TestCommitLeftInTheDirectory"},
 	{"a directory that lost a file before it was seen is a save", capture + "/seen.go",
 		`c.guessed(e.entry) && e.emptied()`, `c.guessed(e.entry) && false && e.emptied()`, capture,
 		"TestADirectoryThatIsBeingDeletedWhenItIsFirstSeen"},

@@ -26,7 +26,9 @@ func (s *faulty) noteCommit(snap *rendezvous.Snapshot) {
 	s.commits = append(s.commits, committed{h, time.Now(), nodes})
 	s.stepOf(h)
 	if h.Copies >= 2 || s.safe.Number > h.Number {
-		s.safe = h
+		if s.safe = h; len(s.lost) > 0 {
+			s.safe = checkpoint.Head{} // a holder lost its disk between its acknowledgement and the commit
+		}
 		return
 	}
 	if s.safe.Number == 0 || s.forgot || len(s.lost) > 0 {
@@ -47,14 +49,17 @@ func (s *faulty) elsewhere(h checkpoint.Head, than string) bool {
 		_, err := s.filesOf(h.Manifest, func(host *simHost) bool { return host != s.hosts[than] })
 		return err == nil
 	}
-	for _, name := range s.names {
-		if host := s.hosts[name]; name != than && host != nil {
-			if _, err := stepsIn(host.chunks(s.job.Name), h.Manifest); err == nil {
-				return true
-			}
-		}
+	return slices.ContainsFunc(s.names, func(name string) bool { return name != than && s.hasFiles(name, h) })
+}
+
+// hasFiles reports whether a machine has the files of a checkpoint. mu is held.
+func (s *faulty) hasFiles(name string, h checkpoint.Head) bool {
+	host := s.hosts[name]
+	if host == nil {
+		return false
 	}
-	return false
+	_, err := stepsIn(host.chunks(s.job.Name), h.Manifest)
+	return err == nil
 }
 
 // hasCopies checks a node that only the store did not reach for a while. It must have got copies of

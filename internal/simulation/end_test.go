@@ -24,7 +24,7 @@ func (s *faulty) ends() {
 		name := s.names[s.r.IntN(len(s.names))]
 		if a := s.at[name]; a != nil && !a.isDead() {
 			span := time.Duration(s.r.IntN(8000)) * time.Millisecond
-			mix{faults: nodeFaults()[:5]}.choose(s.r).begin(s, a, span)
+			mix{faults: nodeFaultsButPower()[:5]}.choose(s.r).begin(s, a, span)
 		}
 		s.disturbed(name)
 	}

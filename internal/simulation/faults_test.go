@@ -111,8 +111,13 @@ func storeFaults() []fault {
 
 // nodeFaults befall an agent, its machine or its ways to others.
 func nodeFaults() []fault {
+	return slices.Insert(nodeFaultsButPower(), 1, fault{1, true, (*faulty).losePower})
+}
+
+// nodeFaultsButPower are nodeFaults of which a save that workers wrote survives each, synced or not.
+func nodeFaultsButPower() []fault {
 	return []fault{
-		{3, true, func(_ *faulty, a *simAgent, _ time.Duration) { a.kill() }},
+		{2, true, func(_ *faulty, a *simAgent, _ time.Duration) { a.kill() }},
 		{2, true, func(_ *faulty, a *simAgent, span time.Duration) {
 			a.freeze()
 			time.Sleep(span)
@@ -168,6 +173,15 @@ func workerFaults() []fault {
 			}
 		}},
 	}
+}
+
+// losePower ends an agent with its machine, whose disk then has what was synced, and all newer names or none.
+func (s *faulty) losePower(a *simAgent, _ time.Duration) {
+	a.kill()
+	s.note("%s had no power", a.name)
+	a.host.boots++
+	newest := s.r.IntN(2) == 0
+	a.host.state.Crash(func() bool { return newest })
 }
 
 // setClock sets the wall clock of a host by up to an hour, in a story in which that happens.

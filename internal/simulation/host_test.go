@@ -21,6 +21,7 @@ import (
 type simHost struct {
 	node   string // that an agent of it had last: it is started again as that
 	state  *memdisk.Machine
+	boots  int           // how often it lost its power
 	uid    schema.UID    // of the job that its node was in last
 	jumped *atomic.Int64 // by how much its wall clock was set ahead; nil: it is never set
 }

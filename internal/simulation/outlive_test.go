@@ -279,7 +279,8 @@ func (s *faulty) look() {
 		s.head = h
 	case h.Number != s.head.Number:
 		s.head = h
-		clear(s.lost)
+		// a holder may have lost its disk between its acknowledgement and the commit
+		maps.DeleteFunc(s.lost, func(name string, _ bool) bool { return !h.HeldBy(name) || s.hasFiles(name, h) })
 	}
 	s.noteCommit(&snap)
 }

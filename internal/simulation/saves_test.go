@@ -65,7 +65,7 @@ func (x *keptSaves) join(node string, job rendezvous.Job) error {
 	}
 	dir.(*memfs.FS).KeepNotes()
 	return x.Join(saves.Node{Name: node, Store: x.a.disk.Store(node),
-		Directory: capture.Dir{FS: dir, Exclude: []string{ownDir}},
+		Directory: capture.Dir{FS: dir, Exclude: []string{ownDir}, Boot: fmt.Sprint(x.a.host.boots)},
 		Activity:  activity.New(x.effects, x.a.client, job.Name.Doing(node))}, job)
 }
 

@@ -26,8 +26,8 @@ func (e *entry) print() string {
 }
 
 // recordFingerprints stores the fingerprints of the entries that were found, and the generation whose
-// saves are captured here.
-func recordFingerprints(s *chunkstore.Store, found map[string]*entry, of manifest.Stamp) error {
+// saves are captured here, since which boot of the machine.
+func recordFingerprints(s *chunkstore.Store, found map[string]*entry, of manifest.Stamp, boot string) error {
 	f, err := s.Fingerprints()
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func recordFingerprints(s *chunkstore.Store, found map[string]*entry, of manifes
 	if f == nil {
 		f = &chunkstore.Fingerprints{}
 	}
-	f.Prints, f.Generation, f.UID = prints(found), of.Generation, of.UID
+	f.Prints, f.Generation, f.UID, f.Boot = prints(found), of.Generation, of.UID, boot
 	return s.SaveFingerprints(f)
 }
 
@@ -59,18 +59,18 @@ func RecordFingerprints(s *chunkstore.Store, dir Dir) error {
 	if err != nil {
 		return err
 	}
-	return recordFingerprints(s, found.entries, manifest.Stamp{})
+	return recordFingerprints(s, found.entries, manifest.Stamp{}, dir.Boot)
 }
 
 // RecordFingerprints stores the fingerprints of the entries as they were when the watch began, or at the
 // last save.
 func (c *Watcher) RecordFingerprints(s *chunkstore.Store) error {
-	return recordFingerprints(s, c.base, c.stamp)
+	return recordFingerprints(s, c.base, c.stamp, c.dir.Boot)
 }
 
 // RecordFingerprints stores the fingerprints of the entries as they were when the save was found.
 func (p *Picture) RecordFingerprints(s *chunkstore.Store) error {
-	return recordFingerprints(s, p.seen, p.Save.Stamp)
+	return recordFingerprints(s, p.seen, p.Save.Stamp, p.boot)
 }
 
 // SetAside moves entries that an ended generation left in the directory to asideDir, before a

@@ -16,6 +16,8 @@ type Dir struct {
 	FS      dirfs.FS // the directory, if it is in no file system of this machine
 	// Names are the files that make one save, as the user named them (--save-files). nil: none.
 	Names []string
+	// Boot identifies the machine since it was started. What workers wrote before may be torn in any way.
+	Boot  string
 	Queue *Queue // for the notices of a watch; nil or in use: the watch opens one of its own
 }
 

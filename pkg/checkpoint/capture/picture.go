@@ -84,12 +84,13 @@ type Picture struct {
 	seen    map[string]*entry // becomes base when the save is taken
 	listed  map[string]*entry
 	entries []*entry // the entries in the save
+	boot    string   // of the machine
 }
 
 // picture makes the save from the decision.
 func (c *Watcher) picture(d table.Decision, now time.Time) (*Picture, error) {
 	c.sequence++
-	p := &Picture{Row: d.Row, seen: maps.Clone(c.base), listed: c.last,
+	p := &Picture{Row: d.Row, seen: maps.Clone(c.base), listed: c.last, boot: c.dir.Boot,
 		Save: chunkstore.Save{Stamp: c.stamp, Sequence: c.sequence, Time: now, Dir: c.tree,
 			Directories: []string{}}}
 	for _, name := range d.Older {

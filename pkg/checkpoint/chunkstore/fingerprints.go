@@ -19,6 +19,7 @@ type Fingerprints struct {
 	// The generation and job whose saves are captured here; empty on a node that captures none.
 	Generation schema.Generation `json:"generation,omitempty"`
 	UID        schema.UID        `json:"uid,omitempty"`
+	Boot       string            `json:"boot,omitempty"` // of the machine, when they were captured
 }
 
 // SaveFingerprints writes fingerprints. They replace those that were saved before.

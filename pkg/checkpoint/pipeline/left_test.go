@@ -94,13 +94,15 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 		name  string
 		of    manifest.Stamp // the generation that was captured here last
 		left  map[string]string
+		boot  string // of the machine now, if it was booted since
 		taken bool
 	}{
-		{"with a mark", stampOf(1), marked, true},
-		{"no mark where there was one", stampOf(1), map[string]string{"step-2/model.raw": "2"}, false},
-		{"by an older generation: this node never heard of the newest", stampOf(0), marked, false},
-		{"by that generation of a job that the store had before", other, marked, false},
-		{"and nothing was captured", manifest.Stamp{}, marked, false},
+		{"with a mark", stampOf(1), marked, "", true},
+		{"no mark where there was one", stampOf(1), map[string]string{"step-2/model.raw": "2"}, "", false},
+		{"by an older generation: this node never heard of the newest", stampOf(0), marked, "", false},
+		{"by that generation of a job that the store had before", other, marked, "", false},
+		{"and nothing was captured", manifest.Stamp{}, marked, "", false},
+		{"and the machine was booted since: files may be torn", stampOf(1), marked, "2", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -116,6 +118,7 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 				for name, data := range c.left {
 					memfs.WriteFile(t, l.dirs["a"], name, []byte(data), 0o600)
 				}
+				dir.Boot = c.boot
 				h, err := CommitLeft(t.Context(), k, Left{Stamp: stampOf(1), Dir: &dir, Self: l.nodes[0]})
 				if err != nil || (h.Number > 0) != c.taken {
 					t.Fatalf("%+v, %v", h, err)
