@@ -32,7 +32,7 @@ var requestPlants = []plant{
 		`return o.Number == h.Number })`, `return false })`, chunkstore, "TestACommitIsNotedOnce"},
 	{"G2: a save that an older generation left is committed for the newest", capture + "/left.go",
 		`was.Generation != stamp.Generation ||
-		was.UID != stamp.UID {`, `was.UID != stamp.UID {`,
+		was.UID != stamp.UID ||`, `was.UID != stamp.UID ||`,
 		pipeline, "TestCommitLeftInTheDirectory"},
 	{"a capture that was left is committed after the operator went back", pipeline + "/left.go",
 		`if p, ok := held[c.Manifest]; ok && at.Before(p) {`,
