@@ -61,12 +61,12 @@ integration: build ## the binaries, real processes and containers (needs docker 
 	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -timeout 25m
 
 seeds: ## COUNT stories (100000) of each simulation of agents, from SEED on, on one core: half a day; a failure names its seed
-	SEED=$(or $(SEED),1) COUNT=$(or $(COUNT),100000) GOMAXPROCS=1 $(GO) test -count=1 -timeout 72h ./internal/simulation -run 'TestSchedules|TestSaves|TestWipes'
+	SEED=$(or $(SEED),1) COUNT=$(or $(COUNT),100000) GOMAXPROCS=1 $(GO) test -count=1 -timeout 72h ./internal/simulation -run 'TestSchedules|TestSaves|TestWipes|TestBadNodes|TestDrains'
 
 soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; TestRandomFaults for 300 rounds takes an hour
 	$(MAKE) fuzz FUZZTIME=100000x
 	PYTHONPATH=python $(PYTHON) python/compare.py
-	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/simulation -run 'TestSchedules|TestSavesOutlive|TestSavesIn|TestWipes'
+	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/simulation -run 'TestSchedules|TestSavesOutlive|TestSavesIn|TestWipes|TestBadNodes|TestDrains'
 	COUNT=$(or $(COUNT),30) $(GO) test -count=1 -timeout 1h ./internal/simulation -run TestReplay
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
 	COUNT=$(or $(COUNT),300) $(GO) test -count=1 -timeout 6h ./integration -run TestRandomFaults -v

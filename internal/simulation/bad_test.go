@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"testing"
@@ -8,7 +9,9 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -38,7 +41,8 @@ func badKinds() []badKind {
 
 // TestBadNodes plays one bad node among two to four healthy ones, from the first world on or later, for up
 // to two and a half minutes. No job ends, no checkpoint is distrusted, the healthy nodes lose no more generations than
-// is promised, and train on. COUNT and SEED as in TestSchedules.
+// is promised, and train on. The record of the bad machine alone says so; if two other jobs left it out within the
+// hour, no world has the node. COUNT and SEED as in TestSchedules.
 func TestBadNodes(t *testing.T) { eachSeed(t, 40, badNodes) }
 
 func badNodes(t *testing.T, seed uint64) *sim {
@@ -51,7 +55,9 @@ func badNodes(t *testing.T, seed uint64) *sim {
 	kinds := badKinds()
 	kind := kinds[s.r.IntN(len(kinds))]
 	late := s.r.IntN(2) == 0
-	s.note("one of %d nodes %s; late: %v", healthy+1, kind.name, late)
+	others := s.r.IntN(4)
+	s.note("one of %d nodes %s; late: %v; %d jobs left it out before", healthy+1, kind.name, late, others)
+	s.leftOut("m-bad", others)
 	broken := true // guarded by mu
 	s.program = func(g *simGroup) {
 		if broken && g.a.name == "bad" && kind.after != nil {
@@ -82,9 +88,53 @@ func badNodes(t *testing.T, seed uint64) *sim {
 		return x.World != nil && x.World.Count >= healthy && s.running(0, x.World.Count)(x)
 	})
 	s.goesOn()
+	if others >= 2 {
+		kind.tries, kind.out = 0, time.Hour
+	}
 	s.promised(kind, lasts)
+	s.recorded(others)
 	s.close()
 	return s.sim
+}
+
+// leftOut writes into the record of a machine that other jobs left it out within the last hour.
+func (s *faulty) leftOut(machine string, jobs int) {
+	for i := range jobs {
+		uid := fmt.Sprint("other", i)
+		incident := machines.Incident{Node: "x", Job: schema.Job(uid), UID: schema.UID(uid), Kind: machines.LeftOut,
+			Text: "exit code 1", Time: time.Now().Add(-time.Duration(5+s.r.IntN(40)) * time.Minute)}
+		if err := machines.Note(s.t.Context(), s.etcd.Client("other"), machines.Machine{ID: machine, Hostname: "bad"},
+			[]machines.Incident{incident}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// recorded checks that the bad machine alone has a record, and that it says what the job left out.
+func (s *faulty) recorded(before int) {
+	all, err := machines.All(s.t.Context(), s.etcd.Client("reader"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	left := 0
+	for _, r := range all {
+		for _, i := range r.Incidents {
+			switch {
+			case r.ID != "m-bad":
+				s.wrongf("the record of %s has: %s %s", r.ID, i.Kind, i.Text)
+			case i.Kind == machines.LeftOut && i.UID == s.known.UID:
+				left++
+			}
+		}
+	}
+	out := false
+	for _, n := range s.snapshot().World.Ledger.Nodes {
+		out = out || n.Node == "bad" && n.Outs > 0
+	}
+	if out && left == 0 || before >= 2 && left > 0 {
+		s.wrongf("the record has %d times that the job left the node out, which %d others did before; out: %v", left,
+			before, out)
+	}
 }
 
 // plague has the bad node be bad for a time.

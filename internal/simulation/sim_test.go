@@ -21,6 +21,7 @@ import (
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/disk/memdisk"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -205,7 +206,7 @@ func (s *sim) makeAgent(name string) *simAgent {
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
 	a.cfg = agent.Config{Times: plan.DefaultTimeouts, Config: joining.Config{Job: s.job, Given: map[string]bool{},
 		Node: cmp.Or(h.node, name), NodeGiven: h.node != "" && h.node != name, Machine: name, Warm: true,
-		LeaseTTL: 3 * time.Second}}
+		Hardware: machines.Machine{ID: "m-" + name, Hostname: name}, LeaseTTL: 3 * time.Second}}
 	return a
 }
 

@@ -16,7 +16,10 @@ import (
 // while its disk stands still, and each save would wait for it.
 const lateFor = time.Minute
 
-// Late reports that a node did not answer when it was sent a copy.
+// lateAfter is how long a node gives no answer until it is late. One whose agent ended is not registered by then.
+const lateAfter = 5 * time.Second
+
+// Late reports that a node, whose agent lives, did not answer when it was sent a copy.
 type Late struct{ Node string }
 
 func (Late) event() {}
@@ -39,33 +42,36 @@ type noting struct {
 func (p noting) Offer(
 	ctx context.Context, to membership.Ref, g schema.Generation, raw []byte,
 ) ([]manifest.Hash, error) {
+	began := time.Now()
 	missing, err := p.Peers.Offer(ctx, to, g, raw)
-	p.r.note(ctx, to, err)
+	p.r.note(ctx, to, began, err)
 	return missing, err
 }
 
 func (p noting) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error {
+	began := time.Now()
 	err := p.Peers.WriteChunk(ctx, to, c)
-	p.r.note(ctx, to, err)
+	p.r.note(ctx, to, began, err)
 	return err
 }
 
 // note notes how a request to a node ended.
-func (r *Replicator) note(ctx context.Context, to membership.Ref, err error) {
-	if ctx.Err() != nil || err != nil && !errors.Is(err, transfer.ErrNoAnswer) {
+func (r *Replicator) note(ctx context.Context, to membership.Ref, began time.Time, err error) {
+	late := errors.Is(err, transfer.ErrNoAnswer) && time.Since(began) >= lateAfter
+	if ctx.Err() != nil || err != nil && !late {
 		return
 	}
 	r.mu.Lock()
 	_, was := r.late[to.Node]
 	delete(r.late, to.Node)
-	if err != nil {
+	if late {
 		if r.late == nil {
 			r.late = map[string]time.Time{}
 		}
 		r.late[to.Node] = time.Now()
 	}
 	r.mu.Unlock()
-	if err != nil && !was {
+	if late && !was {
 		r.Report(Late{to.Node})
 	}
 }
