@@ -151,25 +151,40 @@ func readWorker(ctx context.Context, path string, q Query, emit func(Line) error
 	if err != nil {
 		return err
 	}
-	out := emit
-	var kept []Line
-	if q.Last > 0 {
-		out = func(l Line) error {
-			kept = append(kept, l)
-			if len(kept) >= 2*q.Last+64 {
-				kept = append(kept[:0], kept[len(kept)-q.Last:]...)
-			}
-			return nil
-		}
-	}
-	r := &reader{q: q, emit: out}
+	end := &tail{most: q.Last, emit: emit}
+	r := &reader{q: q, emit: end.line}
 	for _, file := range files {
 		if err := r.file(ctx, file); err != nil {
 			return err
 		}
 	}
-	for _, l := range kept[max(0, len(kept)-q.Last):] {
-		if err := emit(l); err != nil {
+	return end.flush()
+}
+
+// tail holds back the last lines of a worker until they are known to be its last ones.
+type tail struct {
+	most int // 0: it holds nothing back
+	emit func(Line) error
+	kept []Line
+}
+
+func (t *tail) line(l Line) error {
+	if t.most == 0 {
+		return t.emit(l)
+	}
+	t.kept = append(t.kept, l)
+	if len(t.kept) >= 2*t.most+64 {
+		t.kept = append(t.kept[:0], t.kept[len(t.kept)-t.most:]...)
+	}
+	return nil
+}
+
+// flush emits what was held back. Later lines pass at once.
+func (t *tail) flush() error {
+	kept := t.kept[max(0, len(t.kept)-t.most):]
+	t.most, t.kept = 0, nil
+	for _, l := range kept {
+		if err := t.emit(l); err != nil {
 			return err
 		}
 	}

@@ -91,16 +91,16 @@ func TestLongLinesAreCut(t *testing.T) {
 	}
 }
 
-// A follower sees added lines, also after a rotation, and workers that come later.
+// A follower sees the last line of a log that is there, all added lines, also after a rotation, and workers that come later.
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "workerlog.0")
-	write(t, dir, map[string]string{"workerlog.0": header(1, 0) + "one\n"})
+	write(t, dir, map[string]string{"workerlog.0": header(1, 0) + "zero\none\n"})
 	ctx, cancel := context.WithCancel(t.Context())
 	lines := make(chan string)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Read(ctx, dir, Query{Job: "x", Follow: true}, func(l Line) error {
+		ended <- Read(ctx, dir, Query{Job: "x", Follow: true, Last: 1}, func(l Line) error {
 			select {
 			case lines <- l.Text:
 			case <-ctx.Done():
@@ -135,8 +135,9 @@ func TestFollow(t *testing.T) {
 	next("three")
 	write(t, dir, map[string]string{"workerlog.0": header(2, 0) + "four\n"})
 	next("four")
-	write(t, dir, map[string]string{"workerlog.1": header(2, 1) + "five\n"})
+	write(t, dir, map[string]string{"workerlog.1": header(2, 1) + "five\nsix\n"})
 	next("five")
+	next("six")
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)

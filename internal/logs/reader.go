@@ -90,12 +90,14 @@ func follow(ctx context.Context, dir string, q Query, emit func(Line) error) err
 				continue
 			}
 			known[path] = true
+			q := q
 			readers.Go(func() {
 				if err := followWorker(ctx, path, q, one); err != nil {
 					cancel(err)
 				}
 			})
 		}
+		q.Last = 0 // a log that appears later is read from its beginning
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -111,7 +113,8 @@ func followWorker(ctx context.Context, path string, q Query, emit func(Line) err
 	if err != nil {
 		return err
 	}
-	r := &reader{q: q, emit: emit}
+	end := &tail{most: q.Last, emit: emit}
+	r := &reader{q: q, emit: end.line}
 	for _, older := range files[:len(files)-1] {
 		if err := r.file(ctx, older); err != nil {
 			return err
@@ -121,6 +124,9 @@ func followWorker(ctx context.Context, path string, q Query, emit func(Line) err
 	defer g.close()
 	for {
 		if err := g.lines(r.line); err != nil {
+			return err
+		}
+		if err := end.flush(); err != nil {
 			return err
 		}
 		select {

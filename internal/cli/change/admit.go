@@ -16,7 +16,7 @@ import (
 
 // Admit is the command that takes a node that is kept out.
 func Admit() command.Command {
-	return command.Command{Name: "admit", Args: "NODE", Most: 1,
+	return command.Command{Name: "admit", Args: "NODE [JOB]", Most: 2,
 		Usage: "lift a quarantine or drain of a node", Action: admitAction, Flags: []command.Flag{
 			command.JobFlag(),
 			{Name: "machine", Kind: command.Boolean,
@@ -25,11 +25,15 @@ func Admit() command.Command {
 }
 
 func admitAction(ctx context.Context, c *command.Call) error {
-	if len(c.Args) != 1 {
+	if len(c.Args) == 0 {
 		return problem.New(problem.Usage, "no node is given").Cure("elastic admit NODE")
 	}
 	node := c.Args[0]
-	c.Args = nil
+	c.Args = c.Args[1:]
+	if c.Context.Bool("machine") && len(c.Args) > 0 {
+		return problem.New(problem.Usage, "a machine is of no job: elastic admit does not take %q with --machine",
+			c.Args[0]).Cure("elastic admit %s --machine", node)
+	}
 	if c.Context.Bool("machine") {
 		return admitMachine(ctx, c, node)
 	}

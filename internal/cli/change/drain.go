@@ -21,7 +21,7 @@ import (
 
 // Drain is the command that takes a node out of a job.
 func Drain() command.Command {
-	return command.Command{Name: "drain", Args: "NODE", Most: 1,
+	return command.Command{Name: "drain", Args: "NODE [JOB]", Most: 2,
 		Usage: "have a job save and go on without a node, until it is admitted", Action: drainAction,
 		Flags: []command.Flag{
 			command.JobFlag(),
@@ -33,11 +33,11 @@ func Drain() command.Command {
 }
 
 func drainAction(ctx context.Context, c *command.Call) error {
-	if len(c.Args) != 1 {
+	if len(c.Args) == 0 {
 		return problem.New(problem.Usage, "no node is given").Cure("elastic drain NODE")
 	}
 	node := c.Args[0]
-	c.Args = nil
+	c.Args = c.Args[1:]
 	limit, err := c.Setting("timeout").DurationOrNone(0)
 	if err != nil {
 		return err

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
@@ -22,6 +24,10 @@ func Jobs() command.Command {
 }
 
 func jobsAction(ctx context.Context, c *command.Call) error {
+	states, err := statesAsked(c)
+	if err != nil {
+		return err
+	}
 	s, err := target.Open(ctx, c, target.Ask, 0)
 	if err != nil {
 		return err
@@ -42,8 +48,7 @@ func jobsAction(ctx context.Context, c *command.Call) error {
 			continue
 		}
 		st := s.Explain(&snaps[i], c.Out.Now())
-		if states := c.Context.String("state"); states != "" &&
-			!slices.Contains(strings.Split(states, ","), string(shownState(st))) {
+		if states != nil && !slices.Contains(states, string(shownState(st))) {
 			continue
 		}
 		all = append(all, st)
@@ -53,6 +58,23 @@ func jobsAction(ctx context.Context, c *command.Call) error {
 		return c.Out.Object(all)
 	}
 	return c.Out.Table(rows)
+}
+
+// statesAsked returns the states that --state names; nil: all.
+func statesAsked(c *command.Call) ([]string, error) {
+	s := c.Setting("state")
+	if !s.Given || s.Text == "" {
+		return nil, nil
+	}
+	known := []string{"waiting", "starting", "running", "finishing", "stopping", "done", "failed", "stopped",
+		"abandoned"}
+	asked := strings.Split(s.Text, ",")
+	for _, a := range asked {
+		if !slices.Contains(known, a) {
+			return nil, s.Refuse("no job is ever "+strconv.Quote(a)).Cure("one of %s", phrase.List(known))
+		}
+	}
+	return asked, nil
 }
 
 // shownState is the state of a job in the table.

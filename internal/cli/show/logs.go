@@ -99,9 +99,6 @@ func (r *reading) wanted() error {
 	if r.query.Last, err = r.Setting("tail").Number(0, 1); err != nil {
 		return err
 	}
-	if r.follow && r.query.Last > 0 {
-		return problem.New(problem.Usage, "--tail and --follow do not go together").Cure("one of them")
-	}
 	if r.Context.Bool("first-failure") && (r.query.Ranks != nil || r.Setting("gen").Given) {
 		return problem.New(problem.Usage, "--first-failure names the rank and the generation itself").
 			Cure("leave --rank and --gen out")

@@ -66,6 +66,7 @@ func (r *reading) readNew(
 	}
 	query := r.query
 	query.Follow = true
+	r.query.Last = 0 // a node that joins later is read from its beginning
 	for _, s := range all {
 		if known[s.key] {
 			continue

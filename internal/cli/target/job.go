@@ -54,6 +54,15 @@ func openJob(ctx context.Context, c *command.Call, read reader) (*Server, rendez
 	return s, snap, nil
 }
 
+// naming is how a command is typed with the name of a job.
+func naming(c *command.Call, job string) string {
+	before, _, takes := strings.Cut(c.Command.Args, "[JOB]")
+	if !takes {
+		return "--job-id=" + job
+	}
+	return "elastic " + c.Command.Name + " " + before + job
+}
+
 // LivingJob reads the named job. Without a name it reads the only job that lives. An abandoned job
 // must be named.
 func LivingJob(
@@ -72,7 +81,7 @@ func LivingJob(
 		names := namesOf(m.abandoned)
 		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job on this server is active").
 			Because("no node of %s is registered", phrase.List(names)).
-			Cure("name the job: elastic %s %s", c.Command.Name, names[0])
+			Cure("name the job: %s", naming(c, names[0]))
 	}
 	return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job on this server is active").
 		Because("the newest, %s, is %s", m.newest.Job.Name, m.newest.World.Phase).
@@ -119,7 +128,7 @@ func candidateJobs(ctx context.Context, c *command.Call, s *Server) (candidates,
 		names := namesOf(live)
 		return candidates{}, problem.New(problem.JobAmbiguous, "%d jobs on this server are active: %s", len(live),
 			phrase.List(names)).
-			Cure("elastic %s %s", c.Command.Name, names[0]).Detail("jobs", names)
+			Cure("%s", naming(c, names[0])).Detail("jobs", names)
 	}
 	m := candidates{abandoned: abandoned,
 		newest: slices.MaxFunc(all,
