@@ -11,7 +11,7 @@ import (
 
 const intro = `elastic keeps a training job going while its nodes come and go.
 
-  elastic run --np=2 --job-id=x train     on each node, or twice on one machine
+  elastic run --np=2 --job-id=x train.py  on each node, or twice on one machine
   elastic scale --np=4                    from anywhere
   elastic status                          what is happening, and why
 

@@ -43,7 +43,7 @@ export function jobsTable(set, now) {
   const all = worstFirst(set);
   if (all.length === 0)
     return h("div", { class: "empty" }, h("h1", null, "no jobs yet"),
-      h("p", { class: "quiet" }, "the first one begins with: ", h("code", null, "elastic run --np=2 --job-id=x train")));
+      h("p", { class: "quiet" }, "the first one begins with: ", h("code", null, "elastic run --np=2 --job-id=x train.py")));
   const counts = ORDER.map((level) => [level, all.filter((j) => j.level === level).length]).filter(([, n]) => n > 0);
   const names = { bad: "failed or without nodes", warn: "need attention", busy: "changing", good: "training", over: "ended" };
   return h("section", null,
