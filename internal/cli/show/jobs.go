@@ -10,7 +10,6 @@ import (
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
-	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
@@ -71,7 +70,7 @@ func statesAsked(c *command.Call) ([]string, error) {
 	asked := strings.Split(s.Text, ",")
 	for _, a := range asked {
 		if !slices.Contains(known, a) {
-			return nil, s.Refuse("no job is ever "+strconv.Quote(a)).Cure("one of %s", phrase.List(known))
+			return nil, s.Refuse("no job is ever "+strconv.Quote(a)).Cure("one of %s", strings.Join(known, ", "))
 		}
 	}
 	return asked, nil

@@ -42,7 +42,11 @@ func missingNodes(s *rendezvous.Snapshot, st Status) (lines []string) {
 			if n.Why != nil {
 				why = ": " + *n.Why
 			}
-			lines = append(lines, fmt.Sprintf("node %s is %s%s", n.Node, n.State, why))
+			state := "is " + string(n.State)
+			if n.State == NodeLeft {
+				state = "left"
+			}
+			lines = append(lines, fmt.Sprintf("node %s %s%s", n.Node, state, why))
 		}
 	}
 	for _, e := range s.Events {
