@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/internal/launch"
@@ -163,7 +164,7 @@ func (n *Nodes) judgeTransfers(edges []Edge) Finding {
 			Bytes(usual), Bytes(slowest.Rate), slowest.From, slowest.To)
 	}
 	if len(failed) > 0 {
-		f.Text += "; none from " + phrase.List(failed)
+		f.Text = strings.TrimPrefix(f.Text+"; none from "+phrase.List(failed), "; ")
 	}
 	return f
 }

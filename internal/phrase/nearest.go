@@ -2,7 +2,7 @@ package phrase
 
 // Nearest returns the name that is most similar to word, "" if none is similar.
 func Nearest(word string, names []string) string {
-	best, most := "", 1+len(word)/3
+	best, most := "", min(1+len(word)/3, len(word)-1) // a word of one letter is like any other
 	for _, n := range names {
 		if d := distance(word, n); d <= most {
 			best, most = n, d-1

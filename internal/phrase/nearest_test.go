@@ -3,7 +3,7 @@ package phrase
 import "testing"
 
 func TestNearest(t *testing.T) {
-	names := []string{"status", "scale", "stop", "events", "np", "nproc-per-node"}
+	names := []string{"status", "scale", "stop", "events", "np", "nproc-per-node", "y"}
 	for word, want := range map[string]string{"statsu": "status", "scael": "scale", "sotp": "stop",
 		"event": "events", "nproc-per-nod": "nproc-per-node", "frobnicate": "", "": "", "x": ""} {
 		if got := Nearest(word, names); got != want {

@@ -72,7 +72,7 @@ func (m *model) listScreen() (head, body []string, keys string) {
 	for _, l := range []struct {
 		level overview.Level
 		words string
-	}{{overview.Bad, "failed"}, {overview.Warn, "need attention"}, {overview.Busy, "changing"},
+	}{{overview.Bad, "failed"}, {overview.Warn, "to look at"}, {overview.Busy, "changing"},
 		{overview.Good, "training"}, {overview.Over, "ended"}} {
 		if n := counts[l.level]; n > 0 {
 			title += fmt.Sprintf(", %d %s", n, l.words)

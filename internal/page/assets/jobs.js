@@ -45,7 +45,7 @@ export function jobsTable(set, now) {
     return h("div", { class: "empty" }, h("h1", null, "no jobs yet"),
       h("p", { class: "quiet" }, "the first one begins with: ", h("code", null, "elastic run --np=2 --job-id=x train.py")));
   const counts = ORDER.map((level) => [level, all.filter((j) => j.level === level).length]).filter(([, n]) => n > 0);
-  const names = { bad: "failed or without nodes", warn: "need attention", busy: "changing", good: "training", over: "ended" };
+  const names = { bad: "failed or without nodes", warn: "to look at", busy: "changing", good: "training", over: "ended" };
   return h("section", null,
     h("div", { class: "listhead" }, h("h1", null, all.length === 1 ? "1 job" : `${all.length} jobs`),
       h("p", { class: "counts" }, counts.map(([level, n]) => h("span", { class: "state " + level },
