@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,18 +133,17 @@ func TestSlowDisk(t *testing.T) {
 				a, b := checkpointtest.OpenStore(t, memfs.New()), checkpointtest.OpenStore(t, disk)
 				m, _ := checkpointtest.Put(t, a, from, 1, 1)
 				raw, _ := m.Encode()
-				var noticed time.Duration
-				h := Handler(b, func(took time.Duration) { noticed = took })
-				ended := make(chan struct{}, 1)
+				var noticed atomic.Int64
+				h := Handler(b, func(took time.Duration) { noticed.Store(int64(took)) })
 				peers := &HTTP{To: func(membership.Ref) http.RoundTripper {
 					return wire(func(r *http.Request) (*http.Response, error) {
-						w := &answer{header: http.Header{}, status: 200}
+						w, ended := &answer{header: http.Header{}, status: 200}, make(chan struct{})
 						if strings.HasPrefix(r.URL.Path, chunksURL) {
 							r.Body = slowly{r.Body, c.network}
 						}
 						go func() {
 							h.ServeHTTP(w, r)
-							ended <- struct{}{}
+							close(ended)
 						}()
 						select {
 						case <-ended:
@@ -170,8 +170,8 @@ func TestSlowDisk(t *testing.T) {
 					t.Errorf("%v after %v", err, time.Since(began))
 				}
 				time.Sleep(time.Minute)
-				if noticed != c.noticed {
-					t.Errorf("noticed %v", noticed)
+				if took := time.Duration(noticed.Load()); took != c.noticed {
+					t.Errorf("noticed %v", took)
 				}
 			})
 		})
