@@ -63,6 +63,7 @@ var opens = map[string]struct {
 	"internal/hang/pulse.go":                          {6, system},
 	"internal/kube/client.go":                         {3, system},
 	"internal/launch/ports.go":                        {1, system},
+	"internal/launch/program.go":                      {1, named},
 	"internal/local/dirs.go":                          {1, ours},
 	"internal/local/ensure.go":                        {2, ours},
 	"internal/local/local.go":                         {1, ours},

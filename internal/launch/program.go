@@ -1,8 +1,10 @@
 package launch
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -85,13 +87,40 @@ func FindProgram(name, path, beside string) (string, error) {
 	return "", &NotFoundError{Name: name, Near: near(name)}
 }
 
-// executable tests a file with LookPath, which does not search for an absolute path.
+// executable tests a file with LookPath, which does not search for an absolute path, and by its first bytes.
 func executable(abs string) error {
 	_, err := exec.LookPath(abs)
 	if e, ok := errors.AsType[*exec.Error](err); ok {
 		return e.Err
 	}
+	if err == nil && !starts(abs) && !otherFormats() {
+		return ErrNoFormat
+	}
 	return err
+}
+
+// ErrNoFormat is the kernel's "exec format error", known before any worker starts.
+var ErrNoFormat = errors.New("it is no program, and its first line is not #! with the program that runs it")
+
+// starts reports whether the kernel can start a file by itself. One that cannot be read counts as such.
+func starts(abs string) bool {
+	if st, err := os.Stat(abs); err != nil || !st.Mode().IsRegular() {
+		return true
+	}
+	f, err := os.Open(abs)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	head := make([]byte, 4)
+	n, _ := io.ReadFull(f, head) // an error is ignored: a file with less is none that starts
+	return bytes.Equal(head, []byte("\x7fELF")) || bytes.HasPrefix(head[:n], []byte("#!"))
+}
+
+// otherFormats reports whether the kernel was taught other formats (binfmt_misc).
+func otherFormats() bool {
+	known, err := os.ReadDir("/proc/sys/fs/binfmt_misc")
+	return err == nil && len(known) > 2 // register and status are always there
 }
 
 // near returns lines that run what torchrun would run: a file or a package of this name.

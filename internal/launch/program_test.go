@@ -28,6 +28,11 @@ func TestFindProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for file, text := range map[string]string{"lines": "echo 1\n", "short": "#", "void": ""} {
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	path := filepath.Join(root, "bin1") + ":" + filepath.Join(root, "bin2")
 	for name, c := range map[string]struct {
 		program, want string // want: below root
@@ -43,6 +48,9 @@ func TestFindProgram(t *testing.T) {
 		"not executable, with a slash":      {program: "./note", refused: true},
 		"not executable, in PATH":           {program: "plain", refused: true},
 		"a directory by path":               {program: "./bin1", refused: true},
+		"no program, and no #!":             {program: "./lines", refused: true},
+		"one byte":                          {program: "./short", refused: true},
+		"empty":                             {program: "./void", refused: true},
 		"a directory in PATH is nothing":    {program: "adir", near: []string{}},
 		"below a file":                      {program: "here/x", near: []string{}},
 		"here but not asked for so":         {program: "here", near: []string{"./here"}},

@@ -27,8 +27,12 @@ func Known(err error) *Error {
 		return fromNotFound(e)
 	}
 	if e, ok := errors.AsType[*launch.NotExecutableError](err); ok {
-		return New(ProgramMode, "%v", e).Of(err).
+		p := New(ProgramMode, "%v", e).Of(err).
 			Cure("chmod +x %s, or name the interpreter: python %[1]s", e.Path)
+		if errors.Is(err, launch.ErrNoFormat) {
+			p.Cure("name the program that runs it: python %s, or sh %[1]s; or begin it with a line #!", e.Path)
+		}
+		return p
 	}
 	if e, ok := errors.AsType[*hook.Failed](err); ok {
 		return fromHook(e)
