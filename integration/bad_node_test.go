@@ -12,15 +12,15 @@ import (
 )
 
 // badWorker trains, and is bad on nodes of that name in one of several ways.
-const badWorker = `case $ELASTIC_NODE in bad*) ;; *) exec train --epochs=100000 ;; esac
+const badWorker = `case $ELASTIC_NODE in bad*) ;; *) exec elastic-demo --epochs=100000 ;; esac
 broken() { echo "a device is broken" >&2; exit 1; }
 case $HOW in
 at-once) broken ;;
 soon) sleep 0.3; broken ;;
 later) sleep 5 & wait; broken ;;
-first-steps) train --epochs=100000 & sleep 2; kill -9 $!; broken ;;
-out-of-memory) (sleep 2; kill -9 $$) & exec train --epochs=100000 ;;
-hangs) (sleep 2; kill -STOP $$) & exec train --epochs=100000 ;;
+first-steps) elastic-demo --epochs=100000 & sleep 2; kill -9 $!; broken ;;
+out-of-memory) (sleep 2; kill -9 $$) & exec elastic-demo --epochs=100000 ;;
+hangs) (sleep 2; kill -STOP $$) & exec elastic-demo --epochs=100000 ;;
 no-program) exec ./no-such-program ;;
 esac`
 

@@ -41,7 +41,7 @@ func trainNode(p *sandbox, node string, np int, more ...string) *proc {
 	return p.run(append(args, more...)...)
 }
 
-// resumed returns the step from which a generation started, as `train` prints it.
+// resumed returns the step from which a generation started, as `elastic-demo` prints it.
 var resumed = regexp.MustCompile(`(?m)^generation (\d+): world \d+, batch \d+, lr [0-9.]+, from step (\d+)`)
 
 func steps(all ...*proc) map[int]int {
@@ -93,7 +93,7 @@ func TestAPlannedChangeLosesNoStep(t *testing.T) {
 	p.running("x", 1, 2)
 	g := 1
 	size := 2
-	stopped := regexp.MustCompile(`(?m)^train: rank 0: stopped, as asked after step (\d+)`)
+	stopped := regexp.MustCompile(`(?m)^elastic-demo: rank 0: stopped, as asked after step (\d+)`)
 	for range 2 * soak(t) {
 		until(t, fmt.Sprintf("generation %d trains and commits", g), func() error {
 			for _, e := range kinds(p.events("x"), "checkpoint_committed") {

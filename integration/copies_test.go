@@ -51,7 +51,7 @@ func TestCutFromTheCopies(t *testing.T) {
 	f := fault{kind: everyKind[at], hits: []string{zero, "a"}, lasts: 14 * time.Second}
 	l.suffer([]fault{f})
 	healed, rev := time.Now(), w.mark(t)
-	w.reaches(t, 8*time.Second, "copies on a again", copied(rev))
+	w.reaches(t, 40*time.Second, "copies on a again", copied(rev)) // half a minute others are asked first
 	t.Logf("%v: copies again %s after it", f, time.Since(healed).Round(time.Millisecond))
 	l.judge([]fault{f}, before, nil, nil)
 	w.holds(t)

@@ -12,14 +12,14 @@ func TestALibraryThatTakesSIGTERMIsNamed(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	x := p.run("--job-id=x", "--grace=4s", "python3", p.script(`
-import mmap, os, signal
+import mmap, os, signal, sys
 os.makedirs(os.path.join(os.environ["HOME"], "jaxlib"), exist_ok=True)
 with open(os.path.join(os.environ["HOME"], "jaxlib", "libjax.so"), "wb+") as file:
     file.write(b"x" * 4096)
     file.flush()
     taken = mmap.mmap(file.fileno(), 4096)
 signal.signal(signal.SIGTERM, lambda *_: None)
-print("up", flush=True)
+print("up", file=sys.stderr, flush=True)
 while True:
     time.sleep(1)
 `))

@@ -273,7 +273,7 @@ func TestSavedByThreeLoadedByTwoAndFive(t *testing.T) {
 	p := newSandbox(t)
 	const printsWhatItLoads = `[ -z "$ELASTIC_RESUME_FROM" ] ||
 		find "$ELASTIC_RESUME_FROM" -type f | sort | xargs cat | sha256sum |
-		sed "s/^/generation $ELASTIC_GENERATION of $ELASTIC_WORLD_SIZE loads /"; exec train "$@"`
+		sed "s/^/generation $ELASTIC_GENERATION of $ELASTIC_WORLD_SIZE loads /"; exec elastic-demo "$@"`
 	node := func(name string) *proc {
 		return p.run("--node="+name, "--np=3", "--job_id=x", "--batch-size=240", "--lr=0.1",
 			"--scaling=fixed-batch", "--keep=100", "--log-dir=log-"+name,
@@ -374,7 +374,7 @@ func TestPoliteLeavesLoseNoStep(t *testing.T) {
 }
 
 var (
-	stoppedAfter = regexp.MustCompile(`(?m)^train: rank 0: stopped, as asked after step (\d+)`)
+	stoppedAfter = regexp.MustCompile(`(?m)^elastic-demo: rank 0: stopped, as asked after step (\d+)`)
 	startedFrom  = regexp.MustCompile(
 		`(?m)^generation (\d+): world \d+, batch \d+, lr [0-9.]+, from step (\d+)`)
 )

@@ -41,7 +41,7 @@ func (s *Saves) report(e replicator.Event) {
 		}
 	case replicator.Late:
 		s.c.Notice(fmt.Sprintf("node %s lives, and took no copy of a checkpoint in time: its disk, or the "+
-			"network to it, stands still; for a minute other nodes are asked first", e.Node))
+			"network to it, stands still; for half a minute other nodes are asked first", e.Node))
 	case replicator.Behind:
 		select {
 		case s.behind <- struct{}{}:

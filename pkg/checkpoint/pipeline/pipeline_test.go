@@ -239,7 +239,7 @@ func TestFrozenTarget(t *testing.T) {
 }
 
 // The disk of a node stands still while its agent lives. The first save waits ten seconds for it, and the next
-// one goes to another node at once. After a minute the node is asked again.
+// one goes to another node at once. After half a minute the node is asked again.
 func TestTargetWhoseDiskStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b", "c")
@@ -270,10 +270,10 @@ func TestTargetWhoseDiskStandsStill(t *testing.T) {
 			}
 		}
 		still = false
-		time.Sleep(time.Minute)
+		time.Sleep(30 * time.Second)
 		renamed(t, c.dirs["a"], "last.ckpt", []byte("three"))
 		if h := next[replicator.Committed](t, r).Head; !h.HeldBy("b") {
-			t.Errorf("after a minute: %v", h.Holders)
+			t.Errorf("after half a minute: %v", h.Holders)
 		}
 		closes(t, l, r)
 	})

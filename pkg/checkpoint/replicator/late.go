@@ -14,7 +14,7 @@ import (
 
 // lateFor is how long a node that did not answer is asked for a copy after all others. Its agent may live
 // while its disk stands still, and each save would wait for it.
-const lateFor = time.Minute
+const lateFor = 30 * time.Second
 
 // lateAfter is how long a node gives no answer until it is late. One whose agent ended is not registered by then.
 const lateAfter = 5 * time.Second
