@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,18 +13,23 @@ func TestALibraryThatTakesSIGTERMIsNamed(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	x := p.run("--job-id=x", "--grace=4s", "python3", p.script(`
-import mmap, os, signal, sys
+import mmap, os, signal
 os.makedirs(os.path.join(os.environ["HOME"], "jaxlib"), exist_ok=True)
 with open(os.path.join(os.environ["HOME"], "jaxlib", "libjax.so"), "wb+") as file:
     file.write(b"x" * 4096)
     file.flush()
     taken = mmap.mmap(file.fileno(), 4096)
 signal.signal(signal.SIGTERM, lambda *_: None)
-print("up", file=sys.stderr, flush=True)
+print("up", flush=True)
 while True:
     time.sleep(1)
 `))
-	p.says(x, "up")
+	until(t, "the script is up", func() error {
+		if x.stdout() != "up\n" {
+			return fmt.Errorf("it wrote %q", x.stdout())
+		}
+		return nil
+	})
 	p.sends(x, syscall.SIGTERM)
 	p.says(x, "JAX takes SIGTERM")
 	<-x.done
