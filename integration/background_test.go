@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A worker saves after each step, in the background, so that nearly always a save is being written. It is killed
-// at random moments, with its agent or alone, and goes on from the newest whole save: the result is that of an
-// undisturbed run. COUNT sets the number of kills, SEED the moments.
+// A worker saves after each step, in the background, so that nearly always a save is being written.
+// It is killed at random moments, with its agent or alone, and goes on from the newest whole save:
+// the result is that of an undisturbed run. COUNT sets the number of kills, SEED the moments.
 func TestSavesInTheBackgroundOutliveKills(t *testing.T) {
 	t.Parallel()
 	s := newStayers(t)

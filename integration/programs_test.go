@@ -17,10 +17,10 @@ import (
 var programs = []string{"epochs", "adam", "tokens", "accumulation", "amp", "loader", "gan", "augmentation",
 	"zero_last", "rank0", "muon", "evaluates"}
 
-// Programs as users write them end with the parameters, rates and validations of an undisturbed run, on every
-// rank, although nodes are killed, leave, come and are scaled at random moments: in place, and with workers that
-// are started again. COUNT is the number of changes of each program, PROGRAMS names some of them, and SEED
-// the first story.
+// Programs as users write them end with the parameters, rates and validations of an undisturbed
+// run, on every rank, although nodes are killed, leave, come and are scaled at random moments: in
+// place, and with workers that are started again. COUNT is the number of changes of each program,
+// PROGRAMS names some of them, and SEED the first story.
 func TestProgramsOfUsersEqualTheUndisturbedRun(t *testing.T) {
 	names := programs
 	if some := os.Getenv("PROGRAMS"); some != "" {

@@ -55,7 +55,8 @@ func FindBehind(ranks []Standstill) Behind {
 
 // advice says what to change where a library waits, as its stack shows; "": nothing is known.
 func advice(ranks []Standstill) string {
-	if slices.ContainsFunc(ranks, func(r Standstill) bool { return strings.Contains(r.Stack, "/orbax/checkpoint/") }) {
+	inOrbax := func(r Standstill) bool { return strings.Contains(r.Stack, "/orbax/checkpoint/") }
+	if slices.ContainsFunc(ranks, inOrbax) {
 		return "; orbax waits for files of another process: share one --checkpoint-dir, or give orbax " +
 			"primary_host=None and run with --save-from=all"
 	}

@@ -91,7 +91,8 @@ func TestLongLinesAreCut(t *testing.T) {
 	}
 }
 
-// A follower sees the last line of a log that is there, all added lines, also after a rotation, and workers that come later.
+// A follower sees the last line of a log that is there, all added lines, also after a rotation, and
+// workers that come later.
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "workerlog.0")

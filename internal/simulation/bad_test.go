@@ -39,10 +39,11 @@ func badKinds() []badKind {
 	}
 }
 
-// TestBadNodes plays one bad node among two to four healthy ones, from the first world on or later, for up
-// to two and a half minutes. No job ends, no checkpoint is distrusted, the healthy nodes lose no more generations than
-// is promised, and train on. The record of the bad machine alone says so; if two other jobs left it out within the
-// hour, no world has the node. COUNT and SEED as in TestSchedules.
+// TestBadNodes plays one bad node among two to four healthy ones, from the first world on or later,
+// for up to two and a half minutes. No job ends, no checkpoint is distrusted, the healthy nodes
+// lose no more generations than is promised, and train on. The record of the bad machine alone says
+// so; if two other jobs left it out within the hour, no world has the node. COUNT and SEED as in
+// TestSchedules.
 func TestBadNodes(t *testing.T) { eachSeed(t, 40, badNodes) }
 
 func badNodes(t *testing.T, seed uint64) *sim {
@@ -103,8 +104,9 @@ func (s *faulty) leftOut(machine string, jobs int) {
 		uid := fmt.Sprint("other", i)
 		incident := machines.Incident{Node: "x", Job: schema.Job(uid), UID: schema.UID(uid), Kind: machines.LeftOut,
 			Text: "exit code 1", Time: time.Now().Add(-time.Duration(5+s.r.IntN(40)) * time.Minute)}
-		if err := machines.Note(s.t.Context(), s.etcd.Client("other"), machines.Machine{ID: machine, Hostname: "bad"},
-			[]machines.Incident{incident}); err != nil {
+		err := machines.Note(s.t.Context(), s.etcd.Client("other"),
+			machines.Machine{ID: machine, Hostname: "bad"}, []machines.Incident{incident})
+		if err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -132,8 +134,8 @@ func (s *faulty) recorded(before int) {
 		out = out || n.Node == "bad" && n.Outs > 0
 	}
 	if out && left == 0 || before >= 2 && left > 0 {
-		s.wrongf("the record has %d times that the job left the node out, which %d others did before; out: %v", left,
-			before, out)
+		s.wrongf("the record has %d times that the job left the node out, which %d others did before; "+
+			"out: %v", left, before, out)
 	}
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// TestDrains drains nodes of a job one after the other, alone or with their machine, and admits them again,
-// while other nodes are killed and come back. No world has a drained node, nothing but kills costs progress, and a node
-// that is admitted takes part again.
+// TestDrains drains nodes of a job one after the other, alone or with their machine, and admits
+// them again, while other nodes are killed and come back. No world has a drained node, nothing but
+// kills costs progress, and a node that is admitted takes part again.
 func TestDrains(t *testing.T) { eachSeed(t, 40, drains) }
 
 func drains(t *testing.T, seed uint64) *sim {
@@ -120,6 +120,7 @@ func (s *faulty) asks(by string, change func(*rendezvous.Wish)) {
 func (s *faulty) without(name string, n int) func(rendezvous.Snapshot) bool {
 	runs := s.running(0, n)
 	return func(x rendezvous.Snapshot) bool {
-		return runs(x) && !slices.ContainsFunc(x.World.Members, func(m membership.Ref) bool { return m.Node == name })
+		return runs(x) && !slices.ContainsFunc(x.World.Members,
+			func(m membership.Ref) bool { return m.Node == name })
 	}
 }

@@ -74,7 +74,8 @@ func (s *wiped) commit() {
 	s.saves++
 	dir := fmt.Sprintf("step-%d", s.saves)
 	memfs.WriteFile(s.t, zero.host.work("x"), dir+"/model.raw", fmt.Append(nil, "weights of ", s.saves), 0o600)
-	memfs.WriteFile(s.t, zero.host.work("x"), dir+"/.elastic-commit", fmt.Appendf(nil, `{"step":%d}`, s.saves), 0o600)
+	mark := fmt.Appendf(nil, `{"step":%d}`, s.saves)
+	memfs.WriteFile(s.t, zero.host.work("x"), dir+"/.elastic-commit", mark, 0o600)
 	was := snap.Head.Number
 	for range 100 {
 		if snap = s.snapshot(); snap.Head.Number > was {

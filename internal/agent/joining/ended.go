@@ -62,8 +62,11 @@ func atRest(s *rendezvous.Snapshot) bool {
 	return s.World == nil || s.World.Phase == rendezvous.Waiting
 }
 
-// resettle gives a job at rest the settings of this node, if no node is in it. differs is the answer otherwise.
-func (j *Joiner) resettle(ctx context.Context, s *rendezvous.Snapshot, differs error) (*event.Entered, error) {
+// resettle gives a job at rest the settings of this node, if no node is in it. differs is the answer
+// otherwise.
+func (j *Joiner) resettle(
+	ctx context.Context, s *rendezvous.Snapshot, differs error,
+) (*event.Entered, error) {
 	here, err := j.readNodes(ctx, store.Below(j.Job.Name.Nodes()))
 	if err != nil {
 		return nil, err

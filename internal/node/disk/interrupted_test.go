@@ -60,9 +60,13 @@ func restarted(t *testing.T, m *memdisk.Machine) (*Disk, *memdisk.Process) {
 
 // losses are what a machine keeps of the names that were not synced when it loses power, or its agent dies.
 var losses = map[string]func(*memdisk.Machine, *memdisk.Process){
-	"killed":                         func(_ *memdisk.Machine, p *memdisk.Process) { p.Kill() },
-	"no power, and the newest names": func(m *memdisk.Machine, _ *memdisk.Process) { m.Crash(func() bool { return true }) },
-	"no power, and the synced names": func(m *memdisk.Machine, _ *memdisk.Process) { m.Crash(func() bool { return false }) },
+	"killed": func(_ *memdisk.Machine, p *memdisk.Process) { p.Kill() },
+	"no power, and the newest names": func(m *memdisk.Machine, _ *memdisk.Process) {
+		m.Crash(func() bool { return true })
+	},
+	"no power, and the synced names": func(m *memdisk.Machine, _ *memdisk.Process) {
+		m.Crash(func() bool { return false })
+	},
 }
 
 // changing are the operations that change a disk. Where one of the others fails, the one before it did.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -85,10 +84,7 @@ func withCheckpoint(t *testing.T) (*Disk, checkpoint.Head) {
 	if _, err := d.Adopt("a", rendezvous.Job{UID: "u"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	s, err := chunkstore.Open(filepath.Join(d.JobDir("a"), StoreDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := checkpointtest.OpenDir(t, filepath.Join(d.JobDir("a"), StoreDir))
 	save := memfs.New()
 	memfs.Model(t, save)
 	_, older := checkpointtest.Put(t, s, save, 2, 9)
@@ -119,10 +115,7 @@ func TestMoveAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		aside := d.JobDir("a") + "~u"
-		s, err := chunkstore.Open(filepath.Join(aside, StoreDir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := checkpointtest.OpenDir(t, filepath.Join(aside, StoreDir))
 		if err := s.Verify(t.Context(), h.Manifest); err != nil || len(s.Numbers()) != 2 {
 			t.Errorf("aside: %v, commits %v", err, s.Numbers())
 		}

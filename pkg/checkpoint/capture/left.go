@@ -12,10 +12,11 @@ import (
 )
 
 // WatchLeft is Watch for a generation whose workers have ended together with the agent that watched
-// them. Entries that differ from the recorded fingerprints are theirs. last is the newest checkpoint of
-// the job, nil if there is none. The result is nil if no fingerprints are recorded, or if they are of
-// another generation: a node may be rank 0 of a world that was proposed while the node was away. It is nil, too,
-// if the machine was booted since: what workers did not sync is lost then, and no format tells all of it.
+// them. Entries that differ from the recorded fingerprints are theirs. last is the newest
+// checkpoint of the job, nil if there is none. The result is nil if no fingerprints are recorded,
+// or if they are of another generation: a node may be rank 0 of a world that was proposed while the
+// node was away. It is nil, too, if the machine was booted since: what workers did not sync is lost
+// then, and no format tells all of it.
 func WatchLeft(
 	dir Dir, stamp manifest.Stamp, s *chunkstore.Store, last *manifest.Manifest,
 ) (*Watcher, error) {

@@ -82,10 +82,10 @@ func everyLife(t *testing.T, yield func(s scenario, deaths []point)) {
 	}
 }
 
-// A worker pauses for any time before any system call of a save, and is killed, fails, or has a full disk at any
-// later call, in all layouts, and with and without digits in names. The capture takes only files of
-// one save, and it takes every complete save. COUNT sets how many of the lives are played, each
-// with all of its deaths.
+// A worker pauses for any time before any system call of a save, and is killed, fails, or has a
+// full disk at any later call, in all layouts, and with and without digits in names. The capture
+// takes only files of one save, and it takes every complete save. COUNT sets how many of the lives
+// are played, each with all of its deaths.
 func TestEverySystemCall(t *testing.T) {
 	b, played, failed := books{}, 0, 0
 	lives := sample(t, 600, func(s scenario, deaths []point) {

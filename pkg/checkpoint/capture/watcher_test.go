@@ -159,7 +159,8 @@ func TestTable(t *testing.T) {
 		{name: "a mark in a directory", steps: []deed{
 			{do: writes("out/m.raw=x")},
 			{do: writes(`out/.elastic-commit={"step": 7}`), takes: "out/.elastic-commit out/m.raw", entry: "out", step: 7},
-			{do: writes("out/m.raw=y", "other.raw=x")}, {do: writes("step-9/a.raw=x", "step-10/a.raw=x")}, {do: ends(Exited), says: "it has none"}}},
+			{do: writes("out/m.raw=y", "other.raw=x")}, {do: writes("step-9/a.raw=x", "step-10/a.raw=x")},
+			{do: ends(Exited), says: "it has none"}}},
 		{name: "a mark beside a file", steps: []deed{
 			{do: writes("m.raw=x")},
 			{do: writes(`m.raw.elastic-commit={"step": 7}`), takes: "m.raw m.raw.elastic-commit", entry: "m.raw", step: 7},

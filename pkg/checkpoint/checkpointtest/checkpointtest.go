@@ -30,6 +30,14 @@ func OpenStore(t testing.TB, tree dirfs.FS) *chunkstore.Store {
 	return s
 }
 
+// OpenDir opens a store in a directory of this machine.
+func OpenDir(t testing.TB, dir string) *chunkstore.Store {
+	t.Helper()
+	tree, err := dirfs.Make(dir)
+	must(t, err)
+	return OpenStore(t, tree)
+}
+
 // Restore restores the files of a checkpoint into a directory, and returns the path from which a
 // worker resumes.
 func Restore(t testing.TB, s *chunkstore.Store, h manifest.Hash, dir string) string {

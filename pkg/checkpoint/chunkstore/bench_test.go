@@ -9,15 +9,13 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
 // The speed, and what part it is of a plain copy's in the same minute.
 func BenchmarkPut(b *testing.B) {
 	dir, disk := b.TempDir(), b.TempDir()
-	s, err := chunkstore.Open(disk)
-	must(b, err)
+	s := checkpointtest.OpenDir(b, disk)
 	b.SetBytes(checkpointtest.BenchBytes)
 	var plain, ours time.Duration
 	for i := uint64(0); b.Loop(); i++ {
@@ -40,8 +38,7 @@ func BenchmarkPut(b *testing.B) {
 
 func BenchmarkRestore(b *testing.B) {
 	from := b.TempDir()
-	s, err := chunkstore.Open(b.TempDir())
-	must(b, err)
+	s := checkpointtest.OpenDir(b, b.TempDir())
 	_, h, err := s.Put(b.Context(), checkpointtest.BenchSave(b, from, 1))
 	must(b, err)
 	b.SetBytes(checkpointtest.BenchBytes)

@@ -53,19 +53,6 @@ type Store struct {
 	incoming   chan struct{}                       // see Incoming
 }
 
-// Open opens the store in dir, and creates it if needed. Only one process may have it open.
-func Open(dir string) (*Store, error) {
-	t, err := dirfs.Make(dir)
-	if err != nil {
-		return nil, err
-	}
-	s, err := OpenFS(t)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open checkpoint store: %w", err), t.Close())
-	}
-	return s, nil
-}
-
 func directories() []string {
 	return []string{layout.Temp, layout.Manifests, layout.Partial, layout.Chunks}
 }

@@ -238,8 +238,8 @@ func TestFrozenTarget(t *testing.T) {
 	})
 }
 
-// The disk of a node stands still while its agent lives. The first save waits ten seconds for it, and the next
-// one goes to another node at once. After half a minute the node is asked again.
+// The disk of a node stands still while its agent lives. The first save waits ten seconds for it,
+// and the next one goes to another node at once. After half a minute the node is asked again.
 func TestTargetWhoseDiskStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b", "c")

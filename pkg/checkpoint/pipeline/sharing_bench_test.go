@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
@@ -33,9 +33,7 @@ func BenchmarkParts(b *testing.B) {
 				with = nil
 			}
 			for _, n := range names {
-				s, err := chunkstore.Open(b.TempDir())
-				must(b, err)
-				c.peers.Stores[n], dirs[n] = s, b.TempDir()
+				c.peers.Stores[n], dirs[n] = checkpointtest.OpenDir(b, b.TempDir()), b.TempDir()
 			}
 			for _, n := range names[:nodes] {
 				k := c.replicator(n, c.etcd.Client(n), func(e replicator.Event) {

@@ -16,7 +16,8 @@ import (
 // while its disk stands still, and each save would wait for it.
 const lateFor = 30 * time.Second
 
-// lateAfter is how long a node gives no answer until it is late. One whose agent ended is not registered by then.
+// lateAfter is how long a node gives no answer until it is late. One whose agent ended is not
+// registered by then.
 const lateAfter = 5 * time.Second
 
 // Late reports that a node, whose agent lives, did not answer when it was sent a copy.

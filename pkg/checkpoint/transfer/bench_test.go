@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -15,8 +14,7 @@ import (
 // Capture to acknowledged copy. Both disks are this one: the measure is two copies.
 func BenchmarkPutAndReplicate(b *testing.B) {
 	dir := b.TempDir()
-	a, err := chunkstore.Open(b.TempDir())
-	must(b, err)
+	a := checkpointtest.OpenDir(b, b.TempDir())
 	f := newFarm(b)
 	disk, err := dirfs.Open(b.TempDir())
 	must(b, err)

@@ -191,7 +191,7 @@ func (p *HTTP) offer(ctx context.Context, to membership.Ref, r request) ([]manif
 func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	written := time.AfterFunc(answerLimit, cancel)
+	written := time.AfterFunc(answerLimit, cancel) // it runs from the last byte on; each try begins it anew
 	defer written.Stop()
 	body := retryablehttp.ReaderFunc(func() (io.Reader, error) {
 		written.Reset(answerLimit)

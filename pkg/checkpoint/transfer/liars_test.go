@@ -119,8 +119,8 @@ func TestPeersThatSendWrongBytes(t *testing.T) {
 	}
 }
 
-// The disk of a node takes twenty seconds for a chunk: the node notices that itself, and the sender gives up after
-// ten. A network that takes as long is not taken for a disk.
+// The disk of a node takes twenty seconds for a chunk: the node notices that itself, and the sender
+// gives up after ten. A network that takes as long is not taken for a disk.
 func TestSlowDisk(t *testing.T) {
 	for name, c := range map[string]struct{ disk, network, noticed, answered time.Duration }{
 		"disk":    {disk: 20 * time.Second, noticed: 20 * time.Second, answered: writeLimit},

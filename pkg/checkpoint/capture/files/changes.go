@@ -104,8 +104,8 @@ type Changed struct {
 	IsNew bool
 }
 
-// Begin begins the look, after notices were taken and before files are listed. What is noticed from now on may
-// be of files as the next look finds them.
+// Begin begins the look, after notices were taken and before files are listed. What is noticed from
+// now on may be of files as the next look finds them.
 func (c *Changes) Begin() {
 	c.Look++
 	c.Known, c.Began = c.Began, c.Newest

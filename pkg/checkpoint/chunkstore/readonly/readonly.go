@@ -28,15 +28,6 @@ type Store struct {
 	read map[manifest.Hash]bool // chunks that Verify has read; true: the hash is right
 }
 
-// Open opens the directory of a store. It fails with fs.ErrNotExist if there is none.
-func Open(dir string) (*Store, error) {
-	t, err := dirfs.Open(dir)
-	if err != nil {
-		return nil, fmt.Errorf("open checkpoint store: %w", err)
-	}
-	return New(t), nil
-}
-
 // New returns the Store in an open directory. Close closes it.
 func New(t dirfs.FS) *Store {
 	return &Store{disk: dirfs.NewDisk(t, layout.Temp+"/readonly-"), read: map[manifest.Hash]bool{}}
