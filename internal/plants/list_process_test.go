@@ -323,7 +323,7 @@ var processPlants = []plant{
 	{"a save with the file times of the last one is not noticed", capture + "/watcher.go",
 		`_, e.done, _ = c.order(e)`, `e.done = 0`, capture, "TestTimesThatAreSetBack"},
 	{"a directory that is being deleted is a save", capture + "/files/changes.go",
-		`c.Shrunk[dir] = did == dirfs.Removed`, `c.Shrunk[dir] = false`, capture, "TestTable"},
+		`c.Shrunk[dir] = did == dirfs.Removed`, `c.Shrunk[dir] = false`, capture, "TestEverySystemCall"},
 	{"a node whose disk stands still is asked for each copy first", "pkg/checkpoint/replicator/late.go",
 		`< lateFor`, `< 0`, "pkg/checkpoint/pipeline", "TestTargetWhoseDiskStandsStill"},
 	{"a slow network counts as a slow disk", "pkg/checkpoint/transfer/handler.go",
