@@ -49,13 +49,6 @@ func (e *entry) same(o *entry) bool {
 			func(a, b dirfs.Found) bool { return a.Path == b.Path && a.State.SameBytes(b.State) })
 }
 
-// shrunk reports whether files of the directory were deleted since the look that found o, and none
-// was written.
-func (e *entry) shrunk(o *entry) bool {
-	return e.dir && o != nil && e.top.Ino == o.top.Ino && len(e.files) < len(o.files) &&
-		!slices.ContainsFunc(e.files, func(f dirfs.Found) bool { return !o.hasSame(f) })
-}
-
 // emptied reports whether the names in the directory changed after the last change of any of its files:
 // one was removed.
 func (e *entry) emptied() bool {

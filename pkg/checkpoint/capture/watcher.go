@@ -313,9 +313,6 @@ func (c *Watcher) note(found map[string]*entry, at instant) (fresh []*entry) {
 		c.sorted = append(c.sorted, e)
 		if !e.same(was) || e.done > was.done {
 			c.since[name], c.moved = at.now, at.now
-			if c.blind && was != nil {
-				c.changes.Shrunk[name] = e.shrunk(was)
-			}
 		}
 		if c.isFresh(e) {
 			fresh = append(fresh, e)
