@@ -268,6 +268,33 @@ func (s *wiped) refused(a *simAgent) error {
 	return a.result.Err
 }
 
+// The job is recovered, and the first nodes that come know of the lost job and have no checkpoint of it. They
+// wait for one that has it.
+func TestRecoveredJobWaitsForACheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "1", "a")
+		s.commit()
+		nodes[0].kill()
+		s.wipe()
+		s.refused(s.start("a"))
+		snap := s.snapshot()
+		r := txn.Requests{Store: s.etcd.Client("operator"), Job: s.job.Name}
+		if err := r.AllowResume(t.Context(), &snap, ""); err != nil {
+			t.Fatal(err)
+		}
+		s.start("b")
+		time.Sleep(20 * time.Second)
+		if x := s.snapshot(); x.Job == nil || x.World != nil {
+			t.Fatalf("b does not wait for a\n%s", s.story())
+		}
+		s.start("a")
+		s.until("it goes on", 10*time.Second, func(x rendezvous.Snapshot) bool {
+			return s.running(0, 1)(x) && x.World.Resume != nil && x.World.Resume.Number == 2
+		})
+		s.end()
+	})
+}
+
 // All agents died with the store. Each that starts is refused at once. When the operator recovers the job,
 // it goes on from the newest checkpoint that the nodes have.
 func TestWipedWhileAllWereDead(t *testing.T) {

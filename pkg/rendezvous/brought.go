@@ -75,6 +75,16 @@ func (s *Snapshot) NewestBrought() (head *checkpoint.Head, from schema.UID) {
 	return &h, newest.From
 }
 
+// LacksBrought reports whether the first World has to begin from a checkpoint that a node brings, and none
+// has brought one yet.
+func (s *Snapshot) LacksBrought() bool {
+	if s.World != nil || s.Head.Number > 0 || !s.Job.Resumes {
+		return false
+	}
+	newest, _ := s.NewestBrought()
+	return newest == nil
+}
+
 // complete reports whether the registered nodes together brought all of a checkpoint.
 func (s *Snapshot) complete(h checkpoint.Head) bool {
 	has := map[checkpoint.Hash]bool{}

@@ -158,6 +158,11 @@ func TestExplain(t *testing.T) {
 		"registration lapsed": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b"),
 			"running running: generation 1 runs: world size 2; in doubt: b (lease expired) | " +
 				"a running, b suspect (lease expired) |"},
+		"recovered, and none has a checkpoint": {aJob(2).here("a", "b").with(func(s *jobSnapshot) {
+			s.Job.Resumes = true
+		}), "waiting checkpoint-missing: waiting for a node with a checkpoint: the job is to go on from one | " +
+			"a joining, b joining | `elastic run` on a node with a checkpoint. To begin without: elastic rm x, " +
+			"then start the nodes with --again"},
 		"all registrations lapsed": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("a").
 			gone("b"),
 			"waiting nodes-missing: waiting for 2 more nodes: no node of generation 1 is registered (lease " +

@@ -97,8 +97,11 @@ type Job struct {
 	// living nodes made it again since, each time under a new uid. "": UID, it never was.
 	FirstUID schema.UID `json:"first_uid,omitempty"`
 	Remade   int        `json:"remade,omitempty"`
-	Made     bool       `json:"made,omitempty"` // elastic chose the id; the job stops with its last node
-	Origin   Origin     `json:"origin,omitzero"`
+	// Resumes says that nodes were asked to bring checkpoints before the job was made. Its first World begins
+	// from one of them, never from scratch.
+	Resumes bool   `json:"resumes,omitempty"`
+	Made    bool   `json:"made,omitempty"` // elastic chose the id; the job stops with its last node
+	Origin  Origin `json:"origin,omitzero"`
 	// Hosts are the addresses of the nodes by rank, if all of them were given.
 	Hosts []string    `json:"hosts,omitempty"`
 	Roles *roles.Spec `json:"roles,omitempty"` // nil: every process is a trainer

@@ -48,10 +48,12 @@ const (
 
 // Reasons that only a status has, and no Hold.
 const (
-	WhyBarrier   Why = "barrier"
-	WhyFetching  Why = "fetching"
-	WhyRunning   Why = "running"
-	WhyFinishing Why = "finishing"
+	// CheckpointMissing is before the first World of a job that is to go on from a checkpoint.
+	CheckpointMissing Why = "checkpoint-missing"
+	WhyBarrier        Why = "barrier"
+	WhyFetching       Why = "fetching"
+	WhyRunning        Why = "running"
+	WhyFinishing      Why = "finishing"
 )
 
 // Hold is why a World waits.

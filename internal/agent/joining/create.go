@@ -17,5 +17,10 @@ func (j *Joiner) create(ctx context.Context) error {
 	job.UID, job.Attempt, job.Time = schema.UID(rand.Text()), 1, time.Now()
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
+	allowed, err := j.requests.MayResume(ctx)
+	if err != nil {
+		return err
+	}
+	job.Resumes = allowed != nil
 	return j.requests.Create(ctx, job)
 }

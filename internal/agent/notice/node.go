@@ -112,6 +112,9 @@ func (n *Notices) tellMissing(f *Facts) {
 	switch {
 	case missing > 0:
 		s = fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
+	case f.Snapshot.LacksBrought():
+		s = fmt.Sprintf("waiting for a node with a checkpoint, because the job is to go on from one. To begin "+
+			"without: elastic rm %s, then start the nodes with --again", f.Job.Name)
 	// a later World may have no last call
 	case !begun && lastCall > 0 && present < f.Snapshot.Target(present):
 		s = fmt.Sprintf("%d of %d nodes are here: waiting for others, at most %s", present, wished, lastCall)

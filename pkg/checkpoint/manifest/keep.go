@@ -24,7 +24,7 @@ type Partial struct {
 type Kept struct {
 	seen   schema.Generation
 	named  map[Hash]bool // committed or pinned manifests, and their parts
-	newest Position      // of the committed manifests on this disk
+	newest Position      // of the commits of this job on this disk
 	// parts has the newest committed part on this disk of each node.
 	parts map[string]Position
 	// left is the newest checkpoint in parts that is of an older generation and of which the node
@@ -42,6 +42,12 @@ func Keep(d OnDisk, committed []Head, seen schema.Generation, pinned []Hash) Kep
 	}
 	for _, c := range committed {
 		k.named[c.Manifest] = true
+		for _, p := range c.Parts {
+			k.named[p.Manifest] = true
+		}
+		if c.Offered { // its place is one among the captures of another job
+			continue
+		}
 		at, ok := d.Held[c.Manifest]
 		if !ok {
 			at = d.Partial[c.Manifest].At
@@ -50,7 +56,6 @@ func Keep(d OnDisk, committed []Head, seen schema.Generation, pinned []Hash) Kep
 			k.newest = at
 		}
 		for _, p := range c.Parts {
-			k.named[p.Manifest] = true
 			if at, ok := d.Held[p.Manifest]; ok && k.parts[at.Of].Before(at) {
 				k.parts[at.Of] = at
 			}

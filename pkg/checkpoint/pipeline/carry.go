@@ -117,6 +117,11 @@ func (l *Pipeline) copies(
 	began := time.Now()
 	for {
 		nodes, moved := l.replicator.View()
+		if len(nodes) < l.replicator.Replicas { // after an outage of the store the view may be old
+			if now, err := l.replicator.Record.Nodes(ctx); err == nil {
+				nodes = now
+			}
+		}
 		holders = registered(nodes, holders, l.replicator.Self)
 		var err error
 		if len(holders) > 0 {

@@ -169,6 +169,21 @@ func TestAloneCommitsOneCopyAndSpreadsLater(t *testing.T) {
 	})
 }
 
+// A node that came while the view of the others was old has a copy of the last save.
+func TestANodeThatTheViewLacksHasACopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, r, _, l := capturing(t, "a")
+		c.disks["b"] = memfs.New()
+		c.peers.Stores["b"] = checkpointtest.OpenStore(t, c.disks["b"])
+		c.join(t, "b", "1")
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("one"))
+		if h := next[replicator.Committed](t, r).Head; h.Copies != 2 || !h.HeldBy("b") {
+			t.Errorf("head: %+v", h)
+		}
+		closes(t, l, r)
+	})
+}
+
 // A target that does not answer is replaced by another; one that is gone is not waited for.
 func TestOtherTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // propose returns the next World, or Nothing if there can be none now.
 func (p *planner) propose(c rendezvous.Cause, text string, b ledger.Settled) Step {
 	n := Size(p.s, p.v)
-	if n < max(1, p.s.Least()) || p.blocked() != "" {
+	if n < max(1, p.s.Least()) || p.blocked() != "" || p.s.LacksBrought() {
 		return Nothing{p.now.Add(p.t.Verdict / 3)}
 	}
 	batch, err := Batch(p.s, n)

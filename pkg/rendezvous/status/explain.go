@@ -89,6 +89,9 @@ func (st Status) next(limits rendezvous.Limits) string {
 		return fmt.Sprintf("no node is left to end it: elastic stop %s", st.Job)
 	case st.WhyCode == rendezvous.PlanImpossible:
 		return fmt.Sprintf("elastic scale %s --np=N, with an N that the batch fits", st.Job)
+	case st.WhyCode == rendezvous.CheckpointMissing:
+		return fmt.Sprintf("`elastic run` on a node with a checkpoint. To begin without: elastic rm %s, then "+
+			"start the nodes with --again", st.Job)
 	case st.State != StateWaiting || st.WhyCode != rendezvous.NodesMissing || st.Wish.Missing == 0:
 		return ""
 	case st.quarantined() != "":

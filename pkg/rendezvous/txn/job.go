@@ -42,7 +42,7 @@ func (r Requests) Reopen(ctx context.Context, seen *rendezvous.Snapshot, j rende
 		guards = append(guards, store.NoneBelow(r.Job.Nodes()))
 	}
 	j.UID, j.Attempt = seen.Job.UID, seen.Job.Attempt+1
-	j.FirstUID, j.Remade = seen.Job.FirstUID, seen.Job.Remade
+	j.FirstUID, j.Remade, j.Resumes = seen.Job.FirstUID, seen.Job.Remade, seen.Job.Resumes
 	_, err := r.sendOn(ctx, schema.FenceIs(r.Job, j.UID, seen.Fence), "open a new attempt", store.Request{
 		If: guards,
 		Then: []store.Write{
