@@ -129,13 +129,14 @@ var may = map[string][]string{
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.
 	"internal/peer":          {"pkg/schema", "pkg/membership"},
 	"internal/diagnosis":     {}, // decides about what workers left
-	"internal/logs":          {"internal/regular"},
-	"internal/worker/output": {"internal/regular"},
+	"internal/linetime":      {"internal/regular"},
+	"internal/logs":          {"internal/linetime", "internal/regular"},
+	"internal/worker/output": {"internal/linetime", "internal/regular"},
 	"internal/hang":          {"internal/diagnosis", "internal/phrase", "internal/regular", "pkg/membership"},
 	"internal/hook":          {"internal/regular"},
 	"internal/check": {"internal/launch", "internal/peer", "internal/phrase", "pkg/membership",
 		"pkg/schema"},
-	"internal/worker": {"internal/hang", "internal/regular", "internal/worker/mark",
+	"internal/worker": {"internal/hang", "internal/linetime", "internal/regular", "internal/worker/mark",
 		"internal/worker/output", "internal/worker/proc"},
 	"internal/worker/mark": {"internal/worker/proc"},
 	"internal/worker/proc": {},

@@ -25,6 +25,8 @@ type Query struct {
 	From       uint64    // this generation and later ones
 	Ranks      []int     // nil: all ranks
 	Since      time.Time // files last written before it belong to an earlier job of that name
+	After      time.Time // lines known to be written before it are left out
+	Until      time.Time // and those after it; zero: none
 	Last       int       // number of lines of each rank; 0: all
 	Follow     bool      // also read new lines, until the context ends
 }
@@ -37,9 +39,10 @@ type Line struct {
 	Generation uint64 `json:"generation"`
 	Rank       int    `json:"rank"`
 	// like "server 0" or "waiting worker", if it is not a trainer; Rank is then -1
-	Process string `json:"process,omitempty"`
-	Node    string `json:"node"`
-	Text    string `json:"line"`
+	Process string    `json:"process,omitempty"`
+	Node    string    `json:"node"`
+	Time    time.Time `json:"time,omitzero"` // when it was written; zero: not known
+	Text    string    `json:"line"`
 }
 
 // wants reports whether the query selects the lines after a header.
@@ -47,6 +50,11 @@ func (q Query) wants(h Header) bool {
 	return (q.Generation == 0 || q.Generation == h.Generation) && q.From <= h.Generation &&
 		(h.Job == "" || h.Job == q.Job) &&
 		(q.Ranks == nil || slices.Contains(q.Ranks, h.Rank))
+}
+
+// Covers reports whether a line of that time may be wanted. A line without a time may.
+func (q Query) Covers(t time.Time) bool {
+	return t.IsZero() || !t.Before(q.After) && (q.Until.IsZero() || !t.After(q.Until))
 }
 
 // Header is the line before the output of one start of one worker.
@@ -204,7 +212,8 @@ func filesOf(path string, q Query) ([]string, error) {
 	}
 	for _, o := range slices.Backward(older) {
 		info, err := os.Stat(o)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && info.ModTime().Before(q.Since) {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (info.ModTime().Before(q.Since) ||
+			info.ModTime().Before(q.After)) {
 			break
 		}
 		files = append(files, o)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/elasticd/elastic/internal/linetime"
 )
 
 func header(generation, rank int) string {
@@ -76,6 +78,58 @@ func TestRead(t *testing.T) {
 	} {
 		if got := gather(t, dir, test.q); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%+v:\n%q, want\n%q", test.q, got, test.want)
+		}
+	}
+}
+
+// Lines have the times that the index beside their log says, here and from another node.
+func TestTimes(t *testing.T) {
+	dir := t.TempDir()
+	text := map[string]string{"workerlog.0.1": header(1, 0) + "zero\n",
+		"workerlog.0": header(2, 0) + "one\ntwo\n", "workerlog.1": header(2, 1) + "three\n"}
+	write(t, dir, text)
+	began := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	for name, m := range map[string]struct{ offset, minute int }{
+		"workerlog.0.1": {0, 0}, "workerlog.0": {len(header(2, 0) + "one\n"), 20}} {
+		var x linetime.Index
+		x.Mark(filepath.Join(dir, name), 0, began.Add(time.Duration(m.minute/2)*time.Minute))
+		if m.offset > 0 {
+			x.Mark(filepath.Join(dir, name), int64(m.offset), began.Add(time.Duration(m.minute)*time.Minute))
+		}
+		x.Close()
+	}
+	s := httptest.NewServer(Handler(dir))
+	defer s.Close()
+	for want, q := range map[string]Query{
+		"zero@0 one@10 two@20 three@-": {},
+		"one@10 two@20 three@-":        {After: began.Add(time.Minute)},
+		"two@20 three@-":               {After: began.Add(11 * time.Minute), Last: 2},
+		"zero@0 one@10 three@-":        {Until: began.Add(15 * time.Minute)},
+		"one@10 three@-":               {After: began.Add(time.Minute), Until: began.Add(15 * time.Minute)},
+	} {
+		q.Job = "x"
+		for name, read := range map[string]func(context.Context, Query, func(Line) error) error{
+			"here": func(ctx context.Context, q Query, emit func(Line) error) error {
+				return Read(ctx, dir, q, emit)
+			},
+			"from a node": func(ctx context.Context, q Query, emit func(Line) error) error {
+				return Fetch(ctx, direct{s.URL}, q, emit)
+			},
+		} {
+			var got []string
+			if err := read(t.Context(), q, func(l Line) error {
+				at := "-"
+				if !l.Time.IsZero() {
+					at = fmt.Sprint(l.Time.Sub(began).Minutes())
+				}
+				got = append(got, l.Text+"@"+at)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if text := strings.Join(got, " "); text != want {
+				t.Errorf("%s: %s, want %s", name, text, want)
+			}
 		}
 	}
 }
@@ -186,24 +240,35 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// said is lines without times.
+func said(of map[int][]string) map[int][]Said {
+	all := map[int][]Said{}
+	for rank, lines := range of {
+		for _, text := range lines {
+			all[rank] = append(all[rank], Said{Text: text})
+		}
+	}
+	return all
+}
+
 func TestFold(t *testing.T) {
 	for name, test := range map[string]struct {
 		of   map[int][]string
 		want []Folded
 	}{
 		"equal": {map[int][]string{0: {"a", "b"}, 1: {"a", "b"}, 2: {"a", "b"}},
-			[]Folded{{[]int{0, 1, 2}, "a"}, {[]int{0, 1, 2}, "b"}}},
+			[]Folded{{Ranks: []int{0, 1, 2}, Text: "a"}, {Ranks: []int{0, 1, 2}, Text: "b"}}},
 		"one rank says more": {map[int][]string{0: {"a", "loss 1", "b"}, 1: {"a", "b"}},
-			[]Folded{{[]int{0, 1}, "a"}, {[]int{0}, "loss 1"}, {[]int{0, 1}, "b"}}},
+			[]Folded{{Ranks: []int{0, 1}, Text: "a"}, {Ranks: []int{0}, Text: "loss 1"}, {Ranks: []int{0, 1}, Text: "b"}}},
 		"a later rank says more": {map[int][]string{0: {"a", "b"}, 1: {"a", "warning", "b"}},
-			[]Folded{{[]int{0, 1}, "a"}, {[]int{1}, "warning"}, {[]int{0, 1}, "b"}}},
+			[]Folded{{Ranks: []int{0, 1}, Text: "a"}, {Ranks: []int{1}, Text: "warning"}, {Ranks: []int{0, 1}, Text: "b"}}},
 		"nothing in common": {map[int][]string{0: {"a"}, 1: {"b"}},
-			[]Folded{{[]int{0}, "a"}, {[]int{1}, "b"}}},
+			[]Folded{{Ranks: []int{0}, Text: "a"}, {Ranks: []int{1}, Text: "b"}}},
 		"crossed lines keep each order": {map[int][]string{0: {"a", "b"}, 1: {"b", "a"}},
-			[]Folded{{[]int{0}, "a"}, {[]int{0, 1}, "b"}, {[]int{1}, "a"}}},
+			[]Folded{{Ranks: []int{0}, Text: "a"}, {Ranks: []int{0, 1}, Text: "b"}, {Ranks: []int{1}, Text: "a"}}},
 		"nothing": {map[int][]string{}, nil},
 	} {
-		if got := Fold(test.of); !reflect.DeepEqual(got, test.want) {
+		if got := Fold(said(test.of)); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
@@ -218,7 +283,7 @@ func FuzzFold(f *testing.F) {
 			of[r] = strings.Split(s[:min(len(s), 200)], "")
 		}
 		back := map[int][]string{}
-		for _, line := range Fold(of) {
+		for _, line := range Fold(said(of)) {
 			for _, r := range line.Ranks {
 				back[r] = append(back[r], line.Text)
 			}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/elasticd/elastic/internal/linetime"
 	"github.com/elasticd/elastic/internal/regular"
 )
 
@@ -26,8 +27,8 @@ type reader struct {
 	inside  bool // the lines after the last header belong to the query
 }
 
-// line handles one line, without its end.
-func (r *reader) line(text string) error {
+// line handles one line, without its end. when is asked for its time.
+func (r *reader) line(text string, when func() time.Time) error {
 	if h, ok := parseHeader(text); ok {
 		r.section, r.inside = h, r.q.wants(h)
 		return nil
@@ -35,7 +36,11 @@ func (r *reader) line(text string) error {
 	if !r.inside {
 		return nil
 	}
-	return r.emit(Line{Generation: r.section.Generation, Rank: r.section.Rank,
+	t := when()
+	if !r.q.Covers(t) {
+		return nil
+	}
+	return r.emit(Line{Generation: r.section.Generation, Rank: r.section.Rank, Time: t,
 		Process: r.section.Process, Node: r.section.Node, Text: strings.ToValidUTF8(text, "?")})
 }
 
@@ -48,16 +53,17 @@ func (r *reader) file(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("read log: %w", err)
 	}
-	g := &followedFile{path: path, f: f, in: bufio.NewReaderSize(f, longestLine)}
+	g := &followedFile{path: path}
+	g.begin(f)
 	defer g.close()
-	err = g.rest(func(text string) error {
+	err = g.rest(func(text string, when func() time.Time) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return r.line(text)
+		return r.line(text, when)
 	})
 	if err == nil && g.part != "" {
-		err = r.line(g.part)
+		err = r.line(g.part, g.when)
 	}
 	return err
 }
@@ -142,12 +148,26 @@ type followedFile struct {
 	path string
 	f    *os.File
 	in   *bufio.Reader
+	at   int64  // offset of part
 	part string // an unfinished line
+
+	times *linetime.Times
 }
+
+// take handles a line, whose time is what when returns.
+type take func(line string, when func() time.Time) error
+
+func (g *followedFile) begin(f *os.File) {
+	g.f, g.in, g.times = f, bufio.NewReaderSize(f, longestLine), linetime.Of(f)
+	g.at = -int64(len(g.part)) // which is from the file before
+}
+
+// when returns when the line at g.at was written.
+func (g *followedFile) when() time.Time { return g.times.At(max(0, g.at)) }
 
 // lines calls take with the lines added since the last call. If the file was rotated, it continues
 // in the next file.
-func (g *followedFile) lines(take func(string) error) error {
+func (g *followedFile) lines(take take) error {
 	for range 2 {
 		if g.f == nil {
 			f, err := regular.Open(g.path)
@@ -157,7 +177,7 @@ func (g *followedFile) lines(take func(string) error) error {
 			if err != nil {
 				return fmt.Errorf("read log: %w", err)
 			}
-			g.f, g.in = f, bufio.NewReaderSize(f, longestLine)
+			g.begin(f)
 		}
 		moved := g.rotated() // first: the read after it then reaches the end of the old file
 		if err := g.rest(take); err != nil || !moved {
@@ -169,14 +189,15 @@ func (g *followedFile) lines(take func(string) error) error {
 }
 
 // rest reads to the current end of the file.
-func (g *followedFile) rest(take func(string) error) error {
+func (g *followedFile) rest(take take) error {
 	for {
 		text, err := g.in.ReadSlice('\n')
 		g.part += string(text)
 		if err == nil || errors.Is(err, bufio.ErrBufferFull) {
 			line := strings.TrimRight(g.part, "\r\n")
-			g.part = ""
-			if err := take(line); err != nil {
+			err := take(line, g.when)
+			g.at, g.part = g.at+int64(len(g.part)), ""
+			if err != nil {
 				return err
 			}
 			continue
@@ -203,6 +224,7 @@ func (g *followedFile) rotated() bool {
 func (g *followedFile) close() {
 	if g.f != nil {
 		g.f.Close()
+		g.times.Close()
 	}
 	g.f = nil
 }

@@ -82,7 +82,8 @@ func gather(
 }
 
 func query(a Ask, snap *rendezvous.Snapshot) logs.Query {
-	q := logs.Query{Job: string(a.Job), Generation: a.Generation, Since: snap.Job.Time, Last: MostLines}
+	q := logs.Query{Job: string(a.Job), Generation: a.Generation, Since: snap.Job.Time, Last: MostLines,
+		After: a.From, Until: a.To}
 	if a.Rank >= 0 {
 		q.Ranks = []int{a.Rank}
 	}
@@ -90,5 +91,9 @@ func query(a Ask, snap *rendezvous.Snapshot) logs.Query {
 }
 
 func lineOf(l logs.Line) Line {
-	return Line{Rank: l.Rank, Node: l.Node, Process: l.Process, Text: l.Text}
+	line := Line{Rank: l.Rank, Node: l.Node, Process: l.Process, Text: l.Text}
+	if !l.Time.IsZero() {
+		line.At = l.Time.UnixMilli()
+	}
+	return line
 }

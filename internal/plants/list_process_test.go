@@ -349,4 +349,14 @@ var processPlants = []plant{
 `,
 		`		case false:
 `, capture, "TestExcludedDirectories"},
+	{"lines have the time of the line after them", "internal/linetime/linetime.go",
+		`t.marks[at-1].Time`, `t.marks[min(at, len(t.marks)-1)].Time`, "internal/logs", "TestTimes"},
+	{"a reader has the times of another log that took the name", "internal/linetime/linetime.go",
+		`!os.SameFile(here, there)`, `os.SameFile(here, there) && false`, "internal/linetime", "TestReaderThatFollows"},
+	{"a log that was emptied has the times of what was in it", "internal/linetime/linetime.go",
+		`offset < x.last.Offset {`, `offset < 0 {`, "internal/linetime", "TestALogThatWasEmptied"},
+	{"the index of a log grows without bound", "internal/linetime/linetime.go",
+		`x.n >= most {`, `x.n >= 1<<40 {`, "internal/linetime", "TestIndexIsBounded"},
+	{"lines whose time is not known are left out", "internal/logs/logs.go",
+		`t.IsZero() || !t.Before`, `!t.Before`, "internal/logs", "TestTimes"},
 }

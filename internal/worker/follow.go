@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/elasticd/elastic/internal/linetime"
 	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
@@ -31,6 +32,7 @@ type Exit struct {
 	Aborted   bool   // it was ended for its stack, because the job hangs
 	At        time.Time
 	Tail      []byte // the last bytes of its output, of stderr if that has its own log
+	TailTimes []linetime.LastLines
 	ErrorFile []byte // content of $TORCHELASTIC_ERROR_FILE; nil: none
 	Note      string // a reason for the user, or ""
 }
@@ -144,8 +146,8 @@ func (g *Group) reportExit(e Exit) {
 	}
 	g.tells.Go(func() {
 		for _, p := range g.pumps[e.LocalRank] { // the tail of stderr, which comes last, is preferred
-			if tail := p.Settle(); len(tail) > 0 {
-				e.Tail = tail
+			if tail, times := p.Settle(); len(tail) > 0 {
+				e.Tail, e.TailTimes = tail, times
 			}
 		}
 		if e.Ours && e.Code != 0 {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/elasticd/elastic/internal/linetime"
 	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/internal/worker/proc"
@@ -142,6 +143,11 @@ func drainPipe(fd int, path string) {
 				return
 			}
 			defer log.Close()
+			var times linetime.Index
+			defer times.Close()
+			if info, err := log.Stat(); err == nil {
+				times.Mark(path, info.Size(), time.Now())
+			}
 		}
 		if _, err := log.Write(buf[:n]); err != nil {
 			return

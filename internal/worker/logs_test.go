@@ -88,8 +88,8 @@ func TestHeaderAndAppend(t *testing.T) {
 			t.Errorf("%s: %v %v", path, info.Mode(), err)
 		}
 	}
-	if entries, _ := os.ReadDir(s.Logs.Dir()); len(entries) != 2 {
-		t.Errorf("more than logs in the log directory: %v", entries)
+	if entries, _ := os.ReadDir(s.Logs.Dir()); len(entries) != 4 {
+		t.Errorf("more than logs and their indexes in the log directory: %v", entries)
 	}
 }
 

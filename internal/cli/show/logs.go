@@ -3,9 +3,7 @@ package show
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/elasticd/elastic/internal/cli/command"
@@ -29,6 +27,9 @@ func Logs() command.Command {
 			{Name: "rank", Arg: "RANKS", Usage: "of these ranks only, as 0,4-7"},
 			{Name: "node", Arg: "NODE", Usage: "of this node only"},
 			{Name: "gen", Arg: "N|all", Usage: "of this generation (the newest)"},
+			{Name: "since", Arg: "10m|TIME|GEN",
+				Usage: "of this time and later, of all generations; or of this generation and later ones"},
+			{Name: "timestamps", Short: "t", Kind: command.Boolean, Usage: "print when each line was written"},
 			{Name: "tail", Short: "n", Arg: "N", Usage: "the last lines of each rank (all)"},
 			{Name: "first-failure", Kind: command.Boolean,
 				Usage: "of the rank that caused the newest failure"},
@@ -43,11 +44,15 @@ type reading struct {
 	query  logs.Query
 	follow bool
 	single bool // only one rank was asked for: its lines have no prefix
-	to     func(membership.Ref) http.RoundTripper
+	stamps bool // print the time of each line
+	// timeless are nodes of whose lines no times are known, and that the user was told of.
+	timeless map[string]bool
+	to       func(membership.Ref) http.RoundTripper
 }
 
 func logsAction(ctx context.Context, c *command.Call) error {
-	r := &reading{Call: c, follow: c.Context.Bool("follow")}
+	r := &reading{Call: c, follow: c.Context.Bool("follow"), stamps: c.Context.Bool("timestamps"),
+		timeless: map[string]bool{}}
 	if err := r.wanted(); err != nil {
 		return err
 	}
@@ -95,6 +100,9 @@ func (r *reading) wanted() error {
 		}
 		r.query.Generation = g
 	}
+	if err := r.since(); err != nil {
+		return err
+	}
 	var err error
 	if r.query.Last, err = r.Setting("tail").Number(0, 1); err != nil {
 		return err
@@ -117,7 +125,7 @@ func (r *reading) settle() error {
 		}
 		r.query.Ranks, r.query.Generation, r.single = []int{f.Rank}, uint64(f.Generation), true
 		r.Out.Say("generation %d: %s", f.Generation, f.Text)
-	case r.Setting("gen").Given || r.snap.World == nil:
+	case r.Setting("gen").Given || r.Setting("since").Given || r.snap.World == nil:
 	case r.follow:
 		r.query.From = uint64(r.snap.World.Generation)
 	default:
@@ -173,70 +181,4 @@ func (r *reading) once(ctx context.Context, s store.Store) error {
 		r.Out.Say("no lines")
 	}
 	return r.print(lines)
-}
-
-// print prints the lines of several ranks as one stream, by generation.
-func (r *reading) print(lines []logs.Line) error {
-	if r.Out.Json {
-		for _, l := range lines {
-			if err := r.Out.Object(l); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	of := map[uint64]map[int][]string{}
-	others := map[uint64][]logs.Line{} // of processes that are not trainers
-	var generations []uint64
-	for _, l := range lines {
-		if of[l.Generation] == nil {
-			of[l.Generation] = map[int][]string{}
-			generations = append(generations, l.Generation)
-		}
-		if l.Process != "" {
-			others[l.Generation] = append(others[l.Generation], l)
-			continue
-		}
-		of[l.Generation][l.Rank] = append(of[l.Generation][l.Rank], l.Text)
-	}
-	slices.Sort(generations)
-	for _, g := range generations {
-		for _, f := range r.folded(of[g]) {
-			if err := r.printLine(f); err != nil {
-				return err
-			}
-		}
-		slices.SortStableFunc(others[g],
-			func(a, b logs.Line) int { return strings.Compare(a.Process, b.Process) })
-		for _, l := range others[g] {
-			if err := r.Out.Line("[%s]: %s", l.Process, l.Text); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (r *reading) folded(of map[int][]string) []logs.Folded {
-	if !r.Context.Bool("no-fold") {
-		return logs.Fold(of)
-	}
-	var all []logs.Folded
-	for rank, lines := range of {
-		for _, text := range lines {
-			all = append(all, logs.Folded{Ranks: []int{rank}, Text: text})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b logs.Folded) int { return a.Ranks[0] - b.Ranks[0] })
-	return all
-}
-
-func (r *reading) printLine(f logs.Folded) error {
-	switch {
-	case r.single:
-		return r.Out.Line("%s", f.Text)
-	case len(f.Ranks) == 1:
-		return r.Out.Line("[rank%d]: %s", f.Ranks[0], f.Text)
-	}
-	return r.Out.Line("[ranks %s]: %s", logs.Spans(f.Ranks), f.Text)
 }

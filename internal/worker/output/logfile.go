@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/elasticd/elastic/internal/linetime"
 	"github.com/elasticd/elastic/internal/regular"
 )
 
@@ -30,9 +31,10 @@ type logFile struct {
 
 	mu      sync.Mutex // guards everything below
 	f       *os.File   // nil: to be opened
-	next    int        // number of the next rotated file
-	limit   int64      // size from which to rotate
-	dropped int64      // bytes lost since the last write that succeeded
+	times   linetime.Index
+	next    int   // number of the next rotated file
+	limit   int64 // size from which to rotate
+	dropped int64 // bytes lost since the last write that succeeded
 	buf     []byte
 }
 
@@ -104,6 +106,7 @@ func (l *logFile) append(pipe, want int) (int, []byte, error) {
 		return 0, nil, err
 	}
 	at := size
+	l.times.Mark(l.Path, size, time.Now())
 	moved, err := splice(pipe, int(l.f.Fd()), &at)
 	if err != nil || moved == 0 {
 		return 0, nil, err
@@ -164,6 +167,7 @@ func (l *logFile) write(p []byte) {
 			data = append([]byte(nil), l.gap(size)...)
 			data = append(data, p...)
 		}
+		l.times.Mark(l.Path, size, time.Now())
 		if _, err = l.f.WriteAt(data, size); err == nil {
 			if l.dropped > 0 {
 				l.notice(fmt.Sprintf("%s is written again; %d bytes are missing", l.Path, l.dropped))
@@ -202,8 +206,11 @@ func (l *logFile) rotateIfFull(last []byte) {
 		return
 	}
 	l.closeFile()
+	_ = linetime.Rename(l.Path, l.rotated(l.next)) // else its lines have no times
 	if l.keep > 0 && l.next > l.keep {
-		os.Remove(l.rotated(l.next - l.keep))
+		oldest := l.rotated(l.next - l.keep)
+		os.Remove(oldest)
+		os.Remove(linetime.Path(oldest))
 	}
 	l.next++
 }
@@ -215,6 +222,7 @@ func rotatedLog(path string, n int) string { return path + "." + strconv.Itoa(n)
 func (l *logFile) closeFile() {
 	l.f.Close()
 	l.f = nil
+	l.times.Close()
 }
 
 func (l *logFile) close() {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/linetime"
 )
 
 const (
@@ -35,7 +37,8 @@ type Pump struct {
 
 	mu   sync.Mutex // held while bytes are moved, so that their order is kept
 	tail []byte     // the last bytes
-	part []byte     // the start of a line that is not shown yet
+	when linetime.Recent
+	part []byte // the start of a line that is not shown yet
 
 	shared  bool   // the console also shows other workers: only whole lines are written
 	prefix  string // before each line there
@@ -143,6 +146,7 @@ func (p *Pump) record() (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	p.when.Add(n, time.Now(), tailBytes)
 	p.tail = append(p.tail, last[max(0, len(last)-tailBytes):]...)
 	p.tail = append(p.tail[:0], p.tail[max(0, len(p.tail)-tailBytes):]...)
 	p.show(last)
@@ -243,21 +247,25 @@ func (p *Pump) rest(fd uintptr) {
 	}
 }
 
-// Settle moves the last output of a worker that has ended, and returns the end of it. It returns
-// nil if the log takes too long.
-func (p *Pump) Settle() []byte {
-	tail := make(chan []byte, 1)
+// Settle moves the last output of a worker that has ended, and returns the end of it, and when that
+// was written. It returns nil if the log takes too long.
+func (p *Pump) Settle() ([]byte, []linetime.LastLines) {
+	type end struct {
+		text  []byte
+		times []linetime.LastLines
+	}
+	tail := make(chan end, 1)
 	go func() {
 		p.conn.Control(p.rest)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		tail <- bytes.Clone(p.tail)
+		tail <- end{bytes.Clone(p.tail), p.when.Lines(p.tail)}
 	}()
 	select {
-	case b := <-tail:
-		return b
+	case e := <-tail:
+		return e.text, e.times
 	case <-time.After(settleLimit):
-		return nil
+		return nil, nil
 	}
 }
 

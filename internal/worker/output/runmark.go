@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/elasticd/elastic/internal/linetime"
 	"github.com/elasticd/elastic/internal/regular"
 )
 
@@ -61,5 +62,9 @@ func moveAside(path string) error {
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil
 	}
-	return os.Rename(path, rotatedLog(path, LastRotated(path)+1))
+	to := rotatedLog(path, LastRotated(path)+1)
+	if err := os.Rename(path, to); err != nil {
+		return err
+	}
+	return linetime.Rename(path, to)
 }
