@@ -7,6 +7,14 @@ var helperPlants = []plant{
 	{"a step with an aborted collective counts", helper + "/device.py", `        if self._closed.is_set():
             raise WorldChanged
 `, ``, "python", "TestHelper/test_device"},
+	{"an abort that does not return is awaited for ever", helper + "/training.py",
+		`if aborting > device.ABORT_LIMIT:`, `if False:`, "python", "TestHelper/test_device"},
+	{"groups are aborted one after the other", helper + "/device.py", `                one.start()
+`, `                one.run()
+`, "python", "TestHelper/test_device"},
+	{"a group is destroyed while it is aborted", helper + "/group.py", `            self.gate.wait()
+`, `            pass
+`, "python", "TestHelper/test_device"},
 	{"a state is taken from an aborted broadcast", helper + "/beginning.py", `        group.check()
 `, ``, "python", "TestHelper/test_device"},
 	{"a tensor of a state that is given is not awaited", helper + "/sharing.py", `dist.recv(_flat(tensor), src=giver)`,

@@ -14,6 +14,7 @@ import inspect
 import os
 import sys
 import threading
+import time
 from typing import Any, Callable, Dict, List, Optional
 
 from . import torch_private
@@ -22,6 +23,9 @@ from .leaving import WorldChanged
 SWITCH = "ELASTIC_NCCL_IN_PLACE"
 """Lets workers with NCCL stay, if its value is UNMEASURED: for `make gpu` alone."""
 UNMEASURED = "unmeasured"
+ABORT_LIMIT = 5.0
+"""Seconds that an abort may take; some versions of NCCL have aborts that never return. Fewer than the agent gives a
+worker to leave its world, so that the reason is said."""
 
 
 def is_nccl(backend: str) -> bool:
@@ -62,6 +66,9 @@ class Gate:
     def __init__(self, groups: Callable[[], List[Any]]) -> None:
         self._groups = groups
         self._closed = threading.Event()
+        self._lock = threading.Lock()  # guards what follows
+        self._aborts: List[threading.Thread] = []
+        self._since = 0.0
 
     def open(self) -> None:
         """A world begins."""
@@ -79,13 +86,33 @@ class Gate:
                 raise RuntimeError(f"NCCL: a process group has failed ({error}); the step at hand does not count")
 
     def abort(self) -> None:
-        """The world is over: end all its collectives, once. The agent ends a process that this does not free."""
-        if self._closed.is_set():
-            return
-        self._closed.set()
-        for group in self._groups():
-            with contextlib.suppress(Exception):  # it is being made, or has ended
-                group.abort()
+        """The world is over: begin to end all its collectives, once. Each group has a thread, because the abort of one
+        may wait until the GPU has left a collective of another."""
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+            self._since = time.monotonic()
+            self._aborts = [
+                threading.Thread(target=_abort, args=(group,), name="elastic-abort", daemon=True) for group in self._groups()
+            ]
+            for one in self._aborts:
+                one.start()
+
+    def aborting(self) -> Optional[float]:
+        """Seconds since the aborts began; None: all have returned, or none has begun."""
+        with self._lock:
+            return time.monotonic() - self._since if any(one.is_alive() for one in self._aborts) else None
+
+    def wait(self) -> None:
+        """Wait until the aborts have returned: no group is destroyed before."""
+        for one in self._aborts:
+            one.join()
+
+
+def _abort(group: Any) -> None:
+    with contextlib.suppress(Exception):  # it is being made, or has ended
+        group.abort()
 
 
 def error_of(group: Any) -> Optional[str]:

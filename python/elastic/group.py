@@ -68,6 +68,8 @@ class Group:
 
     def leave(self) -> bool:
         """Leave all groups. True: the script still has a group of new_group, which it cannot use any more."""
+        if self.gate is not None:
+            self.gate.wait()
         kept = self._dist.is_initialized() and self._subgroups.end()
         if not self.reconfigures:
             self.close()
@@ -87,6 +89,10 @@ class Group:
         if self.gate is not None:
             self.gate.abort()
         connections.shut(self._mine())
+
+    def aborting(self) -> Optional[float]:
+        """For how many seconds the groups of NCCL are being aborted; None: they are not."""
+        return None if self.gate is None else self.gate.aborting()
 
     def check(self) -> None:
         """Raise where what the collectives until now have given may be wrong."""

@@ -230,6 +230,11 @@ class Training:
                 caught = self._exit.is_caught()
             if caught:
                 self._give_up("the script catches WorldChanged (BaseException); let it through")
+            aborting = None if group is None else group.aborting()
+            if aborting is not None:
+                watch = Watch(self._thread)  # a collective ends with its abort
+                if aborting > device.ABORT_LIMIT:
+                    self._give_up(f"the abort of a process group has not returned in {device.ABORT_LIMIT:g} s")
             if watch.hangs() and group is not None and not group.meets:
                 self._give_up("a collective does not end")
             self._returned.wait(AGAIN)

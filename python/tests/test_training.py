@@ -128,6 +128,9 @@ class PlayedGroup:
     def quiet(self):
         return not self.busy.is_set()
 
+    def aborting(self):
+        return None
+
     def interrupt(self):
         self.interrupts += 1
         self.broken.set()

@@ -1,5 +1,7 @@
 """The gate of NCCL, with a backend that ends an aborted collective as if it had succeeded, as NCCL does."""
 
+import contextlib
+import io
 import os
 import queue
 import tempfile
@@ -30,6 +32,7 @@ class Aborting(dist.ProcessGroup):
 
     hangs = threading.Event()
     blocked = threading.Event()
+    returns = threading.Event()  # an abort does, after it has ended the collective
     error = "SUCCESS"
     aborts = 0
 
@@ -49,6 +52,7 @@ class Aborting(dist.ProcessGroup):
     def abort(self):
         Aborting.aborts += 1
         self.aborted.set()
+        Aborting.returns.wait(60)
 
     def get_error(self):
         return Aborting.error
@@ -70,6 +74,7 @@ class GateTest(unittest.TestCase):
         self.addCleanup(self.agent.close)
         Aborting.hangs.clear()
         Aborting.blocked.clear()
+        Aborting.returns.set()
         Aborting.error, Aborting.aborts = "SUCCESS", 0
         for patch in (
             unittest.mock.patch.dict(
@@ -136,6 +141,50 @@ class GateTest(unittest.TestCase):
         self.assertEqual(left, {"generation": 1, "step": 2})
         self.assertEqual(Aborting.aborts, 1)
 
+    def test_an_abort_that_does_not_return_has_the_worker_started_again(self):
+        ended, said = queue.Queue(), io.StringIO()
+
+        def exit_now(status):
+            ended.put(status)
+            Aborting.returns.set()
+            raise SystemExit
+
+        self.at_step_2 = Aborting.hangs.set
+        Aborting.returns.clear()
+        limit = unittest.mock.patch.object(device, "ABORT_LIMIT", 0.2)
+        with limit, unittest.mock.patch("os._exit", exit_now), contextlib.redirect_stderr(said):
+            outcome = self.start(5)
+            self.assertTrue(self.agent.hears("can_stay"))
+            self.assertTrue(Aborting.blocked.wait(60))
+            self.agent.send(leave=1)
+            self.assertFalse(self.agent.hears("can_stay"))
+            stopping.stopper()._asked = True
+            self.assertEqual(ended.get(timeout=60), 143)
+            Aborting.hangs.clear()
+            self.agent.send(world={"ELASTIC_GENERATION": "2"})
+            outcome.get(timeout=60)
+        self.assertIn("the abort of a process group has not returned in 0.2 s: this worker is started again", said.getvalue())
+
+    def test_no_group_is_destroyed_while_it_is_aborted(self):
+        self.at_step_2 = Aborting.hangs.set
+        Aborting.returns.clear()
+        waits = threading.Event()
+        wait = device.Gate.wait
+
+        def noted(gate):
+            waits.set()
+            wait(gate)
+
+        with unittest.mock.patch.object(device.Gate, "wait", noted):
+            outcome = self.start(5)
+            self.assertTrue(Aborting.blocked.wait(60))
+            self.agent.send(leave=1)
+            self.assertTrue(waits.wait(60))
+            self.assertTrue(dist.is_initialized())
+            Aborting.returns.set()
+            self.change_world()
+            outcome.get(timeout=60)
+
     def test_a_step_does_not_count_whose_group_has_failed(self):
         """The error of a group is seen before the agent has lost a node."""
         undisturbed = self.start(5).get(timeout=60)
@@ -182,11 +231,21 @@ class GateTest(unittest.TestCase):
         gate.check()
         gate.abort()
         gate.abort()
+        gate.wait()
+        self.assertIsNone(gate.aborting())
         group.abort.assert_called_once()
         with self.assertRaises(leaving.WorldChanged):
             gate.check()
         gate.open()
         gate.check()
+
+    def test_groups_are_aborted_together(self):
+        """The abort of one returns when that of the other has begun."""
+        both = threading.Barrier(2)
+        gate = device.Gate(lambda: [types.SimpleNamespace(abort=lambda: both.wait(10)) for _ in range(2)])
+        gate.abort()
+        gate.wait()
+        self.assertFalse(both.broken)
 
     def test_the_default_is_to_start_again(self):
         del os.environ[device.SWITCH]
