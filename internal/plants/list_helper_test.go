@@ -4,7 +4,7 @@ const helper = "python/elastic"
 
 // helperPlants are bugs that make the Python helper train wrongly without a message.
 var helperPlants = []plant{
-	{"a step with an aborted collective counts", helper + "/device.py", `        if self._closed.is_set():
+	{"a step with an aborted collective counts", helper + "/device.py", `        if self._closed.is_set() and self._failed is None:
             raise WorldChanged
 `, ``, "python", "TestHelper/test_device"},
 	{"an abort that does not return is awaited for ever", helper + "/training.py",
@@ -15,6 +15,14 @@ var helperPlants = []plant{
 	{"a group is destroyed while it is aborted", helper + "/group.py", `            self.gate.wait()
 `, `            pass
 `, "python", "TestHelper/test_device"},
+	{"a rank waits for ever for a group that has failed", helper + "/device.py",
+		`return self._error() if now`, `return None if now`, "python", "TestHelper/test_device"},
+	{"a rank that computes for long is taken for one that waits", helper + "/device.py",
+		`if self._waits is not None and now - self._waits >`, `if now - (self._waits or self._passed) >`,
+		"python", "TestHelper/test_device"},
+	{"a rank does not wait for one that validates", helper + "/patience.py",
+		`min(max(END_STEPS * usual, END_LEAST), END_MOST)`, `min(END_STEPS * usual, END_MOST)`,
+		"python", "TestHelper/test_patience"},
 	{"a state is taken from an aborted broadcast", helper + "/beginning.py", `        group.check()
 `, ``, "python", "TestHelper/test_device"},
 	{"a tensor of a state that is given is not awaited", helper + "/sharing.py", `dist.recv(_flat(tensor), src=giver)`,

@@ -139,7 +139,10 @@ class Group:
     # Other versions, and other backends.
 
     def _remake(self, world: World) -> None:
-        more = device.choose(world.local_rank) if self.gate is not None else {}
+        more: Dict[str, Any] = {}
+        if self.gate is not None:
+            more = device.choose(world.local_rank)
+            more["timeout"] = datetime.timedelta(seconds=self.gate.patience())
         before = connections.inodes()
         self._dist.init_process_group(
             self._backend,

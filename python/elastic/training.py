@@ -116,6 +116,8 @@ class Training:
                 self._exit.has_left()
             self._state._course.follow(None)
             self._state._course.gate = None
+            if self._group.gate is not None:
+                self._group.gate.close()
             self._agent.can_stay(False)
             self._agent.close()
 

@@ -43,7 +43,7 @@ class Aborting(dist.ProcessGroup):
     def allreduce(self, tensors, _=None):
         if Aborting.hangs.is_set():
             Aborting.blocked.set()
-            self.aborted.wait(60)
+            self.aborted.wait(20)
             return Done()
         for tensor in tensors:
             tensor *= 2
@@ -52,7 +52,7 @@ class Aborting(dist.ProcessGroup):
     def abort(self):
         Aborting.aborts += 1
         self.aborted.set()
-        Aborting.returns.wait(60)
+        Aborting.returns.wait(20)
 
     def get_error(self):
         return Aborting.error
@@ -132,12 +132,12 @@ class GateTest(unittest.TestCase):
         return left
 
     def test_a_step_with_an_aborted_collective_does_not_count(self):
-        undisturbed = self.start(5).get(timeout=60)
+        undisturbed = self.start(5).get(timeout=20)
         self.at_step_2 = Aborting.hangs.set
         outcome = self.start(5)
-        self.assertTrue(Aborting.blocked.wait(60))
+        self.assertTrue(Aborting.blocked.wait(20))
         left = self.change_world()
-        self.assertTrue(torch.equal(outcome.get(timeout=60), undisturbed))
+        self.assertTrue(torch.equal(outcome.get(timeout=20), undisturbed))
         self.assertEqual(left, {"generation": 1, "step": 2})
         self.assertEqual(Aborting.aborts, 1)
 
@@ -155,14 +155,14 @@ class GateTest(unittest.TestCase):
         with limit, unittest.mock.patch("os._exit", exit_now), contextlib.redirect_stderr(said):
             outcome = self.start(5)
             self.assertTrue(self.agent.hears("can_stay"))
-            self.assertTrue(Aborting.blocked.wait(60))
+            self.assertTrue(Aborting.blocked.wait(20))
             self.agent.send(leave=1)
             self.assertFalse(self.agent.hears("can_stay"))
             stopping.stopper()._asked = True
-            self.assertEqual(ended.get(timeout=60), 143)
+            self.assertEqual(ended.get(timeout=20), 143)
             Aborting.hangs.clear()
             self.agent.send(world={"ELASTIC_GENERATION": "2"})
-            outcome.get(timeout=60)
+            outcome.get(timeout=20)
         self.assertIn("the abort of a process group has not returned in 0.2 s: this worker is started again", said.getvalue())
 
     def test_no_group_is_destroyed_while_it_is_aborted(self):
@@ -177,17 +177,17 @@ class GateTest(unittest.TestCase):
 
         with unittest.mock.patch.object(device.Gate, "wait", noted):
             outcome = self.start(5)
-            self.assertTrue(Aborting.blocked.wait(60))
+            self.assertTrue(Aborting.blocked.wait(20))
             self.agent.send(leave=1)
-            self.assertTrue(waits.wait(60))
+            self.assertTrue(waits.wait(20))
             self.assertTrue(dist.is_initialized())
             Aborting.returns.set()
             self.change_world()
-            outcome.get(timeout=60)
+            outcome.get(timeout=20)
 
     def test_a_step_does_not_count_whose_group_has_failed(self):
         """The error of a group is seen before the agent has lost a node."""
-        undisturbed = self.start(5).get(timeout=60)
+        undisturbed = self.start(5).get(timeout=20)
         failed = threading.Event()
 
         def fail():
@@ -196,11 +196,11 @@ class GateTest(unittest.TestCase):
 
         self.at_step_2 = fail
         outcome = self.start(5)
-        self.assertTrue(failed.wait(60))
+        self.assertTrue(failed.wait(20))
         until(lambda: self.state.step == 3)
         Aborting.error = "SUCCESS"
         self.assertEqual(self.change_world(), {"generation": 1, "step": 2})
-        self.assertTrue(torch.equal(outcome.get(timeout=60), undisturbed))
+        self.assertTrue(torch.equal(outcome.get(timeout=20), undisturbed))
 
     def test_what_holds_on_to_the_groups_of_a_world(self):
         self.assertIsNone(device.outlives())
@@ -228,6 +228,8 @@ class GateTest(unittest.TestCase):
     def test_the_gate(self):
         group = types.SimpleNamespace(abort=unittest.mock.Mock(side_effect=RuntimeError("it has ended")))
         gate = device.Gate(lambda: [group])
+        self.addCleanup(gate.close)
+        gate.open()
         gate.check()
         gate.abort()
         gate.abort()
@@ -243,9 +245,66 @@ class GateTest(unittest.TestCase):
         """The abort of one returns when that of the other has begun."""
         both = threading.Barrier(2)
         gate = device.Gate(lambda: [types.SimpleNamespace(abort=lambda: both.wait(10)) for _ in range(2)])
+        gate.open()
         gate.abort()
         gate.wait()
         self.assertFalse(both.broken)
+
+    def blocked_gate(self, **group):
+        """A gate whose GPU waits until the group is aborted, with no patience."""
+        freed = threading.Event()
+        group = types.SimpleNamespace(**{"abort": freed.set, **group})
+        for name, value in (
+            ("finish", lambda: freed.wait(20)),
+            ("LOOK", 0.01),
+            ("ABORT_LIMIT", 0.1),
+            ("look_after", lambda usual: 0.0),
+        ):
+            patch = unittest.mock.patch.object(device, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        gate = device.Gate(lambda: [group])
+        self.addCleanup(gate.close)
+        return gate
+
+    def test_a_step_that_waits_for_a_group_that_has_failed_is_ended(self):
+        gate = self.blocked_gate(get_error=lambda: "REMOTE_ERROR")
+        gate.open()
+        with self.assertRaisesRegex(RuntimeError, r"NCCL: a process group has failed \(REMOTE_ERROR\)"):
+            gate.check()
+
+    def test_a_step_that_waits_for_too_long_is_ended(self):
+        gate = self.blocked_gate()
+        with unittest.mock.patch.object(device, "end_after", lambda usual: 0.0):
+            gate.open()
+            with self.assertRaisesRegex(RuntimeError, "NCCL: no collective has ended for") as raised:
+                gate.check()
+        self.assertTrue(leaving.is_of_communication(raised.exception))
+
+    def test_a_rank_that_computes_for_long_goes_on(self):
+        gate = self.blocked_gate()
+        gate.open()
+        self.assertIsNone(gate.overdue(1e12))
+
+    def test_a_step_whose_abort_does_not_return_ends_the_worker(self):
+        ended, never, said = queue.Queue(), threading.Event(), io.StringIO()
+
+        def exit_now(status):
+            ended.put(status)
+            never.set()
+            raise SystemExit
+
+        gate = self.blocked_gate(get_error=lambda: "REMOTE_ERROR", abort=lambda: never.wait(20))
+        with unittest.mock.patch("os._exit", exit_now), contextlib.redirect_stderr(said):
+            gate.open()
+            self.assertEqual(ended.get(timeout=20), 1)
+        self.assertIn("and the abort has not returned in 0.1 s: this worker ends", said.getvalue())
+
+    def test_the_group_gets_the_patience_of_the_rank(self):
+        with unittest.mock.patch.object(dist, "init_process_group") as made:
+            one = group.Group(unittest.mock.Mock(), "playednccl")
+            one._remake(World())
+        self.assertEqual(made.call_args.kwargs["timeout"].total_seconds(), 1800.0)
 
     def test_the_default_is_to_start_again(self):
         del os.environ[device.SWITCH]
