@@ -41,10 +41,20 @@ var lostPlants = []plant{
 	{"section 10: a job that is made again keeps its uid", txn + "/remake.go",
 		`j.FirstUID, j.UID, j.Remade = j.Identity(), schema.UID(rand.Text()), j.Remade+1`,
 		`j.FirstUID, j.Remade = j.Identity(), j.Remade+1`, simulation, "TestStoreLostUnderARunningJob"},
+	{"section 10: a member that does not know that it was ready never starts its workers", machine + "/state.go",
+		`unsure := member && w.Phase == rendezvous.Running`, `unsure := false`, machine, "TestStories"},
+	{"section 10: an agent that starts ends because the server did not answer once", joining + "/lost.go",
+		`more, err := j.moreThan(ctx, known, s)
+	if err != nil {
+		return nil, err
+	}`, `more, err := j.moreThan(ctx, known, s)
+	if err != nil {
+		return j.onDisk(err)
+	}`, simulation, "TestAStarterAsksASlowServerAgain"},
 	{"section 10: a recovered job begins from scratch when no node has a checkpoint", rendezvous + "/brought.go",
 		`!s.Job.Resumes {`, `true {`, simulation, "TestRecoveredJobWaitsForACheckpoint"},
 	{"section 10: an agent makes a job without knowing that it is recovered", joining + "/create.go",
-		`job.Resumes = allowed != nil`, `job.Resumes = false`, simulation, "TestRecoveredJobWaitsForACheckpoint"},
+		`job.Resumes = j.state.resumes`, `job.Resumes = false`, simulation, "TestRecoveredJobWaitsForACheckpoint"},
 	{"section 10: a checkpoint of an earlier job outdates copies of this one", checkpoint + "/manifest/keep.go",
 		`if c.Offered {`, `if false {`, checkpoint + "/manifest", "TestOfferedCheckpointsOutdateNoCopies"},
 	{"the last save has no copy on a node that came while the store was away", pipeline + "/carry.go",

@@ -268,6 +268,29 @@ func (s *wiped) refused(a *simAgent) error {
 	return a.result.Err
 }
 
+// A server that does not answer while an agent compares its disk with it is asked again.
+func TestAStarterAsksASlowServerAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "1", "a")
+		nodes[0].kill()
+		s.wipe()
+		a, asked := s.makeAgent("a"), 0
+		a.client.Fates(func(op memory.Op) memory.Fate {
+			if op.Kind != memory.Get || !strings.HasPrefix(op.Key, "/elastic/removed/") {
+				return a.fate(op)
+			}
+			asked++
+			return memory.Fate{Lost: asked == 1}
+		})
+		s.run(a)
+		<-a.done
+		if a.result.Status != 94 || asked != 2 {
+			t.Errorf("it ends with %+v after %d requests\n%s", a.result, asked, s.story())
+		}
+		s.end()
+	})
+}
+
 // The job is recovered, and the first nodes that come know of the lost job and have no checkpoint of it. They
 // wait for one that has it.
 func TestRecoveredJobWaitsForACheckpoint(t *testing.T) {

@@ -15,12 +15,8 @@ const requestLimit = 10 * time.Second
 func (j *Joiner) create(ctx context.Context) error {
 	job := j.Job
 	job.UID, job.Attempt, job.Time = schema.UID(rand.Text()), 1, time.Now()
+	job.Resumes = j.state.resumes
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	allowed, err := j.requests.MayResume(ctx)
-	if err != nil {
-		return err
-	}
-	job.Resumes = allowed != nil
 	return j.requests.Create(ctx, job)
 }

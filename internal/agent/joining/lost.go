@@ -97,9 +97,17 @@ func (j *Joiner) checkDisk(ctx context.Context, s *rendezvous.Snapshot) (*event.
 		return nil, nil // lockName reports the error
 	}
 	defer unlock()
-	more, err := j.moreThan(ctx, name, s)
+	of := j.Job
+	if s.Job != nil {
+		of = *s.Job
+	}
+	known, err := j.Disk.Recall(name, of.Identity())
 	if err != nil {
 		return j.onDisk(err)
+	}
+	more, err := j.moreThan(ctx, known, s)
+	if err != nil {
+		return nil, err
 	}
 	stays, err := j.stays(ctx, s, more)
 	if err != nil || stays == nil && more == nil {
@@ -132,9 +140,11 @@ func (j *Joiner) stays(
 	case more != nil && j.Again:
 		return &rendezvous.Aside{}, nil
 	case more != nil && j.Resume:
+		j.state.resumes = true
 		return &rendezvous.Aside{Newest: true}, nil
 	}
 	allowed, err := j.requests.MayResume(ctx)
+	j.state.resumes = allowed != nil
 	if err != nil || more == nil && (allowed == nil || allowed.Run == "") {
 		return nil, err
 	}
@@ -150,16 +160,13 @@ func (j *Joiner) onDisk(err error) (*event.Entered, error) {
 	return &e, nil
 }
 
-// moreThan returns the reason for which this node must not join: its disk has a commit of a job of that
-// name that the server does not have, or knows more of the job than the server. nil: there is none.
-func (j *Joiner) moreThan(ctx context.Context, name string, s *rendezvous.Snapshot) (error, error) {
-	of := j.Job
-	if s.Job != nil {
-		of = *s.Job
-	}
-	m, err := j.Disk.Recall(name, of.Identity())
-	if err != nil || m == nil || m.Known.Number == 0 {
-		return nil, err
+// moreThan returns the reason for which this node must not join: m, what its disk knows, has a commit of a job
+// of that name that the server does not have, or more of the job than the server. nil: there is none.
+func (j *Joiner) moreThan(
+	ctx context.Context, m *rendezvous.Memory, s *rendezvous.Snapshot,
+) (reason, err error) {
+	if m == nil || m.Known.Number == 0 {
+		return nil, nil
 	}
 	if s.Job == nil || !s.Job.Same(&m.Job) {
 		if m.Done && j.Borrowed {

@@ -64,8 +64,10 @@ func (m *Machine) worldState() State {
 	w := m.seen.world
 	_, member := m.member()
 	forming := member && w.Phase == rendezvous.Forming || m.leaver()
+	// The World may run although this node does not know that its Ready was written: the store was lost then.
+	unsure := member && w.Phase == rendezvous.Running
 	switch {
-	case forming && !m.workers.Prepared(w.Generation):
+	case (forming || unsure) && !m.workers.Prepared(w.Generation):
 		return StatePreparing
 	case forming:
 		return StateReady

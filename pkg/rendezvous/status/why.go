@@ -104,7 +104,8 @@ func (x *explainer) waiting(h *rendezvous.Hold) explanation {
 			v.text += fmt.Sprintf("; %s is in quarantine", k.Node)
 		}
 	case x.s.LacksBrought():
-		v.code, v.text = rendezvous.CheckpointMissing, "waiting for a node with a checkpoint: the job is to go on from one"
+		v.code = rendezvous.CheckpointMissing
+		v.text = "waiting for a node with a checkpoint: the job is to go on from one"
 	case batch != nil:
 		v.code, v.text = rendezvous.PlanImpossible, batch.Error()
 	case present < wished:
