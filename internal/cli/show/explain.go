@@ -26,6 +26,8 @@ func explainAction(ctx context.Context, c *command.Call) error {
 	if c.Truth("stacks") {
 		return stacks(ctx, c, s, &snap)
 	}
+	s.TellKind(ctx)
+	s.TellSilent(ctx)
 	st := s.Explain(&snap, c.Out.Now())
 	lines := status.Account(&snap, st)
 	if c.Out.Json {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/page"
-	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
 // Page is the command that serves the page of a server's jobs to a browser on this machine.
@@ -79,8 +79,9 @@ func healthOf(s *target.Server) func(context.Context) page.Health {
 		if len(s.At.Endpoints) < 2 {
 			return h
 		}
+		silent := target.Silent(ctx, s.At.Endpoints)
 		for _, e := range s.At.Endpoints {
-			h.Members = append(h.Members, page.Member{Name: e, Down: !etcd.Listens(ctx, e)})
+			h.Members = append(h.Members, page.Member{Name: e, Down: slices.Contains(silent, e)})
 		}
 		return h
 	}

@@ -36,6 +36,7 @@ func statusAction(ctx context.Context, c *command.Call) error {
 	}
 	defer s.Close()
 	s.TellKind(ctx)
+	s.TellSilent(ctx)
 	snap, err := target.JobOrNewest(ctx, c, s, name)
 	if err != nil {
 		return err
@@ -76,6 +77,7 @@ func watchStatus(ctx context.Context, c *command.Call, s *target.Server, first r
 		case err := <-followed:
 			return err
 		case snap = <-snaps:
+			s.TellSilent(ctx)
 		case <-tick:
 		}
 		if snap == nil {
@@ -183,6 +185,9 @@ func statusRows(st status.Status, p *screen.Printer) [][2]string {
 	servers := ""
 	if st.Server != nil {
 		servers = fmt.Sprintf("%s (%s)", strings.Join(st.Server.Endpoints, ", "), st.Server.Kind)
+		if silent := st.Server.Silent; len(silent) > 0 {
+			servers += "; no answer from " + phrase.List(silent) + ": start it again, the others go on meanwhile"
+		}
 	}
 	return [][2]string{{"job", originRow(st.Origin, p)}, {"np", np}, {"generation", generation},
 		{"progress", progress(st.Progress, p)}, {"note", note(st.Progress)}, {"doing", doing(st.Doing)},

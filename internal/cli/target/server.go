@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
@@ -154,6 +155,13 @@ func (s *Server) TellKind(ctx context.Context) {
 	}
 }
 
+// TellSilent finds out which members do not answer, where several were given.
+func (s *Server) TellSilent(ctx context.Context) {
+	if len(s.At.Endpoints) > 1 {
+		s.At.Silent = Silent(ctx, s.At.Endpoints)
+	}
+}
+
 // localServer finds or starts the local server of this user.
 func localServer(
 	ctx context.Context, c *command.Call, p purpose,
@@ -219,16 +227,28 @@ func answer(ctx context.Context, c *command.Call, st *etcd.Store, limit time.Dur
 
 // noMajority adds to an error which of the given members do not answer, and that training goes on.
 func noMajority(ctx context.Context, endpoints []string, e *problem.Error) *problem.Error {
-	var silent []string
-	for _, at := range endpoints {
-		if !etcd.Listens(ctx, at) {
-			silent = append(silent, at)
-		}
-	}
+	silent := Silent(ctx, endpoints)
 	on := "workers train on; nothing is committed or repaired until a majority is back"
 	if len(silent) == 0 {
 		return e.Because("%s", on)
 	}
 	return e.Because("no answer from %s; %s", phrase.List(silent), on).
 		Cure("start the members that do not answer")
+}
+
+// Silent returns those of the endpoints that accept no connection.
+func Silent(ctx context.Context, endpoints []string) []string {
+	listens := make([]bool, len(endpoints))
+	var dials sync.WaitGroup
+	for i, at := range endpoints {
+		dials.Go(func() { listens[i] = etcd.Listens(ctx, at) })
+	}
+	dials.Wait()
+	var silent []string
+	for i, at := range endpoints {
+		if !listens[i] {
+			silent = append(silent, at)
+		}
+	}
+	return silent
 }

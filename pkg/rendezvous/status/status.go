@@ -126,6 +126,8 @@ type Server struct {
 	Kind      string   `json:"kind"` // local, elasticd, etcd
 	Endpoints []string `json:"endpoints"`
 	Reachable bool     `json:"reachable"`
+	// Silent are those of the endpoints that do not answer, where there are several.
+	Silent []string `json:"silent,omitempty"`
 }
 
 // Timestamp is a time as scripts see it: UTC with milliseconds, null if it is not known.
