@@ -51,6 +51,9 @@ var lostPlants = []plant{
 	if err != nil {
 		return j.onDisk(err)
 	}`, simulation, "TestAStarterAsksASlowServerAgain"},
+	{"section 10: a node that never read the secret makes a job again without one", joining + "/lost.go",
+		`s.Job.Same(was) && j.state.peersOf == was.UID {`, `true || s.Job.Same(was) {`, simulation,
+		"TestANodeThatJoinsALostJobHasItsSecret"},
 	{"section 10: a recovered job begins from scratch when no node has a checkpoint", rendezvous + "/brought.go",
 		`!s.Job.Resumes {`, `true {`, simulation, "TestRecoveredJobWaitsForACheckpoint"},
 	{"section 10: an agent makes a job without knowing that it is recovered", joining + "/create.go",

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,6 +267,37 @@ func (s *wiped) refused(a *simAgent) error {
 		s.t.Errorf("%s ends with %d (%v)", a.name, a.result.Status, a.result.Err)
 	}
 	return a.result.Err
+}
+
+// A node has opened a job, and has not read its secret when the server loses it. It joins the job that was made
+// again. When that is lost, too, and only this node lives, the job that it makes again has its secret.
+func TestANodeThatJoinsALostJobHasItsSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2:3", "a", "b")
+		d := s.makeAgent("d")
+		var reads atomic.Bool
+		d.client.Fates(func(op memory.Op) memory.Fate {
+			if op.Kind == memory.Get && strings.HasPrefix(op.Key, s.job.Name.Secret("")) && !reads.Load() {
+				return memory.Fate{Lost: true}
+			}
+			return d.fate(op)
+		})
+		s.run(d)
+		time.Sleep(5 * time.Second)
+		s.wipe()
+		time.Sleep(5 * time.Second)
+		reads.Store(true)
+		s.until("d trains", 30*time.Second, s.running(0, 3))
+		nodes[0].kill()
+		nodes[1].kill()
+		s.wipe()
+		s.until("d has made the job again", 30*time.Second, func(x rendezvous.Snapshot) bool { return x.Job != nil })
+		made := s.snapshot().Job.UID
+		if _, err := rendezvous.ReadSecret(t.Context(), s.etcd.Client("test"), s.job.Name, made); err != nil {
+			t.Errorf("%v\n%s", err, s.story())
+		}
+		s.end()
+	})
 }
 
 // A server that does not answer while an agent compares its disk with it is asked again.

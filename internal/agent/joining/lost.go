@@ -75,7 +75,10 @@ func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
 	if err := j.Workers.AdoptJob(*s.Job); err != nil {
 		return err
 	}
-	j.state.job, j.state.peersOf = *s.Job, s.Job.UID
+	if was := &j.state.job; s.Job.Same(was) && j.state.peersOf == was.UID {
+		j.state.peersOf = s.Job.UID // a job that is made again keeps its secret
+	}
+	j.state.job = *s.Job
 	return j.remember(s)
 }
 
