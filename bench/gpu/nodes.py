@@ -20,6 +20,10 @@ class Failed(Exception):
     """A check that did not hold, or something that did not come."""
 
 
+class Over(Exception):
+    """The time of a part is over."""
+
+
 def until(what, look, limit=LIMIT):
     """Wait until look() returns something, and return that."""
     end = time.monotonic() + limit
@@ -59,7 +63,8 @@ class Bed:
     """A directory, the environment of all processes, and the processes."""
 
     def __init__(self, programs, cards, **variables):
-        self.root = tempfile.mkdtemp(prefix="eg", dir="/tmp")  # short: the path of a socket has a limit
+        # Short: the path of a socket has a limit.
+        self.root = tempfile.mkdtemp(prefix="eg", dir=os.environ.get("GPU_TMP", "/tmp"))
         self.work = os.path.join(self.root, "work")
         for name in ("work", "run"):
             os.mkdir(os.path.join(self.root, name), 0o700)
@@ -77,6 +82,10 @@ class Bed:
         return self
 
     def __exit__(self, *_):
+        self.end()
+
+    def end(self):
+        """End all processes. It may be called again."""
         for process in self.nodes.values():
             send(descendants(process.pid), signal.SIGKILL)
             process.wait()

@@ -1,8 +1,9 @@
-"""The parts of `make gpu`: each plays its faults, checks what came of them, and returns the rows of one table."""
+"""The parts of `make gpu`: each plays its faults, and adds rows to its table and what it has checked."""
 
 import os
 import re
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -21,19 +22,27 @@ class Part:
         self.programs, self.cards, self.quick = programs, cards, quick
         self.helper = os.path.join(HERE, "python") if os.path.isdir(os.path.join(HERE, "python")) else os.environ["HELPER"]
 
+        self.rows, self.checks, self._beds = [], [], []
+
     def bed(self, **variables):
-        return Bed(self.programs, self.cards, **variables)
+        self._beds.append(Bed(self.programs, self.cards, **variables))
+        return self._beds[-1]
+
+    def end(self):
+        """End all processes, also where the part was stopped while it ended them."""
+        for bed in self._beds:
+            bed.end()
 
     # (a)
 
     def changes(self):
         """Kill, freeze, crash and join, with workers that stay and that are started again."""
-        rows, checks = [["way", "what", "next step after", "steps made again"]], []
+        self.rows.append(["way", "what", "next step after", "steps made again"])
         for way in ("in place", "restart")[: 1 if self.quick else 2]:
             with self.bed(WAY=way, PACE="0.02", **(UNMEASURED if way == "in place" else {})) as bed:
-                rows += [[way, *row] for row in self._changes(bed)]
-                checks.append(f"{way}: " + self._equal(bed))
-        return rows, checks
+                for row in self._changes(bed):
+                    self.rows.append([way, *row])
+                self.checks.append(f"{way}: " + self._equal(bed))
 
     def _changes(self, bed):
         for name in "abc":
@@ -67,24 +76,23 @@ class Part:
     def hangs(self):
         """Ten ways to hang: whether the rank is named."""
         ways = ["loader", "lock", "save", "stopped", "socket", "sleep", "child", "spin", "device", "other collective"]
-        rows, named = [["rank 1 hangs in", "named", "what is said"]], 0
-        flags = ["--np=2", "--hang-timeout=10s", "--max-restarts=0"]
+        self.rows.append(["rank 1 hangs in", "named", "what is said"])
+        flags = ["--np=3", "--hang-timeout=10s", "--max-restarts=0"]
         for how in ways[: 1 if self.quick else 10]:
             with self.bed(HOW=how, BAD="1") as bed:
-                for name in "ab":
+                for name in "abc":
                     bed.up(name, flags, "hang")
-                says = found(bed)
-                right = says.startswith("rank 1 on ")
-                named += right
-                rows.append([how, "yes" if right else "no", says[:90]])
-        return rows, [f"{named} of {len(rows) - 1} were named"]
+                by, says = found(bed)
+                self.rows.append([how, by if says.startswith("rank 1 on ") else "no", says[:90]])
+        named = sum(row[1] != "no" for row in self.rows[1:])
+        self.checks.append(f"{named} of {len(self.rows) - 1} were named")
 
     # (c)
 
     def saves(self):
         """Saves from the device: how long a step waits, and when two nodes have it."""
         sizes = [1 << 30, 8 << 30, 24 << 30] if self.cards else [64 << 20, 256 << 20]
-        rows, checks = [["bytes", "stall of the step", "two copies after"]], []
+        self.rows.append(["bytes", "stall of the step", "two copies after"])
         for size in sizes[: 1 if self.quick else None]:
             with self.bed(BYTES=str(size)) as bed:
                 for name in "ab":
@@ -96,44 +104,53 @@ class Part:
                 verified = bed.ask("status", "x")["checkpoint"]
                 if verified["copies"] != 2 or verified["bytes"] < size:
                     raise Failed(f"the newest checkpoint is {verified}")
-                rows.append([f"{size >> 20} MiB", seconds(stalls), seconds(copied)])
-                checks.append(f"{size >> 20} MiB: the newest save has all bytes and two copies")
-        return rows, checks
+                self.rows.append([f"{size >> 20} MiB", seconds(stalls), seconds(copied)])
+                self.checks.append(f"{size >> 20} MiB: the newest save has all bytes and two copies")
 
     # (d)
 
     def torchrun(self):
         """The same script under torchrun, on this machine."""
-        rows, checks = [["launcher", "what", "next step after", "steps made again"]], []
-        for what in ("worker crashes", "node killed"):
+        self.rows.append(["launcher", "what", "next step after", "steps made again"])
+        for what in ("worker crashes", "node killed")[: 1 if self.quick else 2]:
             for launcher in ("elastic", "torchrun"):
                 with self.bed(WAY="restart", PACE="0.02") as bed:
-                    for name in "abc":
-                        self._launch(bed, launcher, name)
-                    trains(bed, 3, 0)
-                    world = 3 if what == "worker crashes" else 2
-                    act = {
-                        "worker crashes": lambda: send([bed.records()[-1].pid], signal.SIGKILL),
-                        "node killed": lambda: bed.kill("c", with_workers=True),
-                    }[what]
                     try:
-                        rows.append([launcher, *measure(bed, what, world, act, 100)])
-                        checks.append(f"{launcher}, {what}: " + self._equal(bed))
+                        self._beside(bed, launcher, what)
                     except Failed as failed:
                         if launcher == "elastic":
                             raise
-                        rows.append([launcher, what, "none in 100 s", "-"])
-                        checks.append(f"torchrun, {what}: {failed}")
-        return rows, checks
+                        self.rows.append([launcher, what, "none", "-"])
+                        self.checks.append(f"torchrun, {what}: {failed}")
 
-    def _launch(self, bed, launcher, name):
+    def _beside(self, bed, launcher, what):
+        port = free_port()
+        for name in "abc":
+            self._launch(bed, launcher, name, port)
+        trains(bed, 3, 0)
+        if what == "worker crashes":
+            row = measure(bed, what, 3, lambda: send([bed.records()[-1].pid], signal.SIGKILL), 150)
+        else:
+            row = measure(bed, what, 2, lambda: bed.kill("c", with_workers=True), 150)
+        self.rows.append([launcher, *row])
+        try:
+            self.checks.append(f"{launcher}, {what}: " + self._equal(bed))
+        except Failed as failed:
+            if launcher == "elastic":
+                raise
+            self.checks.append(f"torchrun, {what}: its end was not seen: {failed}")
+
+    def _launch(self, bed, launcher, name, port):
+        """Start a node. The first one of torchrun has the store of all, so it is there before the others: a job does
+        not outlive the node with the store, and that one is not killed."""
         if launcher == "elastic":
             bed.up(name, FLAGS, "train")
             return
-        flags = ["--nnodes=2:3", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:41977", "--rdzv-id=x",
+        flags = ["--nnodes=2:3", "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=x",
                  "--max-restarts=20"]
         bed.start(name, sys.executable, "-m", "torch.distributed.run", *flags, os.path.join(HERE, "work.py"), "train",
                   PYTHONPATH=self.helper, SAVES=bed.path("saves"))
+        until("the store of torchrun listens", lambda: listens(port))
 
     # (e)
 
@@ -165,9 +182,22 @@ class Part:
         loss = re.search(r"through: (\d+) steps (\d+) samples loss (\S+) finite (True|False)", said)
         if not loss or int(loss[2]) != steps * 8 or loss[4] != "True" or int(loss[1]) != steps:
             raise Failed(f"after {steps} steps the end is {said!r}")
-        rows = [["minutes", "kills", "kept", "steps", "made again"],
-                [str(minutes), str(kills), f"{100 * kept / (records[-1].time - first):.1f} %", str(steps), str(again)]]
-        return rows, [f"each sample counts once ({loss[2]}), all parameters are finite, loss {loss[3]}"]
+        self.rows += [["minutes", "kills", "kept", "steps", "made again"],
+                      [str(minutes), str(kills), f"{100 * kept / (records[-1].time - first):.1f} %", str(steps), str(again)]]
+        self.checks.append(f"each sample counts once ({loss[2]}), all parameters are finite, loss {loss[3]}")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+        return True
+    except OSError:
+        return False
 
 
 def throughs(text):
@@ -221,16 +251,21 @@ def same(ends, alone):
 
 
 def found(bed):
-    """What is said about a job that hangs."""
+    """How the rank is named in a job that hangs, and what is said. A rank that uses a processor or a GPU may be at work: it
+    is not ended, and is named to those who ask."""
 
-    def look():
+    def ends():
         events = bed.ask("events", "x") or []
         return next((e["text"] for e in events if e["kind"] == "worker_failed"), None)
 
     try:
-        return until("the hang ends the job", look, 60)
-    except Failed as failed:
-        return str(failed)
+        return "yes", until("the hang ends the job", ends, 45)
+    except Failed:
+        verdict = (bed.ask("explain", "x", "--stacks") or {}).get("verdict") or {}
+        if not verdict.get("known"):
+            return "no", f"neither ended nor known: {verdict.get('reason')}"
+        at_work = "at work" if verdict["busy"] else "still"
+        return "when asked", f"rank {verdict['rank']} on {verdict['node']} is {at_work}: {verdict['reason']}"
 
 
 def saved(bed, number):

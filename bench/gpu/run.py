@@ -1,6 +1,8 @@
 """Runs the parts of `make gpu`, on a machine that needs torch alone: neither a network nor Go.
 
-    python run.py [--dry] [--quick] [--parts=abcde] [--bin=DIR]
+    python run.py [--dry] [--quick] [--parts=abcde] [--limit=480] [--bin=DIR]
+
+A part that takes longer than its limit is ended with its processes, and its table is printed as far as it came.
 
 --dry: on processors with gloo, also where there is a GPU. Without CUDA every run is dry.
 """
@@ -8,12 +10,13 @@
 import argparse
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
 
 import torch
-from nodes import HERE, Failed
+from nodes import HERE, Failed, Over
 from parts import Part
 
 PARTS = {
@@ -37,13 +40,37 @@ def machine(dry):
     return f"{torch.cuda.device_count()} x {', '.join(sorted(names))}, driver {driver}, torch {torch.__version__}, NCCL {nccl}"
 
 
-def show(title, rows, checks, took):
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+def show(title, part, took):
     print(f"\n{title} ({took:.0f} s)")
-    for row in rows:
+    widths = [max(map(len, column)) for column in zip(*part.rows)]
+    for row in part.rows:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
-    for check in checks:
+    for check in part.checks:
         print(f"  checked: {check}", flush=True)
+
+
+def over(*_):
+    raise Over
+
+
+def play(title, part, how, limit):
+    """Play a part, and print its table. Return whether it came to its end."""
+    began, why = time.monotonic(), None
+    signal.signal(signal.SIGALRM, over)
+    signal.alarm(limit)
+    try:
+        how(part)
+    except Failed as error:
+        why = f"FAILED: {error}"
+    except Over:
+        why = f"stopped after {limit // 60} min" if limit >= 60 else f"stopped after {limit} s"
+    finally:
+        signal.alarm(0)
+        part.end()
+    show(title, part, time.monotonic() - began)
+    if why is not None:
+        print(f"  {why}", flush=True)
+    return why is None
 
 
 def main():
@@ -51,24 +78,20 @@ def main():
     parser.add_argument("--dry", action="store_true")
     parser.add_argument("--quick", action="store_true", help="the first row of each table alone")
     parser.add_argument("--parts", default="abcde")
+    parser.add_argument("--limit", type=int, default=480, help="seconds that a part may take")
     parser.add_argument("--bin", default=HERE, help="where elastic and elasticd are")
     options = parser.parse_args()
     dry = options.dry or not torch.cuda.is_available()
     if dry:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     print(f"{machine(dry)}; {platform.node()}, {time.strftime('%F')}", flush=True)
-    part = Part(os.path.abspath(options.bin), 0 if dry else torch.cuda.device_count(), options.quick)
-    failed = 0
+    cards = 0 if dry else torch.cuda.device_count()
+    whole = True
     for letter in options.parts:
-        title, play = PARTS[letter]
-        title, began = f"({letter}) {title}" + (f" [{DRY}]" if dry else ""), time.monotonic()
-        try:
-            rows, checks = play(part)
-            show(title, rows, checks, time.monotonic() - began)
-        except Failed as error:
-            failed += 1
-            print(f"\n{title}\n  FAILED: {error}", flush=True)
-    return 1 if failed else 0
+        title, how = PARTS[letter]
+        part = Part(os.path.abspath(options.bin), cards, options.quick)
+        whole &= play(f"({letter}) {title}" + (f" [{DRY}]" if dry else ""), part, how, options.limit)
+    return 0 if whole else 1
 
 
 if __name__ == "__main__":

@@ -126,8 +126,9 @@ def hang_here(how):
             torch.cuda._sleep(1 << 40) if ON_GPU else torch.ones(1 << 20).sum()
             torch.cuda.synchronize() if ON_GPU else None
     elif how == "other collective":
-        dist.all_reduce(torch.ones(1 << 12, device=DEVICE))
-        dist.broadcast(torch.ones(1, device=DEVICE), src=dist.get_rank())
+        mine = torch.ones(1 << 12, device=DEVICE)
+        dist.all_gather([torch.empty_like(mine) for _ in range(dist.get_world_size())], mine)
+        torch.cuda.synchronize() if ON_GPU else None
 
 
 def hang():
