@@ -84,8 +84,9 @@ class Part:
                     bed.up(name, flags, "hang")
                 by, says = found(bed)
                 self.rows.append([how, by if says.startswith("rank 1 on ") else "no", says[:90]])
-        named = sum(row[1] != "no" for row in self.rows[1:])
-        self.checks.append(f"{named} of {len(self.rows) - 1} were named")
+        named = [row[1] for row in self.rows[1:]]
+        ended, asked = named.count("yes"), named.count("when asked")
+        self.checks.append(f"of {len(named)}, {ended} were ended and named, and {asked} were named when asked")
 
     # (c)
 
