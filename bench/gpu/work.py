@@ -124,11 +124,13 @@ def hang_here(how):
     elif how == "device":
         while True:  # work without end: of the GPU, where there is one
             torch.cuda._sleep(1 << 40) if ON_GPU else torch.ones(1 << 20).sum()
-            torch.cuda.synchronize() if ON_GPU else None
+            if ON_GPU:
+                torch.cuda.synchronize()
     elif how == "other collective":
         mine = torch.ones(1 << 12, device=DEVICE)
         dist.all_gather([torch.empty_like(mine) for _ in range(dist.get_world_size())], mine)
-        torch.cuda.synchronize() if ON_GPU else None
+        if ON_GPU:
+            torch.cuda.synchronize()
 
 
 def hang():

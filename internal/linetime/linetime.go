@@ -58,7 +58,7 @@ type Index struct {
 }
 
 // Mark notes that the bytes from offset on will be written now. It is called before they are, so that
-// a reader who has a line can have its mark. A mark that cannot be written is left out.
+// the mark of a line that was read is there. A mark that cannot be written is left out.
 func (x *Index) Mark(log string, offset int64, now time.Time) {
 	if since := now.Sub(x.last.Time); offset >= x.last.Offset && since >= 0 && since < spacing(x.first, now) {
 		return

@@ -269,8 +269,8 @@ func (s *wiped) refused(a *simAgent) error {
 	return a.result.Err
 }
 
-// A node has opened a job, and has not read its secret when the server loses it. It joins the job that was made
-// again. When that is lost, too, and only this node lives, the job that it makes again has its secret.
+// A node has opened a job, and has not read its secret when the server loses it. It joins the job that was
+// made again. When that is lost, too, and only this node lives, the job that it makes again has its secret.
 func TestANodeThatJoinsALostJobHasItsSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, nodes := withCheckpoint(t, "2:3", "a", "b")
@@ -291,7 +291,8 @@ func TestANodeThatJoinsALostJobHasItsSecret(t *testing.T) {
 		nodes[0].kill()
 		nodes[1].kill()
 		s.wipe()
-		s.until("d has made the job again", 30*time.Second, func(x rendezvous.Snapshot) bool { return x.Job != nil })
+		s.until("d has made the job again", 30*time.Second,
+			func(x rendezvous.Snapshot) bool { return x.Job != nil })
 		made := s.snapshot().Job.UID
 		if _, err := rendezvous.ReadSecret(t.Context(), s.etcd.Client("test"), s.job.Name, made); err != nil {
 			t.Errorf("%v\n%s", err, s.story())

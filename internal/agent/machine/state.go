@@ -20,7 +20,7 @@ const (
 	StateOutside   State = iota // not registered, and no worker is left here
 	StateDropped                // its incarnation is over, or the newest World is without it: its workers end
 	StateSpare                  // registered, and no member
-	StatePreparing              // listed in a forming world, and not yet Ready
+	StatePreparing              // listed in a forming world, or member of a running one, and not known to be Ready
 	StateReady                  // Ready is in the store
 	StateTraining               // member of a running world
 	StateFinishing              // member of a finishing world, with workers
