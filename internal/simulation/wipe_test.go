@@ -20,6 +20,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
@@ -455,8 +456,8 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 		b := s.makeAgent("b")
 		full := b.host.full
 		b.client.Fates(func(op memory.Op) memory.Fate {
-			if op.Kind == memory.Txn { // it joins
-				full(true)
+			if slices.ContainsFunc(op.Txn.Then, func(w store.Write) bool { return w.Key == b.s.job.Name.Node("b") }) {
+				full(true) // it joins
 			}
 			return memory.Fate{}
 		})

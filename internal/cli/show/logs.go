@@ -29,7 +29,7 @@ func Logs() command.Command {
 			{Name: "gen", Arg: "N|all", Usage: "of this generation (the newest)"},
 			{Name: "since", Arg: "10m|TIME|GEN",
 				Usage: "of this time and later, of all generations; or of this generation and later ones"},
-			{Name: "timestamps", Short: "t", Kind: command.Boolean, Usage: "print when each line was written"},
+			{Name: "timestamps", Kind: command.Boolean, Usage: "print when each line was written"},
 			{Name: "tail", Short: "n", Arg: "N", Usage: "the last lines of each rank (all)"},
 			{Name: "first-failure", Kind: command.Boolean,
 				Usage: "of the rank that caused the newest failure"},
