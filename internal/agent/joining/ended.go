@@ -32,9 +32,9 @@ func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event
 	w := s.World
 	was := w.Rev == j.state.endedWorld // it had ended before this node started
 	switch {
-	case was && w.Phase == rendezvous.Done && j.Resume:
+	case was && w.Phase == rendezvous.Done && j.Resume && s.Head.Number > 0:
 		return nil, j.requests.AllowResume(ctx, s, "") // the next attempt to join brings what this node has
-	case was && (w.Phase == rendezvous.Done && (j.Again || j.Borrowed) || j.another(s)):
+	case was && (w.Phase == rendezvous.Done && (j.Again || j.Resume || j.Borrowed) || j.another(s)):
 		return nil, j.beginAnew(ctx, s)
 	case w.Phase == rendezvous.Done && !j.state.joined:
 		e := over(refusal.StatusDone, &refusal.JobDone{Job: string(s.Job.Name),
