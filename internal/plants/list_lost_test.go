@@ -43,6 +43,16 @@ var lostPlants = []plant{
 		`j.FirstUID, j.Remade = j.Identity(), j.Remade+1`, simulation, "TestStoreLostUnderARunningJob"},
 	{"section 10: a member that does not know that it was ready never starts its workers", machine + "/state.go",
 		`unsure := member && w.Phase == rendezvous.Running`, `unsure := false`, machine, "TestStories"},
+	{"section 10: a node that trained forgets that with the lost job", machine + "/lost.go",
+		`m.self = identity{job: &job}`, `m.self, m.took = identity{job: &job}, false`, machine,
+		"TestWhoTrainedKnowsThatInTheNextJob"},
+	{"section 10: a failure that was reported to the lost store is not reported again", workers + "/workers.go",
+		`w.Group.failRev, w.Group.reported = 0, 0`, `w.Group.failRev = w.Group.failRev + 0`, machine,
+		"TestAFailureIsReportedToTheNextStore"},
+	{"section 10: what was allowed for an earlier job counts for one that was set back", joining + "/lost.go",
+		`case errors.As(more, new(*refusal.StoreBehind)):
+		return nil, nil`, `case false:
+		return nil, nil`, simulation, "TestAnEarlierPermissionSaysNothing"},
 	{"section 10: an agent that starts ends because the server did not answer once", joining + "/lost.go",
 		`more, err := j.moreThan(ctx, known, s)
 	if err != nil {

@@ -38,7 +38,7 @@ var requestPlants = []plant{
 		`if p, ok := held[c.Manifest]; ok && at.Before(p) {`,
 		`if p, ok := held[c.Manifest]; ok && at.Before(p) && c.Number == 0 {`, pipeline, "TestCommitLeft"},
 	{"section 10: a store that is behind makes nodes delete checkpoints", replicator + "/behind.go",
-		`if head.Number < known {`, `if false {`,
+		`if head.Number < has {`, `if false {`,
 		pipeline, "TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind"},
 	{"section 10: a wish for the lost store is accepted in the next one", txn + "/txn.go",
 		`append([]store.Guard{fence}, req.If...)`, `append([]store.Guard{}, req.If...)`,

@@ -7,6 +7,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -18,8 +19,8 @@ func (s *faulty) noteCommit(snap *rendezvous.Snapshot) {
 		return
 	}
 	nodes := 0
-	for _, n := range snap.Nodes { // one that came at this moment is not known to the node that commits
-		if a := s.at[n.Node]; a != nil && time.Since(a.upSince) > time.Second {
+	for _, n := range snap.Nodes { // one that came in the meantime is not known to the node that commits
+		if a := s.at[n.Node]; a != nil && a.undisturbed() {
 			nodes++
 		}
 	}
@@ -90,6 +91,30 @@ func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 		s.wrongf("%s answers, and has no copy of %d commits that were made while the store did not reach it",
 			a.label(), len(since))
 	}
+}
+
+// stranded reports whether the job says that no world can begin, and no machine has a whole checkpoint of it: it
+// failed, or was recovered by an operator and waits for a node that brings one.
+func (s *faulty) stranded(x *rendezvous.Snapshot) bool {
+	var asked []checkpoint.Head
+	switch w := x.World; {
+	case w != nil && w.Phase == rendezvous.Failed && w.Outcome.Code == ledger.ExitNever:
+		asked = append(slices.Clone(x.History), x.Head)
+	case x.Job != nil && x.LacksBrought() && s.layout == layoutParts:
+		return true // each node brings its newest alone, and these may be parts of different checkpoints
+	case x.Job != nil && x.LacksBrought():
+		for _, b := range x.Brought {
+			asked = append(asked, b.Head)
+		}
+	default:
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !slices.ContainsFunc(asked, func(h checkpoint.Head) bool {
+		_, err := s.filesOf(h.Manifest, func(*simHost) bool { return true })
+		return err == nil
+	})
 }
 
 // goesOn waits until a newer save is committed, or is reported as waiting.

@@ -96,6 +96,7 @@ type faulty struct {
 	older    schema.Generation
 	forgot   bool // the store was set back or wiped
 	missed   bool // that was in this round
+	stuck    bool // no world can begin, because no machine has a checkpoint of the job, and the job says so
 	// firstBegan is when the first rank of a world began, by its proposal
 	firstBegan map[string]time.Time
 	heads      map[schema.UID]checkpoint.Head // of each job, by its first uid
@@ -238,6 +239,7 @@ func (s *faulty) look() {
 		s.tracef("job %s was made again, fence %d, head %d of step %d", j.UID, snap.Fence,
 			snap.Head.Number, s.stepOf(snap.Head))
 		s.known, s.behind = j, false
+		s.rollback = min(s.rollback, snap.Fence)
 		maps.DeleteFunc(s.proposals, func(g schema.Generation, _ string) bool { return g > snap.Fence })
 	case s.behind && snap.Fence <= s.older && s.heads[j.Identity()].Number > 0:
 		return // the store was set back to an earlier job
@@ -303,11 +305,13 @@ func (a *simAgent) undisturbed() bool {
 	return !a.isDead() && a.frozen == nil && !a.bad && !cut && time.Since(a.upSince) > 10*time.Second
 }
 
-// reachable reports whether a node that was not disturbed for a while has the newest checkpoint. mu
-// is held.
+// reachable reports whether nodes that were not disturbed for a while have the newest checkpoint, and are named
+// as its holders. mu is held.
 func (s *faulty) reachable() bool {
 	return s.readable(func(h *simHost) bool {
-		return slices.ContainsFunc(s.agents, func(a *simAgent) bool { return a.host == h && a.undisturbed() })
+		return slices.ContainsFunc(s.agents, func(a *simAgent) bool {
+			return a.host == h && a.undisturbed() && s.head.HeldBy(a.node)
+		})
 	})
 }
 
@@ -345,7 +349,9 @@ func (s *faulty) rounds(n int) {
 			s.fault(s.names[s.r.IntN(len(s.names))])
 		}
 		s.heal()
-		s.runs(s.back())
+		if s.runs(s.back()); s.stuck {
+			break
+		}
 		s.settled()
 		s.goesOn()
 		if s.r.IntN(3) == 0 || s.mix.rare {
@@ -356,6 +362,7 @@ func (s *faulty) rounds(n int) {
 		}
 	}
 	switch {
+	case s.stuck:
 	case s.often:
 		s.bounded()
 	case s.mix.rare && s.r.IntN(3) == 0 && !s.t.Failed():
@@ -377,11 +384,17 @@ func (s *faulty) close() {
 	s.workers.Wait()
 }
 
-// runs waits until a world runs.
+// runs waits until a world runs, or cannot begin.
 func (s *faulty) runs(limit time.Duration) {
 	s.t.Helper()
+	var since time.Time // when it could not begin
 	s.untilAfter(rulesWait(), "a world runs (G6)", limit, func(x rendezvous.Snapshot) bool {
 		s.tend(&s.tender, s.at, s.up, &x)
+		if !s.stranded(&x) {
+			since = time.Now()
+		} else if s.stuck = time.Since(since) > 20*time.Second; s.stuck {
+			return true
+		}
 		s.mu.Lock()
 		same := s.known != nil && x.Job != nil && x.Job.UID == s.known.UID && !s.behind
 		s.mu.Unlock()

@@ -80,6 +80,9 @@ func (x *keptSaves) notice(text string) {
 	x.a.s.mu.Lock()
 	defer x.a.s.mu.Unlock()
 	x.a.s.tracef("%s notes: %s", x.a.label(), text)
+	if strings.Contains(text, "("+string(capture.MissingPart)+")") {
+		x.a.s.partless = text
+	}
 	if strings.Contains(text, "("+string(capture.Broken)+")") {
 		x.a.s.doubts = append(x.a.s.doubts, doubt{time.Now(), x.a, len(x.a.groups)})
 	}

@@ -69,7 +69,9 @@ type sim struct {
 	first  int     // and how often in their first one, which they had waited for
 	failed int     // how often workers ended by themselves with an error
 	doubts []doubt // reports of saves that wait
-	began  time.Time
+	// partless is the newest report of a save that was not taken, because a node does not have its part
+	partless string
+	began    time.Time
 }
 
 // doubt is a report of a save that waits, of an agent in a generation.

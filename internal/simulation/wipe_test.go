@@ -406,6 +406,28 @@ func TestSetBackWhileAllWereDead(t *testing.T) {
 	})
 }
 
+// An operator recovered the job once. Later the store is set back to that job while no agent lives: the
+// permission of that time, which the store still has, does not let a node in that has more.
+func TestAnEarlierPermissionSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nodes := withCheckpoint(t, "2", "a", "b")
+		client := s.etcd.Client("operator")
+		allowed := store.Put(s.job.Name.Resume(), []byte("then "))
+		if _, err := client.Txn(t.Context(), store.Txn{Then: []store.Write{allowed}}); err != nil {
+			t.Fatal(err)
+		}
+		old := s.etcd.Backup()
+		s.commit()
+		nodes[0].kill()
+		nodes[1].kill()
+		s.setBack(old, true)
+		if err := s.refused(s.start("a")); !errors.As(err, new(*refusal.StoreBehind)) {
+			t.Errorf("a is refused because of %v", err)
+		}
+		s.end()
+	})
+}
+
 // A node with a checkpoint of another server begins anew with --again, next to a node without one.
 func TestAgainOnAnotherServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -95,7 +95,7 @@ func (m *Machine) applyEntered(e event.Entered) {
 	m.notices.Queue(e.Lines...)
 	if e.Over != nil {
 		m.over = e.Over
-		if m.over.Status == 0 && m.over.Err == nil && !m.self.took && m.self.job != nil {
+		if m.over.Status == 0 && m.over.Err == nil && !m.took && m.self.job != nil {
 			m.over.Status, m.over.Err = refusal.StatusDone, m.stoodBy()
 		}
 		return
@@ -103,7 +103,7 @@ func (m *Machine) applyEntered(e event.Entered) {
 	if m.self.job != nil && m.self.job.UID != e.Job.UID {
 		m.rejoin(e.Job)
 	}
-	m.self = identity{joined: true, took: m.self.took, node: e.Node, job: &e.Job, head: e.Head,
+	m.self = identity{joined: true, node: e.Node, job: &e.Job, head: e.Head,
 		fence: e.Fence, logs: e.Logs, warms: e.Warms}
 	m.keeper.nodes, m.keeper.before = e.Nodes, e.Before
 	m.out.Do(action.Renew{Lease: e.Node.Lease, TTL: e.TTL})

@@ -57,6 +57,7 @@ type Machine struct {
 	leave   *departure        // this node leaves
 	over    *event.Result     // it has left, or cannot take part
 	quit    bool              // Quit was given
+	took    bool              // a world listed an incarnation of this agent: it trained, or was about to
 	unready schema.Generation // the newest generation for which this node was reported unready
 }
 
@@ -76,7 +77,6 @@ type identity struct {
 	logs    string
 	unkeyed time.Time // since when its registration is missing, or must be written again; zero: it is there
 	listed  bool      // a world listed this incarnation
-	took    bool      // a world listed an incarnation of this agent
 	warms   bool      // the others go on without it until its workers wait
 }
 

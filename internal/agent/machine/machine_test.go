@@ -67,6 +67,34 @@ func TestAnAnswerOfALostJob(t *testing.T) {
 	}
 }
 
+// A node that trained, and finds the job made again and done, did train.
+func TestWhoTrainedKnowsThatInTheNextJob(t *testing.T) {
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
+	job := w.job
+	job.UID, job.FirstUID, job.Remade = "another", w.job.UID, 1
+	w.m.drop()
+	w.m.rejoin(job)
+	w.m.applyEntered(event.Entered{Over: &event.Result{}})
+	if w.m.over.Err != nil {
+		t.Errorf("it ends with %d: %v", w.m.over.Status, w.m.over.Err)
+	}
+}
+
+// Two stores that lost their data count up to the same revisions. What was reported to the first one is reported
+// to the second one.
+func TestAFailureIsReportedToTheNextStore(t *testing.T) {
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start",
+		"after 3s", "worker 3", "ok failure")
+	rev, job := w.m.seen.world.Rev, w.job
+	job.UID, job.FirstUID, job.Remade = "another", w.job.UID, 1
+	w.m.continueJob(job)
+	w.m.seen.world.Rev = rev
+	reports := func(a action.Action) bool { _, ok := a.(action.ReportFailures); return ok }
+	if !slices.ContainsFunc(w.m.Decide(event.Ticked{}, w.now), reports) {
+		t.Error("nobody hears that its worker failed")
+	}
+}
+
 // A node that follows only its own keys does not keep a whole snapshot that comes late.
 func TestALateWholeSnapshotIsNotKept(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step",

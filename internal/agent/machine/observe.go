@@ -159,7 +159,7 @@ func (m *Machine) acceptWorld(w *rendezvous.World) {
 	}
 	m.noteRevision(m.seen.cluster, w.Rev)
 	if s := m.seat(); s.rank >= 0 || s.leaver {
-		m.self.listed, m.self.took = true, true
+		m.self.listed, m.took = true, true
 	}
 }
 

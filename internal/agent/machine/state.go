@@ -189,7 +189,7 @@ func (m *Machine) leaveEnded() {
 	if m.leave == nil && m.workers.Idle() && m.rememberedEnd() {
 		m.leave = &departure{Leaving: event.Leaving{Reason: membership.Finished,
 			Status: m.seen.world.Outcome.Code}}
-		if m.seen.world.Phase == rendezvous.Done && !m.self.took {
+		if m.seen.world.Phase == rendezvous.Done && !m.took {
 			m.leave.Status, m.leave.Err = refusal.StatusDone, m.stoodBy()
 		}
 	}

@@ -128,8 +128,14 @@ func (w *Workers) IdleFor(now time.Time) time.Duration {
 // Stay reports whether the workers of a generation that runs here can stay for the next one.
 func (w *Workers) Stay() bool { return w.Group != nil && !w.Group.First && w.Group.canStay }
 
-// Joined records that this node joined: its new incarnation has reported no exit.
-func (w *Workers) Joined() { w.exit = reportedExit{} }
+// Joined records that this node joined, or that the job was made again: nothing of its workers is reported so far.
+// Revisions of the store before say nothing, because another store may count up to the same ones.
+func (w *Workers) Joined() {
+	w.exit = reportedExit{}
+	if w.Group != nil {
+		w.Group.failRev, w.Group.reported = 0, 0
+	}
+}
 
 // Unready records that Ready of that generation is not in the store any more.
 func (w *Workers) Unready(generation schema.Generation) { w.ready = min(w.ready, generation-1) }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -46,6 +47,38 @@ func TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind(t *testing.T) {
 		}
 		if n := len(c.peers.Stores["a"].Held()); n != 4 {
 			t.Errorf("a holds %d manifests, and not the three commits and the save that waits", n)
+		}
+		l.Close()
+	})
+}
+
+// A node that only read of a commit does not miss it: when the job is made again without it, nobody could
+// bring it.
+func TestACommitThatANodeOnlyReadOfIsNotMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, r, a, l := capturing(t, "a", "b", "c")
+		go a.Run(long(t))
+		save := func(i int) {
+			renamed(t, c.dirs["a"], "last.ckpt", memfs.Bytes(uint64(i), 1000))
+			next[replicator.Committed](t, r)
+		}
+		save(1)
+		old := c.etcd.Backup()
+		save(2)
+		name := "b"
+		if len(c.peers.Stores[name].Held()) > 0 {
+			name = "c" // the other copy is on b
+		}
+		reader := c.replicator(name, c.etcd.Client(name), func(replicator.Event) {})
+		if head, _, err := reader.Read(t.Context()); err != nil || head.Number != 2 {
+			t.Fatalf("it reads of %d: %v", head.Number, err)
+		}
+		c.etcd.Restore(old)
+		if _, _, err := a.Read(t.Context()); !errors.Is(err, replicator.ErrStoreBehind) {
+			t.Errorf("the node that has it: %v", err)
+		}
+		if head, _, err := reader.Read(t.Context()); err != nil || head.Number != 1 {
+			t.Errorf("it reads of %d: %v", head.Number, err)
 		}
 		l.Close()
 	})

@@ -38,8 +38,7 @@ type Replicator struct {
 	looked      bool                 // findBrought has run
 	published   []manifest.Number    // the inventory in held/, written for the registration publishedAs
 	publishedAs int64
-	withdrawn   bool            // the inventory was removed, because the disk is gone
-	newest      manifest.Number // newest commit of this job that was read
+	withdrawn   bool // the inventory was removed, because the disk is gone
 	// partsFrom is the oldest part on this disk that may still be committed.
 	partsFrom manifest.Position
 }
