@@ -261,7 +261,7 @@ var processPlants = []plant{
 	{"a run that does not train ends with 0", joining + "/ended.go",
 		`rendezvous.Done && !j.state.joined:`, `rendezvous.Done && false:`, "internal/cli", "TestScripts/^node$"},
 	{"a spare that does not train ends with 0", machine + "/state.go",
-		`rendezvous.Done && !m.self.took {`, `rendezvous.Done && false {`, "internal/cli", "TestScripts/^done$"},
+		`rendezvous.Done && !m.took {`, `rendezvous.Done && false {`, "internal/cli", "TestScripts/^done$"},
 	{"a run goes on from what another program saved under a borrowed id", joining + "/ended.go",
 		`return j.Borrowed && !j`, `return false && !j`, "internal/cli", "TestScripts/^done$"},
 	{"two runs at once under a borrowed id share their job", "internal/cli/run/options/identity.go",
