@@ -406,6 +406,32 @@ func TestSetBackWhileAllWereDead(t *testing.T) {
 	})
 }
 
+// An operator recovers the job in the moment in which a node makes it: the job resumes.
+func TestAJobIsRecoveredAsItIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1", 1)
+		a := s.makeAgent("a")
+		slow := true
+		a.client.Fates(func(op memory.Op) (f memory.Fate) {
+			if slow && slices.ContainsFunc(op.Txn.Then, func(w store.Write) bool { return w.Key == s.job.Name.Job() }) {
+				slow, f.Delay = false, time.Second
+			}
+			return f
+		})
+		s.sim.run(a)
+		time.Sleep(500 * time.Millisecond)
+		r := txn.Requests{Store: s.etcd.Client("operator"), Job: s.job.Name}
+		if err := r.AllowResume(t.Context(), &rendezvous.Snapshot{}, ""); err != nil {
+			t.Fatal(err)
+		}
+		s.until("there is a job", 5*time.Second, func(x rendezvous.Snapshot) bool { return x.Job != nil })
+		if !s.snapshot().Job.Resumes {
+			t.Errorf("it begins from scratch\n%s", s.story())
+		}
+		s.end()
+	})
+}
+
 // An operator recovered the job once. Later the store is set back to that job while no agent lives: the
 // permission of that time, which the store still has, does not let a node in that has more.
 func TestAnEarlierPermissionSaysNothing(t *testing.T) {

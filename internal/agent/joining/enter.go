@@ -38,7 +38,6 @@ type joinState struct {
 	// movedAside: what this node had of an earlier job is out of the way, and brought is what it
 	// brings of that; nil: nothing.
 	movedAside bool
-	resumes    bool // nodes may bring checkpoints to the job that this node would make
 	brought    *rendezvous.Brought
 	secret     []byte     // of the job of peersOf
 	endedWorld int64      // revision of the ended world that was there when this agent came

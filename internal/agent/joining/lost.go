@@ -143,13 +143,11 @@ func (j *Joiner) stays(
 	case more != nil && j.Again:
 		return &rendezvous.Aside{}, nil
 	case more != nil && j.Resume:
-		j.state.resumes = true
 		return &rendezvous.Aside{Newest: true}, nil
 	case errors.As(more, new(*refusal.StoreBehind)):
 		return nil, nil // what an operator allowed before this job was made says nothing of it
 	}
-	allowed, err := j.requests.MayResume(ctx)
-	j.state.resumes = allowed != nil
+	allowed, _, err := j.requests.MayResume(ctx)
 	if err != nil || more == nil && (allowed == nil || allowed.Run == "") {
 		return nil, err
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Create makes the job, with its secret and its first wish.
-func (r Requests) Create(ctx context.Context, j rendezvous.Job) error {
+// Create makes the job, with its secret and its first wish, if the guards hold, too.
+func (r Requests) Create(ctx context.Context, j rendezvous.Job, guards ...store.Guard) error {
 	_, err := r.send(ctx, "create job", store.Request{
-		If: []store.Guard{store.Absent(r.Job.Job())},
+		If: append([]store.Guard{store.Absent(r.Job.Job())}, guards...),
 		Then: []store.Write{
 			store.Put(r.Job.Job(), schema.Encode(j)),
 			store.Put(r.Job.Secret(j.UID), []byte(rand.Text()+rand.Text())),

@@ -151,12 +151,12 @@ func (r Requests) AllowResume(ctx context.Context, seen *rendezvous.Snapshot, ru
 }
 
 // MayResume returns what nodes may bring since AllowResume; nil: nothing, also because the last job of
-// the name was removed.
-func (r Requests) MayResume(ctx context.Context) (*rendezvous.Aside, error) {
+// the name was removed. rev is the revision of that, 0 for nothing.
+func (r Requests) MayResume(ctx context.Context) (allowed *rendezvous.Aside, rev int64, err error) {
 	res, err := r.Store.Get(ctx, r.Job.Resume(), "")
 	if err != nil || res.One() == nil {
-		return nil, err
+		return nil, 0, err
 	}
 	_, run, _ := strings.Cut(string(res.One().Value), " ")
-	return &rendezvous.Aside{Newest: true, Run: schema.UID(run)}, nil
+	return &rendezvous.Aside{Newest: true, Run: schema.UID(run)}, res.One().Rev, nil
 }
