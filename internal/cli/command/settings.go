@@ -45,12 +45,12 @@ func (c *Call) Setting(name string) Setting {
 		if f.Name != name {
 			continue
 		}
-		if c.Context.IsSet(name) {
+		if typed, given := c.spelled[name]; given {
 			text := c.Context.String(name)
 			if f.Kind == list {
 				text = strings.Join(c.Context.StringSlice(name), ",")
 			}
-			return Setting{name, text, "--" + name, c.spelled[name], true, FromFlag}
+			return Setting{name, text, "--" + name, typed, true, FromFlag}
 		}
 		for _, e := range f.Env {
 			if v := c.Getenv(e); v != "" {
