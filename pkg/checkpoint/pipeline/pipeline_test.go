@@ -74,6 +74,13 @@ func keeping(t *testing.T) (*cluster, reports, *replicator.Replicator, *Pipeline
 	return c, r, k, l
 }
 
+// start is Start for a watcher that is open.
+func start(ctx context.Context, r *replicator.Replicator, c watcher, with *Sharing) *Pipeline {
+	l := newPipeline(r, c)
+	l.begin(ctx, with)
+	return l
+}
+
 // closes closes the pipeline, whose end is the next report.
 func closes(t *testing.T, l *Pipeline, r reports) {
 	t.Helper()

@@ -36,13 +36,6 @@ func Start(ctx context.Context, r *replicator.Replicator, from Source) (*Pipelin
 	return l, nil
 }
 
-// start is Start for a watcher that is open.
-func start(ctx context.Context, r *replicator.Replicator, c watcher, with *Sharing) *Pipeline {
-	l := newPipeline(r, c)
-	l.begin(ctx, with)
-	return l
-}
-
 func newPipeline(r *replicator.Replicator, c watcher) *Pipeline {
 	return &Pipeline{replicator: r, capture: c, stamp: c.Stamp(), closing: make(chan bool, 1),
 		observe: make(chan chan struct{}),
