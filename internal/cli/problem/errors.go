@@ -47,6 +47,7 @@ const (
 	ProgramMode  Code = "E-PROGRAM-MODE"
 	Address      Code = "E-ADDRESS"
 	Ports        Code = "E-PORTS"
+	Limits       Code = "E-LIMITS" // of this process, too low for a node
 	StateDir     Code = "E-STATE-DIR"
 	LogDir       Code = "E-LOG-DIR"
 	WorkDir      Code = "E-WORK-DIR"
@@ -77,7 +78,7 @@ func (c Code) Status() int {
 		return 94
 	case Timeout:
 		return 124
-	case LocalOwner, LocalStart, PreHook, Address, Ports, StateDir, LogDir, WorkDir, CkptDir:
+	case LocalOwner, LocalStart, PreHook, Address, Ports, Limits, StateDir, LogDir, WorkDir, CkptDir:
 		return 125
 	case ProgramMode, NoPaddlePS:
 		return 126

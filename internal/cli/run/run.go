@@ -50,6 +50,9 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 	if c.Truth("dry-run") {
 		return dryRun(c, &o)
 	}
+	if err := options.OwnFiles(o.Job.Slots); err != nil {
+		return err
+	}
 	more, err := options.Signals(c)
 	if err != nil {
 		return err

@@ -1,0 +1,33 @@
+package options
+
+import (
+	"syscall"
+
+	"github.com/elasticd/elastic/internal/cli/problem"
+)
+
+// Files that a node needs open at most: for itself and the other nodes, and for each of its workers.
+const (
+	filesOfNode   = 128
+	filesOfWorker = 8
+)
+
+// OwnFiles fails if this process may not open the files that a node with so many workers needs. It would
+// join, and the workers of the others would stop for a node that cannot start its own.
+func OwnFiles(workers int) error {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return nil // not known
+	}
+	return enoughFiles(limit.Max, workers) // the runtime of Go raised the soft limit to it
+}
+
+func enoughFiles(limit uint64, workers int) error {
+	need := filesOfNode + filesOfWorker*workers
+	if limit >= uint64(need) {
+		return nil
+	}
+	return problem.New(problem.Limits, "this process may have %d files open, and this node needs %d", limit, need).
+		Because("the hard limit of open files is that low, by ulimit -n, a unit or a container").
+		Cure("ulimit -n %d where it is started, or LimitNOFILE=%d in its unit", max(need, 1024), max(need, 1024))
+}
