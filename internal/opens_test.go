@@ -70,6 +70,7 @@ var opens = map[string]struct {
 	"internal/local/server.go":                        {2, ours},
 	"internal/local/token.go":                         {1, ours},
 	"internal/node/disk/files.go":                     {4, ours},
+	"internal/node/disk/living.go":                    {1, system},
 	"internal/node/logs.go":                           {1, ours},
 	"internal/node/node.go":                           {2, system},
 	"internal/processors/monitor_linux.go":            {2, system},

@@ -63,9 +63,8 @@ func Run(ctx context.Context, o Options) event.Result {
 	if err != nil {
 		return event.Result{Status: 125, Err: err}
 	}
-	disk.Server = strings.Join(slices.Sorted(slices.Values(o.Endpoints)), ",")
-	if o.Local != nil {
-		disk.Server = "local"
+	if o.Local == nil {
+		disk.Server = strings.Join(slices.Sorted(slices.Values(o.Endpoints)), ",")
 	}
 	store := o.Store
 	if s := cmp.Or(o.Local, o.Shared); s != nil {

@@ -93,12 +93,7 @@ func (s *Server) find(ctx context.Context, c *command.Call, p purpose) (etcd.Con
 		s.At.Kind = "etcd"
 		return named(c, given)
 	}
-	socket, r, started, err := localServer(ctx, c, p)
-	if err != nil {
-		return etcd.Config{}, err
-	}
-	s.Local, s.Started, s.At.Kind = &r, started, "local"
-	return onSocket(socket), nil
+	return s.localServer(ctx, c, p)
 }
 
 // onSocket is a server of this user on this machine.
@@ -162,25 +157,33 @@ func (s *Server) TellSilent(ctx context.Context) {
 	}
 }
 
-// localServer finds or starts the local server of this user.
-func localServer(
-	ctx context.Context, c *command.Call, p purpose,
-) (local.Endpoint, local.Runtime, local.Started, error) {
+// localServer finds or starts the local server of this user. A command that only asks uses the server of
+// the agents on this machine if the local one does not run.
+func (s *Server) localServer(ctx context.Context, c *command.Call, p purpose) (etcd.Config, error) {
 	r, err := local.Locate(c.Setting("state-dir").Text, c.Getenv)
 	if err != nil {
-		return "", r, local.Started{}, err
+		return etcd.Config{}, err
 	}
 	at, err := local.Find(ctx, r)
-	if !errors.Is(err, local.ErrNone) {
-		return at, r, local.Started{}, err
+	if errors.Is(err, local.ErrNone) && p == Ask {
+		if conf, found, err := ofAgents(c); found || err != nil {
+			s.At.Kind = "etcd"
+			return conf, err
+		}
+		if !r.HasData() {
+			return etcd.Config{}, problem.New(problem.NoServer, "no server").
+				Because("no --server was given, and your local server does not run").
+				Cure("--server=HOST:2379, or begin a job: elastic run")
+		}
 	}
-	if p == Ask && !r.HasData() {
-		return "", r, local.Started{}, problem.New(problem.NoServer, "no server").
-			Because("no --server was given, and your local server does not run").
-			Cure("--server=HOST:2379, or begin a job: elastic run")
+	if errors.Is(err, local.ErrNone) {
+		at, s.Started, err = local.Ensure(ctx, r)
 	}
-	at, started, err := local.Ensure(ctx, r)
-	return at, r, started, err
+	if err != nil {
+		return etcd.Config{}, err
+	}
+	s.Local, s.At.Kind = &r, "local"
+	return onSocket(at), nil
 }
 
 // Patience is how long a command other than run waits for a server that is slow or has no leader.

@@ -25,7 +25,7 @@ type Disk struct {
 	job   schema.Job
 	host  string
 
-	Server string // as given, for people
+	Server string // as given, or LocalServer
 
 	mu sync.Mutex // orders writes, so that the highest generation and the newest memory are written last
 }
@@ -33,7 +33,7 @@ type Disk struct {
 // Open opens the state directory dir for one job. It makes the directory if there is none.
 func Open(dir string, job schema.Job) (*Disk, error) {
 	d, err := Of(hostFiles(dir), job)
-	d.Dir = dir
+	d.Dir, d.Server = dir, LocalServer
 	return d, err
 }
 
