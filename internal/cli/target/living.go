@@ -11,12 +11,13 @@ import (
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
 // ofAgents says how to reach the server that the agents on this machine use, and tells the user which
-// one that is. It is not found where none lives, or all of them use the local server.
-func ofAgents(c *command.Call) (conf etcd.Config, found bool, err error) {
+// one that is. It is not found where no agent lives, or all of them use the local server.
+func ofAgents(c *command.Call, own local.Runtime) (conf etcd.Config, found bool, err error) {
 	state, err := local.State(c.Setting("state-dir").Text, c.Getenv)
 	if err != nil {
 		return conf, false, err
@@ -25,8 +26,17 @@ func ofAgents(c *command.Call) (conf etcd.Config, found bool, err error) {
 	if err != nil {
 		return conf, false, err
 	}
-	use, err := onlyServer(living)
-	if err != nil || use == nil || use.Server == disk.LocalServer {
+	for i := range living {
+		if living[i].Server == disk.LocalServer {
+			living[i].Server = "unix://" + own.Socket()
+		}
+	}
+	job, err := JobName(c)
+	if err != nil {
+		return conf, false, err
+	}
+	use, err := onlyServer(living, job)
+	if err != nil || use == nil || use.Server == "unix://"+own.Socket() {
 		return conf, false, err
 	}
 	c.Out.Say("elastic: server %s, which node %s on this machine uses", use.Server, use.Node)
@@ -34,11 +44,15 @@ func ofAgents(c *command.Call) (conf etcd.Config, found bool, err error) {
 	return conf, true, err
 }
 
-// onlyServer returns one of the agents if all of them use the same server. Otherwise it names the
-// servers.
-func onlyServer(living []disk.Living) (*disk.Living, error) {
+// onlyServer returns one of the agents of the job, or of all agents if none is in that, if they use the
+// same server. Otherwise it names the servers.
+func onlyServer(living []disk.Living, job schema.Job) (*disk.Living, error) {
+	of := slices.DeleteFunc(slices.Clone(living), func(l disk.Living) bool { return l.Job != string(job) })
+	if len(of) == 0 {
+		of = living
+	}
 	var servers, who []string
-	for _, l := range living {
+	for _, l := range of {
 		if !slices.Contains(servers, l.Server) {
 			servers = append(servers, l.Server)
 			who = append(who, l.Server+" (node "+l.Node+", job "+l.Job+")")
@@ -48,13 +62,12 @@ func onlyServer(living []disk.Living) (*disk.Living, error) {
 	case 0:
 		return nil, nil
 	case 1:
-		return &living[0], nil
+		return &of[0], nil
 	}
-	other := servers[slices.IndexFunc(servers, func(s string) bool { return s != disk.LocalServer })]
 	return nil, problem.New(problem.NoServer, "which server?").
 		Because("no --server was given, and the agents on this machine use %d: %s", len(servers),
 			phrase.List(who)).
-		Cure("--server=%s", other).Detail("servers", servers)
+		Cure("--server=%s", servers[0]).Detail("servers", servers)
 }
 
 // asAgent says how to reach a server by the name under which an agent of this user remembers it: its

@@ -158,25 +158,25 @@ func (s *Server) TellSilent(ctx context.Context) {
 }
 
 // localServer finds or starts the local server of this user. A command that only asks uses the server of
-// the agents on this machine if the local one does not run.
+// the agents on this machine, if there are any.
 func (s *Server) localServer(ctx context.Context, c *command.Call, p purpose) (etcd.Config, error) {
 	r, err := local.Locate(c.Setting("state-dir").Text, c.Getenv)
 	if err != nil {
 		return etcd.Config{}, err
 	}
-	at, err := local.Find(ctx, r)
-	if errors.Is(err, local.ErrNone) && p == Ask {
-		if conf, found, err := ofAgents(c); found || err != nil {
+	if p == Ask {
+		if conf, found, err := ofAgents(c, r); found || err != nil {
 			s.At.Kind = "etcd"
 			return conf, err
 		}
-		if !r.HasData() {
+	}
+	at, err := local.Find(ctx, r)
+	if errors.Is(err, local.ErrNone) {
+		if p == Ask && !r.HasData() {
 			return etcd.Config{}, problem.New(problem.NoServer, "no server").
 				Because("no --server was given, and your local server does not run").
 				Cure("--server=HOST:2379, or begin a job: elastic run")
 		}
-	}
-	if errors.Is(err, local.ErrNone) {
 		at, s.Started, err = local.Ensure(ctx, r)
 	}
 	if err != nil {
