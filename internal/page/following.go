@@ -17,6 +17,53 @@ type following struct {
 	later time.Time           // the same of calm ones
 	empty time.Time           // since when nobody looks; zero: somebody does
 	shown map[schema.Job]bool // derived at length
+
+	answers chan bool // whether a read of ask was answered
+	silent  string    // silence, if the last one was not
+}
+
+const (
+	askTime  = time.Second
+	askLimit = 2 * time.Second
+)
+
+// silence is what viewers read meanwhile.
+const silence = "it does not answer"
+
+// ask reads a key again and again, because a watch is silent both when nothing happens and when the
+// members have no majority. A server that refuses the read answers.
+func (f *following) ask(ctx context.Context) {
+	tick := time.NewTicker(askTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if _, anybody := f.watched(); !anybody {
+			continue
+		}
+		limit, cancel := context.WithTimeout(ctx, askLimit)
+		_, err := f.source.Get(limit, schema.Elasticd, "")
+		cancel()
+		select {
+		case <-ctx.Done():
+		case f.answers <- err == nil || store.Refused(err):
+		}
+	}
+}
+
+// answered takes the result of a read of ask.
+func (f *following) answered(ctx context.Context, is bool) {
+	text := silence
+	if is {
+		text = ""
+	}
+	if text != f.silent {
+		f.silent = text
+		f.lookAgain(ctx)
+	}
 }
 
 // run applies changes until the watch ends.
@@ -32,6 +79,8 @@ func (f *following) run(ctx context.Context, changes <-chan store.Change) error 
 				return nil
 			}
 			f.apply(c)
+		case is := <-f.answers:
+			f.answered(ctx, is)
 		case <-f.timer():
 			f.flush()
 		case <-look.C:
@@ -96,7 +145,7 @@ func (f *following) flush() {
 		f.derive(f.calm)
 		f.calm, f.later = map[schema.Job]bool{}, time.Time{}
 	}
-	f.tell("")
+	f.tell(f.silent)
 }
 
 // derive publishes jobs anew, those that are shown at length in full. Nothing is derived while nobody
@@ -129,7 +178,7 @@ func (f *following) lookAgain(ctx context.Context) {
 	if f.health != nil {
 		f.set("health", f.health(ctx))
 	}
-	f.tell("")
+	f.tell(f.silent)
 }
 
 // showAsked derives what new viewers asked for.
@@ -146,7 +195,7 @@ func (f *following) showAsked(ctx context.Context) {
 		}
 	}
 	f.shown = jobs
-	f.tell("")
+	f.tell(f.silent)
 }
 
 // deserted reports whether nobody has looked for a while.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +45,7 @@ func read(t *testing.T, url string, is func(map[string]json.RawMessage) bool) {
 		for key, piece := range m.Set {
 			all[key] = piece
 		}
+		all["problem"] = json.RawMessage(m.Problem)
 		if is(all) {
 			return
 		}
@@ -61,6 +63,43 @@ func job(t *testing.T, s store.Store, name schema.Job) {
 	put(store.Put(name.Job(), schema.Encode(rendezvous.Job{UID: "u", Attempt: 1, Slots: 1,
 		Limits: rendezvous.Limits{Min: 1, Max: 1}, Time: time.Now()})),
 		history.Tell(name, history.Event{Kind: history.JobCreated, Text: "<b>made</b>"}))
+}
+
+// quiet is a store without a majority, while hangs is set: its watch says nothing, and reads hang.
+type quiet struct {
+	store.Store
+	hangs *atomic.Bool
+}
+
+func (q quiet) Get(ctx context.Context, key, end string) (store.Read, error) {
+	if q.hangs.Load() {
+		<-ctx.Done()
+		return store.Read{}, ctx.Err()
+	}
+	return q.Store.Get(ctx, key, end)
+}
+
+// A page says that its server has stopped to answer, and no longer when it answers again.
+func TestSilence(t *testing.T) {
+	q := quiet{memory.New().Client("page"), &atomic.Bool{}}
+	job(t, q, "x")
+	p := New(Config{Source: q})
+	defer p.Close()
+	srv := httptest.NewServer(p)
+	defer srv.Close()
+	said := false
+	read(t, srv.URL+"/stream", func(all map[string]json.RawMessage) bool {
+		text := string(all["problem"])
+		switch {
+		case said || all["jobs/x"] == nil:
+		case text == "":
+			q.hangs.Store(true)
+		default:
+			said = text == silence
+			q.hangs.Store(false)
+		}
+		return said && text == ""
+	})
 }
 
 // A page shows a job that it found, one that is made later, and that one is removed. Nothing is read

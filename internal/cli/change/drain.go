@@ -168,8 +168,12 @@ func isOut(s *rendezvous.Snapshot, nodes []string) bool {
 
 // drained prints the result on stdout.
 func drained(c *command.Call, s *rendezvous.Snapshot, nodes []string) error {
-	state, text := "drained", fmt.Sprintf("drained: job %s goes on without %s; elastic admit NODE takes it back",
-		s.Job.Name, phrase.List(nodes))
+	back := "NODE"
+	if len(nodes) == 1 {
+		back = nodes[0]
+	}
+	state, text := "drained", fmt.Sprintf("drained: job %s goes on without %s; elastic admit %s takes it back",
+		s.Job.Name, phrase.List(nodes), back)
 	if text += lost(s); !isOut(s, nodes) {
 		state, text = "asked", fmt.Sprintf("job %s was asked to go on without %s", s.Job.Name, phrase.List(nodes))
 	}

@@ -179,12 +179,17 @@ func takeSize(c *command.Call) (wanted, error) {
 	return w, err
 }
 
-// of returns the wanted size for the job in s.
+// of returns the wanted size for the job in s. Fewer are fewer than train: a wish that is not met yet
+// would leave the world as it is.
 func (w wanted) of(s *rendezvous.Snapshot) (int, error) {
 	j := s.Job
 	shown := w.Setting
 	if w.delta {
-		shown.Text = strconv.Itoa(s.Wish.NP + w.by)
+		from := s.Wish.NP
+		if w.by < 0 && status.Trains(s) {
+			from = min(from, s.World.Count)
+		}
+		shown.Text = strconv.Itoa(from + w.by)
 	}
 	np, err := shown.Nodes(shown.Text)
 	if err != nil {

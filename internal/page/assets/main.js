@@ -36,7 +36,7 @@ function route() {
 function problem() {
   const box = document.getElementById("problem");
   const text = !pieces.live ? "the server does not answer; what you see is old, training goes on"
-    : pieces.problem ? `the store cannot be read: ${pieces.problem}` : "";
+    : pieces.problem ? `the store cannot be read: ${pieces.problem}; what you see is old, training goes on` : "";
   box.hidden = !text;
   if (box.textContent !== text) box.textContent = text;
 }
