@@ -145,6 +145,7 @@ func (h *fleet) answers() {
 type single struct {
 	b      *testing.B
 	client string
+	http   string // of its page
 	args   []string
 	cmd    *exec.Cmd
 }
@@ -160,6 +161,7 @@ func startElasticd(b *testing.B) *single {
 	}
 	d := &single{b: b, client: "http://" + port()}
 	peer, health := "http://"+port(), port()
+	d.http = "http://" + health + "/"
 	d.args = []string{"--name=s", "--insecure", "--data-dir=" + filepath.Join(b.TempDir(), "data"),
 		"--listen-client-urls=" + d.client, "--advertise-client-urls=" + d.client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=s=" + peer,

@@ -84,7 +84,7 @@ func summaryOf(st status.Status, used goodput.Report, now time.Time) Summary {
 	sum.Level = levelOf(st, sum.Notes, now)
 	if p := st.Progress; p != nil {
 		sum.Step, sum.Loss, sum.Done = p.Step, p.Loss, p.Done
-		if !p.Stale && st.State == status.StateRunning {
+		if !p.Late && !p.Stale && st.State == status.StateRunning {
 			sum.Rate, sum.Left = p.SamplesPerSecond, p.LeftSeconds
 		}
 	}

@@ -82,6 +82,19 @@ func TestStaleProgress(t *testing.T) {
 				name, st.Progress.Stale, st.Progress.AgeSeconds, c.want)
 		}
 	}
+	for _, c := range []struct {
+		every, age time.Duration
+		want       bool
+	}{
+		{time.Second, 4 * time.Second, false}, {time.Second, 6 * time.Second, true},
+		{10 * time.Second, 29 * time.Second, false}, {10 * time.Second, 31 * time.Second, true},
+		{0, 29 * time.Second, false},
+	} {
+		st := status.Explain(&ran().progress(noon, c.every).Snapshot, noon.Add(c.age))
+		if st.Progress.Late != c.want {
+			t.Errorf("%s after a report, one each %s: late is %v", c.age, c.every, st.Progress.Late)
+		}
+	}
 	st := status.Explain(&ran().progress(noon, time.Second).Snapshot, noon.Add(45*time.Second))
 	if want := "generation 1 runs: world size 1; no progress reported for 45s"; st.Why != want {
 		t.Errorf("why is %q, want %q", st.Why, want)

@@ -59,6 +59,10 @@ func (x *explainer) progressTime() time.Time {
 const (
 	staleTimes = 10
 	staleLeast = 30 * time.Second
+
+	// after these, its rate is no longer the present one
+	lateTimes = 3
+	lateLeast = 5 * time.Second
 )
 
 // progress returns what the workers last reported, and its age. In a World without a report, only
@@ -79,10 +83,12 @@ func (x *explainer) progress() *Progress {
 		return st
 	}
 	quiet := min(age, max(0, x.now.Sub(x.w.Time)))
-	limit := staleLeast
+	limit, late := staleLeast, staleLeast
 	if p.Interval != nil {
 		limit = max(limit, staleTimes*time.Duration(*p.Interval))
+		late = max(lateLeast, lateTimes*time.Duration(*p.Interval))
 	}
+	st.Late = quiet > late
 	if p.Generation == x.w.Generation {
 		st.Stall = p.Stall
 	}

@@ -99,6 +99,7 @@ type Progress struct {
 	LeftSeconds *float64  `json:"left_seconds"` // until the end, at the present rate
 	Time        Timestamp `json:"time"`
 	AgeSeconds  float64   `json:"age_seconds"` // of the newest report, when this status was made
+	Late        bool      `json:"-"`           // the next report is overdue
 	Stale       bool      `json:"stale"`       // the job runs, and has not reported for very long
 	// Stall is what a look at all ranks found meanwhile; null: none was needed, or none was made yet.
 	Stall *history.Stall `json:"stall"`
