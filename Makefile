@@ -110,8 +110,8 @@ bench-stay: ## kills, standstills and joins under the training function: COUNT=n
 	COUNT=$(or $(COUNT),100) SEED=1 $(GO) test ./integration -run TestWorkersStayInTheirProcesses -count 1 -v -timeout 2h
 	COUNT=$(or $(MINUTES),20) EVERY=1m SEED=2 $(GO) test ./integration -run TestWorkersStayInTheirProcesses -count 1 -v -timeout 2h
 
-bench-load: ## a thousand agents of one process on one elasticd, and plans for 10,000 nodes: NODES=n; five minutes
-	NODES="$(NODES)" $(GO) test ./integration -run '^$$' -bench Load -benchtime 1x -timeout 20m
+bench-load: ## a thousand agents of one process on one elasticd, its page, and plans for 10,000 nodes: NODES=n; eight minutes
+	NODES="$(NODES)" $(GO) test ./integration -run '^$$' -bench 'Load|Page' -benchtime 1x -timeout 20m
 	$(GO) test ./pkg/rendezvous -run '^$$' -bench Plan
 
 bench-checkpoint: build ## how fast a checkpoint of SIZE bytes (2 GB) is saved, beside cp and a TLS copy, and four parts beside one; TRIALS=n (10)

@@ -18,8 +18,8 @@ type following struct {
 	empty time.Time           // since when nobody looks; zero: somebody does
 	shown map[schema.Job]bool // derived at length
 
-	answers chan bool // whether a read of ask was answered
-	silent  string    // silence, if the last one was not
+	answers chan error // of the reads of ask; nil: it was answered
+	silent  string     // silence, if the last one was not
 }
 
 const (
@@ -47,18 +47,21 @@ func (f *following) ask(ctx context.Context) {
 		limit, cancel := context.WithTimeout(ctx, askLimit)
 		_, err := f.source.Get(limit, schema.Elasticd, "")
 		cancel()
+		if store.Refused(err) {
+			err = nil
+		}
 		select {
 		case <-ctx.Done():
-		case f.answers <- err == nil || store.Refused(err):
+		case f.answers <- err:
 		}
 	}
 }
 
 // answered takes the result of a read of ask.
-func (f *following) answered(ctx context.Context, is bool) {
-	text := silence
-	if is {
-		text = ""
+func (f *following) answered(ctx context.Context, err error) {
+	text := ""
+	if err != nil {
+		text = silence
 	}
 	if text != f.silent {
 		f.silent = text
@@ -79,8 +82,8 @@ func (f *following) run(ctx context.Context, changes <-chan store.Change) error 
 				return nil
 			}
 			f.apply(c)
-		case is := <-f.answers:
-			f.answered(ctx, is)
+		case err := <-f.answers:
+			f.answered(ctx, err)
 		case <-f.timer():
 			f.flush()
 		case <-look.C:

@@ -217,7 +217,7 @@ func (h *hub) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f := following{hub: h, due: map[schema.Job]bool{}, calm: map[schema.Job]bool{},
-		answers: make(chan bool)}
+		answers: make(chan error)}
 	h.scope.Go(func(context.Context) { f.ask(ctx) })
 	f.lookAgain(ctx)
 	return f.run(ctx, h.source.Watch(ctx, schema.Root, store.End(schema.Root), r.Rev+1))

@@ -3,7 +3,7 @@ package plants_test
 // processPlants are bugs in the store, the disk and the processes.
 var processPlants = []plant{
 	{"a page does not say that its server is silent", "internal/page/following.go",
-		`err == nil || store.Refused(err)`, `true || store.Refused(err)`, "internal/page", "TestSilence"},
+		`case f.answers <- err:`, `case f.answers <- nil:`, "internal/page", "TestSilence"},
 	{"a watch misses the change after the list", follow + "/watch.go",
 		`f.Store.Watch(ctx, f.ranges[0].From, f.ranges[0].End, f.rev+1)`,
 		`f.Store.Watch(ctx, f.ranges[0].From, f.ranges[0].End, f.rev+2)`,
