@@ -44,14 +44,11 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 	if err != nil {
 		return err
 	}
-	if err := options.OwnPorts(ctx, &o); err != nil {
+	if err := options.Fit(ctx, &o); err != nil {
 		return err
 	}
 	if c.Truth("dry-run") {
 		return dryRun(c, &o)
-	}
-	if err := options.OwnFiles(o.Job.Slots); err != nil {
-		return err
 	}
 	more, err := options.Signals(c)
 	if err != nil {

@@ -1,9 +1,11 @@
 package options
 
 import (
+	"context"
 	"syscall"
 
 	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/node"
 )
 
 // Files that a node needs open at most: for itself and the other nodes, and for each of its workers.
@@ -12,14 +14,17 @@ const (
 	filesOfWorker = 8
 )
 
-// OwnFiles fails if this process may not open the files that a node with so many workers needs. It would
-// join, and the workers of the others would stop for a node that cannot start its own.
-func OwnFiles(workers int) error {
+// Fit fails if this node cannot work: it would join, and the workers of the others would stop for a node that
+// cannot start its own.
+func Fit(ctx context.Context, o *node.Options) error {
 	var limit syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
-		return nil // not known
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		// the runtime of Go raised the soft limit to the hard one
+		if err := enoughFiles(limit.Max, o.Job.Slots); err != nil {
+			return err
+		}
 	}
-	return enoughFiles(limit.Max, workers) // the runtime of Go raised the soft limit to it
+	return ownPorts(ctx, o)
 }
 
 func enoughFiles(limit uint64, workers int) error {

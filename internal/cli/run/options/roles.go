@@ -223,8 +223,8 @@ func placeRoles(c *command.Call, o *node.Options) error {
 // portsEnd is how long processes of an agent that was killed may need to end.
 const portsEnd = 3 * time.Second
 
-// OwnPorts fails if a port of a server of this node is in use, and stays so.
-func OwnPorts(ctx context.Context, o *node.Options) error {
+// ownPorts fails if a port of a server of this node is in use, and stays so.
+func ownPorts(ctx context.Context, o *node.Options) error {
 	r := o.Job.Roles
 	if r == nil {
 		return nil
