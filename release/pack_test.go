@@ -3,6 +3,9 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -39,6 +42,24 @@ func TestVersionsThatAreNone(t *testing.T) {
 	for _, v := range []string{"", "1.2.3", "v", "v1/2", "v1 2", "v99.0.0"} {
 		if _, err := run(v, filepath.Join(t.TempDir(), "dist")); err == nil {
 			t.Errorf("%q is taken", v)
+		}
+	}
+}
+
+// A package has each program of the archive in /usr/bin, and its files are what pack makes.
+func TestPackagesHaveThePrograms(t *testing.T) {
+	for _, p := range programs {
+		if !strings.Contains(description, `"${BIN}/`+p+`", dst: /usr/bin/`+p+",") {
+			t.Errorf("nfpm.yaml does not install %s", p)
+		}
+	}
+	made := slices.Clone(programs)
+	for _, u := range units() {
+		made = append(made, filepath.Base(u))
+	}
+	for _, found := range regexp.MustCompile(`\$\{BIN\}/([^"]+)`).FindAllStringSubmatch(description, -1) {
+		if !slices.Contains(made, found[1]) {
+			t.Errorf("nfpm.yaml installs %s, which is not built", found[1])
 		}
 	}
 }
