@@ -82,7 +82,8 @@ func (s story) play(t *testing.T) {
 		last = c
 	}
 	did, got := ending(t, last)
-	t.Logf("%s: %d steps, loss %.12g; undisturbed %d steps, loss %.12g", s.script, did, got, steps, loss)
+	t.Logf("%s: %d steps, loss %.12g; undisturbed %d steps, loss %.12g; steps lost in each generation:\n%s",
+		s.script, did, got, steps, loss, p.must("goodput", "x"))
 	if did != steps || math.Abs(got-loss) > s.tolerance {
 		t.Error("the disturbed run differs from the undisturbed one")
 	}

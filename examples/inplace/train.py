@@ -50,7 +50,7 @@ def loop(world):
                     loss = loss_of(ddp(part), labels) * weight
                 loss.backward()
             opt.step()
-            state.commit(loss=loss)
+            state.end_step(loss=loss)
             time.sleep(pause)
     if world.rank == 0:
         print(f"{state.step} steps: loss {state.losses[-1]:.12g}", flush=True)

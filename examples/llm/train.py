@@ -50,7 +50,7 @@ def loop(world):
             loss = nn.functional.cross_entropy(ddp(x).transpose(1, 2), y, reduction="sum") * bool(indices) / tokens
             (loss * world.size).backward()  # DDP takes the mean of the ranks
             opt.step()
-            state.commit(loss=loss)
+            state.end_step(loss=loss)
             time.sleep(pause)
     if world.rank == 0:
         x, y = texts(range(100))

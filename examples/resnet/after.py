@@ -40,7 +40,7 @@ def loop(world):
             loss = nn.functional.cross_entropy(ddp(x), y) * world.loss_weight
             loss.backward()
             opt.step()
-            state.commit(loss=loss)
+            state.end_step(loss=loss)
             time.sleep(args.pause)
     with torch.no_grad():
         x, y = data.tensors
