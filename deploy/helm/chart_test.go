@@ -134,7 +134,7 @@ func TestTheChartMakesTheManifests(t *testing.T) {
 
 // One member is a cluster of its own, and what cert-manager makes is what the pods mount.
 func TestOneMemberWithCertManager(t *testing.T) {
-	all := render(t, object{"members": "1", "certManager": true}, nil)
+	all := render(t, object{"members": 1, "certManager": true}, nil)
 	server := all["StatefulSet elasticd"]["spec"].(object)
 	if server["replicas"] != 1 {
 		t.Errorf("replicas: %v", server["replicas"])
