@@ -48,7 +48,8 @@ class SharingTest(unittest.TestCase):
             ]
             for rank in ranks:
                 out, err = rank.communicate(timeout=300)
-                self.assertEqual((rank.returncode, out), (0, "through\n"), err[-2000:])
+                # gloo of torch 2.10 writes to stdout, too
+                self.assertEqual((rank.returncode, out.splitlines()[-1:]), (0, ["through"]), err[-2000:])
 
     def test_tensors_are_not_in_the_pickle(self):
         data, tensors = sharing.apart({"w": torch.ones(1 << 20), "step": 3})
