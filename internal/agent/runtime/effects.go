@@ -197,11 +197,6 @@ func (l *loop) register(ctx context.Context, a action.Register) event.Event {
 func (l *loop) takeStep(ctx context.Context, a action.Take) (rendezvous.World, error) {
 	switch step := a.Step.(type) {
 	case plan.Propose:
-		// The generation is on this disk before it is in the store. So if this agent and the store
-		// are lost at once, the number is not used again.
-		if err := l.Disk.SetLastGeneration(a.Me.Node, step.World.Generation); err != nil {
-			return rendezvous.World{}, fmt.Errorf("note generation %d: %w", step.World.Generation, err)
-		}
 		l.commitOrphan(ctx, a, step)
 		w, err := l.requests.Propose(ctx, &a.Seen, a.Me, step)
 		if err == nil {
