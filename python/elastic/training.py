@@ -24,7 +24,7 @@ import time
 import traceback
 from typing import Any, Callable, NoReturn, Optional
 
-from . import device, environment, stopping, wrappers
+from . import device, environment, rates, stopping, wrappers
 from .agent import Agent, Left, connect
 from .beginning import begin
 from .blocked import Watch
@@ -102,8 +102,7 @@ class Training:
         self._group = Group(self._agent, backend)
         self._state._course.follow(self._check)
         self._state._course.gate = self._group.check
-        gc.collect()
-        gc.freeze()  # these objects stay; scanning them would be the longest part of a change
+        rates.freeze()  # these objects stay; scanning them would be the longest part of a change
         self._agent.can_stay(True)
         try:
             if os.environ.pop("ELASTIC_WAITS", ""):  # its variables until here are of a world that it might be in
