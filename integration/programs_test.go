@@ -15,7 +15,7 @@ import (
 
 // programs are those of testdata/programs.py.
 var programs = []string{"epochs", "adam", "tokens", "accumulation", "amp", "loader", "gan", "augmentation",
-	"zero_last", "rank0", "muon", "evaluates"}
+	"zero_last", "rank0", "muon", "evaluates", "average", "unfreeze"}
 
 // Programs as users write them end with the parameters, rates and validations of an undisturbed
 // run, on every rank, although nodes are killed, leave, come and are scaled at random moments: in

@@ -62,8 +62,11 @@ optimizers = optimizer_of()
 schedules = [torch.optim.lr_scheduler.StepLR(o, 5, 0.99) for o in optimizers]
 scaler = torch.amp.GradScaler("cuda", enabled=False) if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler(enabled=False)
 sampler = elastic.Sampler(len(data), seed=0)
+average = {name: p.detach().clone() for name, p in net.named_parameters()} if program == "average" else {}
+if program == "unfreeze":
+    front.requires_grad_(False)
 state = elastic.State(
-    model=net, sampler=sampler, save_every=7, validated=0, best=1e9,
+    model=net, sampler=sampler, save_every=7, validated=0, best=1e9, average=average,
     **{f"optimizer{i}": o for i, o in enumerate(optimizers)}, **{f"schedule{i}": s for i, s in enumerate(schedules)},
 )
 
@@ -132,9 +135,15 @@ def batches():
 
 
 def loop(world):
-    model = nn.parallel.DistributedDataParallel(net) if dist.is_initialized() and world.size > 1 else net
+    def wrapped():
+        return nn.parallel.DistributedDataParallel(net) if dist.is_initialized() and world.size > 1 else net
+
+    model = wrapped()
     reported = False
     for epoch in sampler.epochs(1 << 40):
+        if program == "unfreeze" and epoch >= 20 and state.once("unfreeze"):
+            front.requires_grad_(True)
+            model = wrapped()
         for indices in batches():
             loss = learn(model, indices)
             state.end_step(loss=loss)
@@ -147,6 +156,9 @@ def loop(world):
                 if dist.is_initialized():
                     dist.all_reduce(total)
                 state.best = state.best * 0.5 + 1
+            with torch.no_grad():
+                for name, value in average.items():
+                    value.mul_(0.9).add_(net.get_parameter(name), alpha=0.1)
             time.sleep(pace)
         for s in schedules:
             s.step()
@@ -165,5 +177,5 @@ if way == "restart":
 else:
     elastic.train(state, backend="gloo")(loop)()
 rates = [group["lr"] for o in optimizers for group in o.param_groups]
-print(f"through: {state.step} steps, {sum(p.abs().sum().item() for p in net.parameters()):.9f}, rates "
+print(f"through: {state.step} steps, {sum(p.abs().sum().item() for p in [*net.parameters(), *average.values()]):.9f}, rates "
       f"{' '.join(f'{rate:.9f}' for rate in rates)}, {state.validated} validated", flush=True)

@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterator, List
 
 from .copying import Copier, in_place
 from .errors import ElasticError, MismatchError
+from .filling import Filler
 from .sampler import Sampler
 
 
@@ -33,12 +34,14 @@ def restore(owner: Any, values: Dict[str, Any], saved: Dict[str, Any]) -> None:
     missing = [name for name in values if name not in saved]
     if missing:
         raise MismatchError(f"the checkpoint has no {', '.join(missing)}: it was saved by another script")
+    plain = any(loader(value) is None for value in values.values())
+    filler = Filler([bare(value).state_dict() for value in values.values() if plain and loader(value) is not None])
     for name, value in sorted(values.items(), key=lambda item: not isinstance(item[1], Sampler)):
         load = loader(value)
         if load is not None:
             load(saved[name])
         else:
-            setattr(owner, name, saved[name])
+            setattr(owner, name, filler.filled(value, saved[name]))
 
 
 def optimizers(values: Dict[str, Any]) -> List[Any]:

@@ -16,6 +16,7 @@ from . import contents, fingerprint, wrappers
 from .agreement import Agreement
 from .environment import world
 from .errors import ElasticError
+from .freezing import FROZEN, Frozen
 from .keeping import Keeping
 from .once import Once
 from .randomness import Randomness
@@ -32,7 +33,8 @@ class Course:
 
     def __init__(self, values: Callable[[], Values], sampler: Optional[Sampler], keeping: Keeping) -> None:
         self.once = Once()
-        self._values: Callable[[], Values] = lambda: {**values(), "once": self.once}
+        own = {"once": self.once, FROZEN: Frozen(values)}
+        self._values: Callable[[], Values] = lambda: {**values(), **own}
         self.sampler = sampler
         self.keeping = keeping
         self.step = 0
@@ -72,7 +74,7 @@ class Course:
         return {**contents.content(self._values()), "step": self.step, "samples": self.samples}
 
     def restore(self, owner: Any, content: Dict[str, Any]) -> None:
-        contents.restore(owner, self._values(), {"once": {}, **content})
+        contents.restore(owner, self._values(), {"once": {}, FROZEN: {}, **content})
         self.step, self._counted = content["step"], content["samples"]
         self._ended = self._driven = self._applied = False
         self._at_boundary = True

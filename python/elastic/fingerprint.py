@@ -14,6 +14,7 @@ import zlib
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import contents
+from .freezing import Frozen
 from .once import Once
 from .permutation import mix
 
@@ -39,7 +40,7 @@ def parts(values: Dict[str, Any]) -> List[Tuple[str, Any]]:
             found += [(f"{name}.{key}", parameter) for key, parameter in value.named_parameters()]
         elif hasattr(value, "param_groups"):
             _collect(name, value.state_dict(), found)
-        elif hasattr(value, "last_epoch") or hasattr(value, "epochs") or isinstance(value, Once):  # a schedule, a sampler
+        elif hasattr(value, "last_epoch") or hasattr(value, "epochs") or isinstance(value, (Once, Frozen)):
             _collect(name, value.state_dict(), found)
     return found
 

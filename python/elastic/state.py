@@ -24,7 +24,9 @@ class State:
         state = elastic.State(model=net, optimizer=opt, sampler=sampler, best=0.0)
         state.load()
 
-    Anything with state_dict and load_state_dict is saved by them, a plain value as it is.
+    Anything with state_dict and load_state_dict is saved by them, a plain value as it is. load() fills dicts, lists,
+    sets, tensors, arrays and plain objects in place; numbers, and objects that it cannot fill, are new ones, which
+    the script has as state.NAME. Which parameters are trained (requires_grad) is part of the state.
     One attribute may be an elastic.Sampler; `step` counts ended steps and begins at 0.
 
     save_every: steps ("100" or 100) or time ("30s", "5m") between two saves at the end of a step;
@@ -138,10 +140,11 @@ class State:
         """Whether code of that name runs now: True once in a job, on every rank, so call it on every rank.
 
             for epoch in sampler.epochs(10):
-                if state.once(f"unfreeze {epoch}"):     # the begin of an epoch runs again after each restart in it
-                    unfreeze(net, epoch)
+                if state.once(f"note {epoch}"):     # the begin of an epoch runs again after each restart in it
+                    note("epoch begins", epoch)
 
-        The code belongs to the step at hand, and runs again only where that is interrupted before it has ended."""
+        The code belongs to the step at hand, and runs again only where that is interrupted before it has ended. A process
+        that is started later does not run it: what it changes in memory must be part of the state."""
         return self._course.once.first(name)
 
     def steps(self, loader: Iterable[Any]) -> Iterator[Any]:
