@@ -9,6 +9,7 @@ boundary before, and makes that part again.
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
@@ -46,6 +47,7 @@ class Course:
         self._loss: Any = None
         self._copy: Any = None  # of the state at the last boundary, for elastic.train
         self._copies = False
+        self._began = 0  # the generation in which a loop over a loader began
         self._held = False
         self._was_held = False
         self.follower: Optional[Callable[[], None]] = None
@@ -92,6 +94,14 @@ class Course:
 
     def steps(self, batches: Iterable[Any]) -> Iterator[Any]:
         """The batches, for a loop whose body is a step."""
+        if self.sampler is None and self.step > 0 and self._began != world().generation and world().rank == 0:
+            print(
+                f"elastic: training goes on after step {self.step}, and the loader has no elastic.Sampler: the loop takes its "
+                "data from the begin again",
+                file=sys.stderr,
+                flush=True,
+            )
+        self._began = world().generation
         for batch in batches:
             self._driven, self._at_boundary = True, False
             try:

@@ -8,6 +8,7 @@ The last batch of an epoch is short: nothing is padded and nothing is dropped.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .environment import world
@@ -44,6 +45,7 @@ class Sampler:
         """Rank and size among the data-parallel processes; None: those of the world."""
         self.course: Any = None  # of the State that it belongs to
         self._in_epochs = False
+        self._began = 0  # the generation in which its lists were last asked for
         if world()._weight is None:
             world()._weight = lambda: self.loss_weight
         self._used_up: Optional[Tuple[int, int, int]] = None  # generation and position at which an iteration that ended began
@@ -144,6 +146,14 @@ class Sampler:
             self.course.begins_epoch()
         self.iterated = True
         start = (world().generation, self.epoch, self.consumed)
+        if self._began != start[0] and self.epoch > 0 and not self._in_epochs and world().rank == 0:
+            print(
+                f"elastic: training goes on in epoch {self.epoch} (the first is 0), and the script does not loop over "
+                "sampler.epochs(N): a loop over range(N) begins at 0 again, and trains too long",
+                file=sys.stderr,
+                flush=True,
+            )
+        self._began = start[0]
         if start == self._used_up:
             raise ElasticError(
                 "the sampler went through an epoch without an ended step: "

@@ -74,6 +74,16 @@ class CourseTest(unittest.TestCase):
         self.assertFalse(later.once("begin 0"), "it was saved with the first step")
         self.assertTrue(later.once("second"), "its step was not ended when step 1 was saved")
 
+    def test_a_loader_that_begins_again_is_told(self):
+        for step, told in ((0, 0), (3, 1)):
+            s = State(step=step)
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                with being(environment.read({"ELASTIC_GENERATION": "2"})):
+                    for _ in range(2):
+                        for _ in s.steps([1]):
+                            s.end_step()
+            self.assertEqual(said.getvalue().count("no elastic.Sampler"), told, step)
+
     def test_code_that_runs_once_runs_on_all_ranks(self):
         states = [State(save_every=None), State(save_every=None)]
         states[0].once("upload")

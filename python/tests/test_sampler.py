@@ -1,9 +1,11 @@
 import collections
+import contextlib
+import io
 import json
 import random
 import unittest
 
-from elastic import ElasticError, LoadError, Sampler
+from elastic import ElasticError, LoadError, Sampler, environment
 
 from .worlds import being, world_of
 
@@ -90,6 +92,19 @@ class SamplerTest(unittest.TestCase):
             list(sampler)
             with self.assertRaisesRegex(ElasticError, "without an ended step"):
                 list(sampler)
+
+    def test_a_loop_that_begins_its_epochs_again_is_told(self):
+        for epochs, epoch, generation, told in ((False, 1, 2, 1), (True, 1, 2, 0), (False, 0, 2, 0), (False, 1, 1, 0)):
+            sampler = Sampler(2)
+            with being(environment.read({"ELASTIC_GENERATION": "1"})):
+                iter(sampler)
+            sampler.epoch = epoch
+            with being(environment.read({"ELASTIC_GENERATION": str(generation)})):
+                with contextlib.redirect_stderr(io.StringIO()) as said:
+                    for _ in range(2):
+                        sampler._in_epochs = epochs
+                        iter(sampler)
+            self.assertEqual(said.getvalue().count("sampler.epochs(N)"), told, (epochs, epoch, generation))
 
     def test_an_epoch_that_was_only_fetched_ahead_begins_again_in_the_next_world(self):
         sampler = Sampler(10, shuffle=False)
