@@ -276,6 +276,7 @@ func (nothing) Gone() <-chan error                        { return nil }
 
 func (nothing) Nodes([]membership.Node, checkpoint.Head)                            {}
 func (nothing) Open(rendezvous.World, int)                                          {}
+func (nothing) Fits(context.Context, rendezvous.World) error                        { return nil }
 func (nothing) Stay(rendezvous.World) error                                         { return nil }
 func (nothing) Close(context.Context, schema.Generation) error                      { return nil }
 func (nothing) Finish(context.Context, schema.Generation) error                     { return nil }

@@ -70,6 +70,59 @@ func TestUnreachableMachine(t *testing.T) {
 	}
 }
 
+// A newcomer that others do not reach, or whose disk has no room for the checkpoint, is not taken by
+// a job that trains: the job stays in its generation, and status says why. The newcomer is taken when
+// it is able.
+func TestANewcomerThatIsNotAble(t *testing.T) {
+	t.Run("unreached", func(t *testing.T) {
+		t.Parallel()
+		l := newTestbed(t, "a", "b", "c")
+		l.line = []string{"--np=2:3", "--job-id=x", "--last-call=100ms", "sh", "-c", sit}
+		l.again("a")
+		l.again("b")
+		l.running("x", 1, 2)
+		show := l.hide("c", hidden["silence"].how...)
+		l.again("c")
+		l.says(l.agents["c"], "no generation has this node yet: this node cannot be reached at "+l.addr["c"]+":")
+		l.staysOut("c", "cannot be reached")
+		show()
+		l.running("x", 2, 3)
+	})
+	t.Run("full", func(t *testing.T) {
+		t.Parallel()
+		p := newSandbox(t)
+		p.daemons(1)
+		small := p.mount("small", "size=3m")
+		a := saving(p, `
+open(f"{d}/more.raw", "wb").write(os.urandom(5000000))
+save("weights.raw", 1)
+time.sleep(1000)
+`, "--np=1:2", "--last-call=100ms", "--save-files=more.raw,weights.raw")
+		p.running("x", 1, 1)
+		p.committed("x", 1)
+		c := p.run("--node=c", "--np=1:2", "--job-id=x", "--state-dir="+small, "--checkpoint-dir="+p.path("ck-c"),
+			"/usr/bin/python3", p.path("save.py"))
+		p.says(c, "no generation has this node yet: no space for the checkpoint: it needs 5000")
+		p.staysOut("c", "no space for the checkpoint")
+		p.must("stop", "x")
+		p.ends(a, 93)
+	})
+}
+
+// staysOut waits until status says why a node is not taken, while the first generation runs.
+func (p *sandbox) staysOut(name, why string) {
+	p.t.Helper()
+	p.reaches("x", "status says why "+name+" is not taken", func(s status) error {
+		for _, n := range s.Nodes {
+			if n.Node == name && n.State == "joining" && n.Why != nil && strings.Contains(*n.Why, why) &&
+				s.State == "running" && s.Generation == 1 {
+				return nil
+			}
+		}
+		return fmt.Errorf("not so: %+v", s)
+	})
+}
+
 // With two nodes no second node can confirm the silence, so the job runs, and its status reports
 // the problem. A refused connection needs no confirmation. Then the job waits.
 func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {

@@ -614,6 +614,11 @@ func (simSaves) NotReady(error)                                                 
 func (simSaves) Ready()                                                              {}
 func (simSaves) Knows(schema.Generation) (none reclaim.Knowledge)                    { return none }
 
+func (x simSaves) Fits(context.Context, rendezvous.World) error {
+	time.Sleep(x.a.s.rng.latency(x.a.name, "fits"))
+	return nil
+}
+
 func (x simSaves) Prepare(context.Context, rendezvous.World) (event.Resume, error) {
 	time.Sleep(x.a.s.rng.latency(x.a.name, "prepare"))
 	return event.Resume{}, nil

@@ -63,9 +63,12 @@ type (
 		StopMS   int64
 		Idle     time.Time // when its last older worker ended; zero: it had none
 	}
-	// PublishWarm records that the other nodes need not wait for this one any more: its workers
-	// wait, or will not start before a World has the node.
-	PublishWarm struct{ Me membership.Node }
+	// PublishWarm records that a World may have this node: its workers wait for one, or will not
+	// start before, and it proves that it can be ready.
+	PublishWarm struct {
+		World rendezvous.World // that trains
+		Me    membership.Node
+	}
 	// StartWorkers starts the workers of a generation.
 	StartWorkers struct{ Start }
 	// HaltWorkers ends the workers. A harder way replaces a softer one that is under way.

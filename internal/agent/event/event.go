@@ -36,12 +36,13 @@ type (
 		Nodes, Before int
 		Lines         []string // for the user
 		Over          *Result  // not nil: the node cannot take part, or need not
-		Warms         bool     // the others go on without it until its workers wait
+		Warms         bool     // the others go on without it until PublishWarm
 	}
 	// PublishedWarm answers PublishWarm.
 	PublishedWarm struct {
-		As  membership.Incarnation
-		Err error
+		As    membership.Incarnation
+		Err   error
+		Local bool // this node could not be ready
 	}
 	// Renewed is the outcome of one renewal of a lease.
 	Renewed struct {

@@ -196,7 +196,7 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 		return nil, err
 	}
 	n.Lease = lease
-	warms := !s.Job.Origin.Differs(n.Program) && j.warms(ctx, s)
+	warms := trains(s)
 	n.Rev, err = j.registry.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence,
 		Replaces: replaces, OtherProgram: s.OtherProgram(&n), Warms: warms, Also: j.bringing()})
 	if err != nil {

@@ -2,6 +2,7 @@ package joining
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,40 +27,71 @@ func (j *Joiner) unreached(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	here := j.Peers.Here()
-	var by, mute []string
-	need := 2
-	for _, n := range others {
-		kind, err := j.Peers.Reach(ctx, n.Ref, here)
-		switch {
-		case err != nil:
-			mute = append(mute, n.Node)
-			continue
-		case kind == membership.Same:
-			return nil
-		case kind == membership.Refused || kind == membership.Stranger:
-			need = 1
-		}
-		by = append(by, n.Node)
+	asked := make([]membership.Ref, len(others))
+	for i, n := range others {
+		asked[i] = n.Ref
 	}
-	switch {
-	case len(by) >= need:
+	r := ask(ctx, j.Peers, asked)
+	if err := r.silent(); err != nil {
 		j.state.firstMute = ""
-		j.warn(notice.OutOfReach(strings.Join(by, ", "), here) + "; not joining before they do")
-		return hindrance{fmt.Errorf("%s cannot reach this node at %s", strings.Join(by, ", "), here)}
-	case len(by) > 0 || len(mute) == 0:
+		j.warn(err.Error() + "; not joining before they do")
+		return hindrance{err}
+	}
+	if r.reached || len(r.by) > 0 || len(r.mute) == 0 {
 		j.state.firstMute = ""
 		return nil
 	}
 	// No node answered, and some did not answer twice. Once is not enough: a node that has just
 	// joined still answers as its earlier incarnation.
-	if slices.Contains(mute, j.state.firstMute) {
-		j.warn("this node is cut off: no answer from " + strings.Join(mute, ", ") +
+	if slices.Contains(r.mute, j.state.firstMute) {
+		j.warn("this node is cut off: no answer from " + strings.Join(r.mute, ", ") +
 			"; it joins when one of them answers")
 	} else if j.state.firstMute == "" {
-		j.state.firstMute = mute[0]
+		j.state.firstMute = r.mute[0]
 	}
-	return hindrance{fmt.Errorf("no answer from %s", strings.Join(mute, ", "))}
+	return hindrance{fmt.Errorf("no answer from %s", strings.Join(r.mute, ", "))}
+}
+
+// reach is what nodes found that were asked to dial this one.
+type reach struct {
+	here     string // where they dialled
+	reached  bool
+	by, mute []string // nodes that did not reach it, and nodes that did not answer the question
+	refused  bool     // one dial was refused, or answered by a stranger
+}
+
+// ask has nodes dial this one, until one reaches it.
+func ask(ctx context.Context, p Peers, nodes []membership.Ref) reach {
+	r := reach{here: p.Here()}
+	for _, n := range nodes {
+		kind, err := p.Reach(ctx, n, r.here)
+		switch {
+		case err != nil:
+			r.mute = append(r.mute, n.Node)
+			continue
+		case kind == membership.Same:
+			r.reached = true
+			return r
+		case kind == membership.Refused || kind == membership.Stranger:
+			r.refused = true
+		}
+		r.by = append(r.by, n.Node)
+	}
+	return r
+}
+
+// silent returns an error if the answers are enough to find this node silent.
+func (r reach) silent() error {
+	if r.reached || len(r.by) == 0 || len(r.by) == 1 && !r.refused {
+		return nil
+	}
+	return errors.New(notice.OutOfReach(strings.Join(r.by, ", "), r.here))
+}
+
+// Unreached returns an error if the members of a World that it asks do not reach this node. They are
+// the first two.
+func Unreached(ctx context.Context, p Peers, members []membership.Ref) error {
+	return ask(ctx, p, members[:min(len(members), 2)]).silent()
 }
 
 // warn tells the user once why this node stays out.

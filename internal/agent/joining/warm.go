@@ -7,13 +7,11 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// warms reports whether this joining node starts its workers before a World has it. That is so if
-// the others train and their workers stay when the World changes, so that only the start of the
-// workers here would delay them.
-func (j *Joiner) warms(ctx context.Context, s *rendezvous.Snapshot) bool {
+// trains reports whether the workers of the job train now. A node that joins then registers as one
+// that the others go on without, until it has proved that it would not hold them up.
+func trains(s *rendezvous.Snapshot) bool {
 	w := s.World
-	return j.Warm && s.Job.Roles == nil && w != nil && w.Phase == rendezvous.Running &&
-		w.Attempt == s.Job.Attempt && OthersStay(ctx, j.Peers, w.Members)
+	return w != nil && w.Phase == rendezvous.Running && w.Attempt == s.Job.Attempt
 }
 
 // OthersStay reports whether a member says that its workers can stay. It asks two, because one may

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
@@ -64,8 +65,13 @@ func (m *Machine) applyRegistration(e event.Event) {
 		m.applyRegistered(e)
 	case event.PublishedWarm:
 		m.out.Answered(outbox.Warm, e.Err)
-		if m.is(e.As) && e.Err == nil {
+		switch {
+		case !m.is(e.As):
+		case e.Err == nil:
 			m.self.warms = false
+		case e.Local && !m.self.unable:
+			m.self.unable = true
+			m.say("no generation has this node yet: %s; trying again", strings.ReplaceAll(e.Err.Error(), "\n", "; "))
 		}
 	case event.Located:
 		m.out.Answered(outbox.Locate, nil)

@@ -77,7 +77,8 @@ type identity struct {
 	logs    string
 	unkeyed time.Time // since when its registration is missing, or must be written again; zero: it is there
 	listed  bool      // a world listed this incarnation
-	warms   bool      // the others go on without it until its workers wait
+	warms   bool      // the others go on without it until PublishWarm
+	unable  bool      // the user was told why PublishWarm fails
 }
 
 // observation is what this node read from the store, and whether the store answers.

@@ -9,9 +9,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// warmUp has a spare of a training job start its workers before a World has it. A node that joins
-// records this in its registration (Joining.Warms): the others go on without it until its workers
-// wait, unless they need it.
+// warmUp has a spare of a training job start its workers before a World has it. The registration of
+// a node that joins says so (Joining.Warms): the others go on without it, unless they need it, until
+// its workers wait and it has proved that it can be ready.
 func (m *Machine) warmUp() {
 	w := m.seen.world
 	if w == nil {
@@ -22,7 +22,7 @@ func (m *Machine) warmUp() {
 		m.workers.StartFirst(m.withThisNode(w), m.workerFacts(), m.out)
 	}
 	if m.self.warms && (m.workers.FirstSettled() || m.workers.Group == nil) {
-		m.out.Request(outbox.Warm, action.PublishWarm{Me: m.self.node})
+		m.out.Request(outbox.Warm, action.PublishWarm{World: *w, Me: m.self.node})
 	}
 }
 

@@ -129,6 +129,8 @@ type Saves interface {
 	Finish(ctx context.Context, g schema.Generation) error
 	// Prepare brings the resume checkpoint of w to this disk, verified.
 	Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error)
+	// Fits proves that this node, which is no member of w, could prepare the newest checkpoint.
+	Fits(ctx context.Context, w rendezvous.World) error
 	// Stay prepares the checkpoint directory for workers that hold the state, instead of Prepare.
 	Stay(w rendezvous.World) error
 	// NotReady reports to the other nodes why this node is not ready, until Ready is called.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/joining"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -36,9 +37,7 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 	case action.Locate:
 		l.effect(ctx, func(context.Context) event.Event { return event.Located{Address: l.Peers.Here()} })
 	case action.PublishWarm:
-		l.effect(ctx, func(ctx context.Context) event.Event {
-			return event.PublishedWarm{As: a.Me.Incarnation, Err: l.registry.Warmed(ctx, a.Me)}
-		})
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.publishWarm(ctx, a) })
 	case action.Register:
 		l.effect(ctx, func(ctx context.Context) event.Event { return l.register(ctx, a) })
 	case action.Take:
@@ -230,6 +229,25 @@ func (l *loop) afterStep(ctx context.Context, a action.Take) {
 		_ = history.Trim(ctx, l.Store, l.Job.Name)
 		l.requests.RemoveLeftovers(ctx, &a.Seen)
 	}
+}
+
+// publishWarm proves that this node could be ready for a World: members reach it, a holder of the
+// newest checkpoint answers, and its disks have room for that. Until then no World has it, because
+// the workers of the others would stop for nothing.
+func (l *loop) publishWarm(ctx context.Context, a action.PublishWarm) event.Event {
+	r := event.PublishedWarm{As: a.Me.Incarnation}
+	err := l.Saves.Fits(ctx, a.World)
+	if err == nil {
+		err = joining.Unreached(ctx, l.Peers, a.World.Members)
+	}
+	if err != nil {
+		l.Saves.NotReady(err)
+		r.Err, r.Local = err, !errors.Is(err, context.Canceled)
+		return r
+	}
+	l.Saves.Ready()
+	r.Err = l.registry.Warmed(ctx, a.Me)
+	return r
 }
 
 // unfit is an error of this node that keeps it from being ready. A store that does not answer, or

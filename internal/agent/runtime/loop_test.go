@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,5 +73,56 @@ func TestAReadThatComesLateProvesNoSilence(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// tried is the saves of a node that may be unable to prepare a checkpoint.
+type tried struct {
+	Saves
+	err error
+}
+
+func (s tried) Fits(context.Context, rendezvous.World) error { return s.err }
+func (s tried) NotReady(error)                               {}
+func (s tried) Ready()                                       {}
+
+// reaching answers for all members of a World.
+type reaching struct {
+	Peers
+	kind membership.AnswerKind
+}
+
+func (reaching) Here() string { return "c:1" }
+func (p reaching) Reach(context.Context, membership.Ref, string) (membership.AnswerKind, error) {
+	return p.kind, nil
+}
+
+// A node says that a World may have it only if its disks have room and others reach it.
+func TestANodeProvesThatItCanBeReady(t *testing.T) {
+	full := errors.New("no space")
+	for _, x := range []struct {
+		err  error
+		kind membership.AnswerKind
+		able bool
+	}{{nil, membership.Same, true}, {full, membership.Same, false}, {nil, membership.Refused, false}} {
+		s, job := memory.New().Client("c"), schema.Job("x")
+		me := membership.Node{Ref: membership.Ref{Node: "c", Incarnation: "c1"}}
+		res, err := s.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(job.Node("c"), schema.Encode(me)),
+			store.Put(job.Warming("c"), []byte("c1"))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		me.Rev = res.Rev
+		l := newLoop(Config{Config: joining.Config{Job: rendezvous.Job{Name: job}}},
+			Deps{Store: s, Saves: tried{err: x.err}, Peers: reaching{kind: x.kind}})
+		e := l.publishWarm(t.Context(), action.PublishWarm{Me: me,
+			World: rendezvous.World{Members: []membership.Ref{{Node: "a"}}}}).(event.PublishedWarm)
+		read, err := s.Get(t.Context(), job.Warming("c"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if able := len(read.Entries) == 0; able != x.able || (e.Err == nil) != x.able || e.Local == x.able {
+			t.Errorf("%+v: able %t, %+v", x, able, e)
+		}
 	}
 }

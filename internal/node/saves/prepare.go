@@ -67,6 +67,25 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	return resume, err
 }
 
+// Fits proves that this node, which is no member of w, could prepare the newest checkpoint of the job. Without an
+// answer of the store there is no proof, and none is needed: no World is made meanwhile.
+func (s *Saves) Fits(ctx context.Context, w rendezvous.World) error {
+	s.mu.Lock()
+	k := s.replicator
+	s.mu.Unlock()
+	if k == nil || s.shared(w) || s.rules().Load == checkpoint.LoadRank0 {
+		return nil
+	}
+	head, _, err := k.Record.Read(ctx)
+	if err != nil {
+		return nil
+	}
+	if err := k.Fits(ctx, head, s.node.Directory); !replicator.CannotBeHad(err) {
+		return err
+	}
+	return nil // the newest one is another one by now, or the job waits for a node that has it
+}
+
 // NotReady tells the other nodes, and with them the operator, why this node is not ready. If its store was
 // removed, it never will be, so it leaves.
 func (s *Saves) NotReady(err error) {

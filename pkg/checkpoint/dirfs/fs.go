@@ -226,3 +226,22 @@ type Found struct {
 	State  FileState
 	Unsure bool // the bytes may have changed although State did not
 }
+
+// SameDisk reports whether two trees are known to be on one file system.
+func SameDisk(a, b Reader) bool {
+	x, known := device(a)
+	y, alsoKnown := device(b)
+	return known && alsoKnown && x == y
+}
+
+func device(t Reader) (id uint64, known bool) {
+	fi, err := t.Lstat(".")
+	if err != nil {
+		return 0, false
+	}
+	st, known := fi.Sys().(*syscall.Stat_t)
+	if !known {
+		return 0, false
+	}
+	return st.Dev, true
+}

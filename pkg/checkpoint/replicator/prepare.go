@@ -129,28 +129,35 @@ func (r *Replicator) holders() []func(context.Context, manifest.Number) ([]membe
 func (r *Replicator) Entry(
 	ctx context.Context, n manifest.Number, h manifest.Hash, dir string,
 ) (string, error) {
+	m, err := r.manifestOf(ctx, n, h)
+	if err != nil {
+		return "", fmt.Errorf("find what to resume from: %w", err)
+	}
+	return filepath.Join(dir, filepath.FromSlash(m.Entry)), nil
+}
+
+// manifestOf asks the holders of a checkpoint for its manifest.
+func (r *Replicator) manifestOf(
+	ctx context.Context, n manifest.Number, h manifest.Hash,
+) (*manifest.Manifest, error) {
 	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
 	var last error
 	for _, holders := range r.holders() {
 		from, err := holders(ctx, n)
 		if err != nil {
-			return "", fmt.Errorf("find what to resume from: %w", err)
+			return nil, err
 		}
 		raw, err := c.Manifest(ctx, h,
 			slices.DeleteFunc(from, func(n membership.Ref) bool { return n.Node == r.Self }))
 		if err == nil {
-			m, err := manifest.Decode(raw)
-			if err != nil {
-				return "", fmt.Errorf("find what to resume from: %w", err)
-			}
-			return filepath.Join(dir, filepath.FromSlash(m.Entry)), nil
+			return manifest.Decode(raw)
 		}
 		if ctx.Err() != nil {
-			return "", ctx.Err()
+			return nil, ctx.Err()
 		}
 		last = err
 	}
-	return "", fmt.Errorf("find what to resume from: %w", last)
+	return nil, last
 }
 
 // Complete fetches all parts of a checkpoint to this disk, and ensures that n other nodes hold all

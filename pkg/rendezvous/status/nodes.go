@@ -162,9 +162,19 @@ func (x *explainer) other(n *membership.Node) Node {
 	case x.w.Leaver(n.Ref) && x.w.Phase == rendezvous.Forming && !x.isReady(n):
 		st.State = NodeWaiting
 	case n.Warming:
-		st.State, st.Why = NodeJoining, new("its workers start")
+		st.State, st.Why = NodeJoining, new(x.unproved(n))
 	}
 	return st
+}
+
+// unproved says why no World has a node that is registered and not ready for one.
+func (x *explainer) unproved(n *membership.Node) string {
+	for _, d := range x.s.Doing {
+		if d.Node == n.Node && d.Text != "" {
+			return d.Text
+		}
+	}
+	return "its workers start"
 }
 
 // keptOut returns the quarantine of node, or nil.

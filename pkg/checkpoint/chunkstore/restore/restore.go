@@ -40,6 +40,13 @@ func Files(ctx context.Context, t dirfs.FS, m *manifest.Manifest, from Source) e
 	return nil
 }
 
+// Needed returns how many bytes Files would write into the directory t.
+func Needed(ctx context.Context, t dirfs.FS, m *manifest.Manifest, from Source) (int64, error) {
+	r := &restoring{to: dirfs.NewScratchDisk(t), from: from}
+	_, n, err := r.differing(ctx, m)
+	return n, err
+}
+
 // restoring is one restore into a directory.
 type restoring struct {
 	to   *dirfs.Disk
@@ -51,15 +58,9 @@ func (r *restoring) putBack(ctx context.Context, m *manifest.Manifest) error {
 	if err := distinctNames(r.to, m); err != nil {
 		return err
 	}
-	todo, err := r.differing(ctx, m)
+	todo, n, err := r.differing(ctx, m)
 	if err != nil {
 		return err
-	}
-	var n int64
-	for _, files := range todo {
-		for _, f := range files {
-			n += f.Size
-		}
 	}
 	if err := r.to.CheckSpace(n, 0); err != nil {
 		return err
@@ -92,8 +93,10 @@ func (r *restoring) putBack(ctx context.Context, m *manifest.Manifest) error {
 }
 
 // differing groups the files by their first name, and returns the groups that differ from the
-// directory.
-func (r *restoring) differing(ctx context.Context, m *manifest.Manifest) (todo [][]manifest.File, err error) {
+// directory, and their size.
+func (r *restoring) differing(
+	ctx context.Context, m *manifest.Manifest,
+) (todo [][]manifest.File, size int64, err error) {
 	// "a-b" is between "a" and "a/b", so the files of a group may not be adjacent
 	byTop := map[string][]manifest.File{}
 	for _, f := range m.Files {
@@ -103,14 +106,18 @@ func (r *restoring) differing(ctx context.Context, m *manifest.Manifest) (todo [
 	for top, files := range byTop {
 		same, err := r.same(ctx, top, files)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		if !same {
-			todo = append(todo, files)
+		if same {
+			continue
+		}
+		todo = append(todo, files)
+		for _, f := range files {
+			size += f.Size
 		}
 	}
 	slices.SortFunc(todo, func(a, b []manifest.File) int { return strings.Compare(a[0].Path, b[0].Path) })
-	return todo, nil
+	return todo, size, nil
 }
 
 // same reports whether top has exactly these files with the right bytes.
