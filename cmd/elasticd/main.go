@@ -53,14 +53,14 @@ func status(err error, stderr io.Writer) int {
 	if code == "E-USAGE" {
 		rc = 2
 	}
-	fmt.Fprintf(stderr, "error: %s [%s]\n", phrase.Plain(strings.ReplaceAll(err.Error(), "\n", " ")), code)
+	fmt.Fprintf(stderr, "error: %s [%s]\n", phrase.Brief(strings.ReplaceAll(err.Error(), "\n", " ")), code)
 	var p *coordinator.Problem
 	if errors.As(err, &p) {
 		if p.Why != "" {
-			fmt.Fprintf(stderr, "  why: %s\n", phrase.Plain(p.Why))
+			fmt.Fprintf(stderr, "  why: %s\n", phrase.Brief(p.Why))
 		}
 		if p.Fix != "" {
-			fmt.Fprintf(stderr, "  fix: %s\n", phrase.Plain(p.Fix))
+			fmt.Fprintf(stderr, "  fix: %s\n", phrase.Brief(p.Fix))
 		}
 	}
 	return rc

@@ -53,3 +53,14 @@ func TestPlain(t *testing.T) {
 		}
 	}
 }
+
+func TestBrief(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	want := "job " + long[:60] + "…(5000 characters)…" + long[:20] + " is none"
+	if got := phrase.Brief("job " + long + " is none"); got != want {
+		t.Errorf("got %q", got)
+	}
+	if path := "/" + strings.Repeat("d/", 140); phrase.Brief(path) != path {
+		t.Errorf("a path is cut: %s", phrase.Brief(path))
+	}
+}

@@ -41,3 +41,17 @@ func Plain(s string) string {
 func hidden(r rune) bool {
 	return unicode.IsControl(r) || r == utf8.RuneError || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }
+
+// Brief is Plain, with long words cut in the middle: somebody else may have made them long.
+func Brief(s string) string {
+	words := strings.Split(Plain(s), " ")
+	for i, w := range words {
+		if r := []rune(w); len(r) > longestWord {
+			words[i] = fmt.Sprintf("%s…(%d characters)…%s", string(r[:60]), len(r), string(r[len(r)-20:]))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// longestWord is longer than most paths.
+const longestWord = 300

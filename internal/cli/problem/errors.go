@@ -167,11 +167,11 @@ func (e *Error) print(w io.Writer) {
 	line := func(what, text string) {
 		fmt.Fprintln(w, screen.Fold(what+": "+text, screen.Columns(w), len(what)+2))
 	}
-	line("error", fmt.Sprintf("%s [%s]", phrase.Plain(e.Message), e.Code))
+	line("error", fmt.Sprintf("%s [%s]", phrase.Brief(e.Message), e.Code))
 	if e.Why != "" {
-		line("  why", phrase.Plain(e.Why))
+		line("  why", phrase.Brief(e.Why))
 	}
 	if e.Fix != "" {
-		line("  fix", phrase.Plain(e.Fix))
+		line("  fix", phrase.Brief(e.Fix))
 	}
 }

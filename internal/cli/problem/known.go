@@ -163,7 +163,11 @@ func fromNameTaken(e *refusal.NameTaken) *Error {
 
 func fromNotFound(e *launch.NotFoundError) *Error {
 	f := New(NoProgram, "%v", e).Of(e)
-	if len(e.Near) == 0 {
+	switch {
+	case len(e.Near) > 0:
+	case strings.Contains(e.Name, "/"):
+		f.Because("there is no file at that path").Cure("the path of a program, or the name of one in PATH")
+	default:
 		f.Because("PATH has no program of that name").Cure("a program in PATH, or a path with a /")
 	}
 	return f
