@@ -621,10 +621,17 @@ func TestNamesOfTheArchitecture(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	protocol := read(t, "docs/PROTOCOL.md")
-	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(doc+protocol, -1) {
+	protocol, security := read(t, "docs/PROTOCOL.md"), read(t, "docs/SECURITY.md")
+	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(doc+protocol+security, -1) {
 		if !tests[m[1]] {
 			t.Errorf("there is no %s", m[1])
+		}
+	}
+	_, threats, _ := strings.Cut(security, "| --- | --- | --- | --- |\n")
+	threats, _, _ = strings.Cut(threats, "\n\n")
+	for row := range strings.SplitSeq(threats, "\n") {
+		if !regexp.MustCompile("`Test\\w+` \\|$").MatchString(row) {
+			t.Errorf("a threat without a test: %s", row)
 		}
 	}
 	for i := 1; i <= 8; i++ {
