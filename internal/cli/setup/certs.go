@@ -78,10 +78,11 @@ func certsAction(_ context.Context, c *command.Call) error {
 		_, err := io.WriteString(c.Stdout, manifests(secret, made, r.Clients[0]))
 		return err
 	}
-	return showCerts(c, r.Dir, made)
+	return showCerts(c, r, made)
 }
 
-func showCerts(c *command.Call, dir string, made []certs.Made) error {
+func showCerts(c *command.Call, r certs.Request, made []certs.Made) error {
+	dir := r.Dir
 	all := []certificate{}
 	rows := [][]string{{"FILE", "FOR", "NAMES", "VALID UNTIL"}}
 	for _, m := range made {
@@ -99,8 +100,8 @@ func showCerts(c *command.Call, dir string, made []certs.Made) error {
 	}
 	c.Out.Say("elasticd --listen-client-urls=https://0.0.0.0:2379 --cert-file=%s/server.crt "+
 		"--key-file=%[1]s/server.key --trusted-ca-file=%[1]s/ca.crt", dir)
-	c.Out.Say("elastic status --server=https://HOST:2379 --cacert=%s/ca.crt --cert=%[1]s/client.crt "+
-		"--key=%[1]s/client.key", dir)
+	c.Out.Say("elastic status --server=https://HOST:2379 --cacert=%s/ca.crt --cert=%[1]s/%[2]s.crt "+
+		"--key=%[1]s/%[2]s.key", dir, r.Clients[0])
 	c.Out.Say("ca.key and peer-ca.key sign further certificates; neither servers nor clients need them")
 	return c.Out.Table(rows)
 }
