@@ -148,4 +148,16 @@ func TestLaterAgentDiffers(t *testing.T) {
 	b := p.run("--np=4", "--job-id=x", "--node=b", "sh", "-c", sit)
 	p.says(b, "elastic: job x is at np=2; --np=4 is not used; to change it: elastic scale x --np=4\n")
 	p.running("x", 1, 2)
+	c := p.run("--np=2:4", "--job-id=x", "--node=c", "sh", "-c", sit)
+	p.says(c, "elastic: job x is at np=2; --np=2:4 is not used\n")
+}
+
+// A later agent with another range is told which one the job has.
+func TestLaterRangeDiffers(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	a := p.run("--np=1:2", "--job-id=y", "--node=a", "sh", "-c", sit)
+	p.says(a, "this node is a;")
+	b := p.run("--np=2:4", "--job-id=y", "--node=b", "sh", "-c", sit)
+	p.says(b, "elastic: job y is at np=1:2; --np=2:4 is not used\n")
 }

@@ -243,7 +243,8 @@ func (j *Joiner) greeting(s *rendezvous.Snapshot) []string {
 	}
 	given := j.Job.Limits
 	if j.Given["np"] && len(job.Hosts) == 0 &&
-		(given.Exact && given.Max != s.Wish.NP || given.Exact != job.Limits.Exact) {
+		(given.Exact && given.Max != s.Wish.NP || given.Exact != job.Limits.Exact ||
+			!given.Exact && given != job.Limits) {
 		line := fmt.Sprintf("job %s is at np=%s; --np=%s is not used", job.Name, np, given)
 		if given.Exact && job.Limits.Exact {
 			line += fmt.Sprintf("; to change it: elastic scale %s --np=%s", job.Name, given)
