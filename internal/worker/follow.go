@@ -158,6 +158,9 @@ func (g *Group) reportExit(e Exit) {
 	})
 }
 
+// statusOfTerm is what shells report for a process that a SIGTERM ended.
+const statusOfTerm = 128 + int(syscall.SIGTERM)
+
 // endedLine returns the log line which says that elastic ended the worker. Its last output, for
 // example about a SIGTERM, is then not the cause.
 func (g *Group) endedLine(e Exit, now time.Time) string {
@@ -165,12 +168,15 @@ func (g *Group) endedLine(e Exit, now time.Time) string {
 	if name == "" {
 		name = fmt.Sprintf("rank %d", e.Rank)
 	}
-	how := e.Signal
-	if how == "" {
-		how = fmt.Sprintf("exit code %d", e.Code)
+	how := "was ended by elastic (" + e.Signal + ")"
+	switch {
+	case e.Signal == "" && e.Code != statusOfTerm:
+		how = fmt.Sprintf("was ended by elastic (exit code %d)", e.Code)
+	case e.Signal == "" || e.Signal == "SIGTERM":
+		how = "was asked to end by elastic (SIGTERM), and ended"
 	}
-	return fmt.Sprintf("---- elastic: %s was ended by elastic (%s); elastic events says why, %s ----\n",
-		name, how, output.Stamp(now))
+	return fmt.Sprintf("---- elastic: %s %s; elastic events says why, %s ----\n", name, how,
+		output.Stamp(now))
 }
 
 // longestError is how many bytes of an error file are read.

@@ -146,18 +146,25 @@ func TestPrefix(t *testing.T) {
 // log.
 func TestLogSaysThatElasticEndedTheWorker(t *testing.T) {
 	t.Parallel()
-	s := shell(t, 1, `trap 'echo received SIGTERM; exit 15' TERM; echo up; while :; do sleep 0.01; done`)
-	s.Ranks = []int{7}
-	g := begin(t, s)
-	said(t, s.Logs, 0, "up")
-	if err := g.Stop(deadline(t), 20*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	want := regexp.MustCompile(
-		`received SIGTERM\n---- elastic: rank 7 was ended by elastic \(exit code 15\); ` +
-			`elastic events says why, \S+ ----\n$`)
-	if got := read(t, s.Logs.Path(0)); !want.MatchString(got) {
-		t.Errorf("%q", got)
+	asked := `was asked to end by elastic \(SIGTERM\), and ended`
+	for _, c := range []struct{ script, says string }{
+		{`trap 'echo last; exit 15' TERM; echo up; while :; do sleep 0.01; done`,
+			`last\n---- elastic: rank 7 was ended by elastic \(exit code 15\)`},
+		{`trap 'echo last; exit 143' TERM; echo up; while :; do sleep 0.01; done`,
+			`last\n---- elastic: rank 7 ` + asked},
+		{`echo up; exec sleep 1000`, `up\n---- elastic: rank 7 ` + asked},
+	} {
+		s := shell(t, 1, c.script)
+		s.Ranks = []int{7}
+		g := begin(t, s)
+		said(t, s.Logs, 0, "up")
+		if err := g.Stop(deadline(t), 20*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		want := regexp.MustCompile(c.says + `; elastic events says why, \S+ ----\n$`)
+		if got := read(t, s.Logs.Path(0)); !want.MatchString(got) {
+			t.Errorf("%q, want %s", got, want)
+		}
 	}
 }
 
