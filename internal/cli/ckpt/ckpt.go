@@ -19,6 +19,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 func Command() command.Command {
@@ -38,6 +40,7 @@ type saves struct {
 	snap   rendezvous.Snapshot
 	number checkpoint.Number // 0: no number was given
 	dir    string            // the directory for get
+	lone   bool              // it is the only word, and may have been meant as the job
 }
 
 // verb is one subcommand of elastic ckpt.
@@ -65,6 +68,11 @@ func ckptAction(ctx context.Context, c *command.Call) error {
 	}
 	defer s.Close()
 	k.s = s
+	if k.lone {
+		if err := k.notJob(ctx); err != nil {
+			return err
+		}
+	}
 	read := target.JobOrNewest
 	if v.number {
 		read = target.LivingJob
@@ -88,6 +96,7 @@ func (k *saves) words() (verb, error) {
 		if len(words) == 0 || len(words) == 1 && command.Digits(words[0]) && !number.Given {
 			return v, problem.New(problem.Usage, "no directory is given").Cure("elastic ckpt get N DIR")
 		}
+		k.lone = len(words) == 1 && !k.Setting("job-id").Given && schema.ValidName(words[0])
 		k.dir, words = words[len(words)-1], words[:len(words)-1]
 	}
 	if n := len(words); n > 0 && command.Digits(words[n-1]) {
@@ -112,6 +121,19 @@ func (k *saves) words() (verb, error) {
 	n, err := number.Number(0, 1)
 	k.number = checkpoint.Number(n)
 	return v, err
+}
+
+// notJob fails if the directory for get is the name of a job.
+func (k *saves) notJob(ctx context.Context) error {
+	snap, err := rendezvous.Read(ctx, k.s, schema.Job(k.dir))
+	if store.Refused(err) || err == nil && snap.Job == nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return problem.New(problem.Usage, "no directory is given").
+		Because("%s is a job", k.dir).Cure("elastic ckpt get %s DIR; for a directory of that name ./%[1]s", k.dir)
 }
 
 func takeVerb(words []string) (verb, error) {
