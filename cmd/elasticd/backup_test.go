@@ -23,10 +23,11 @@ func succeeds(t *testing.T, dir string, args ...string) {
 func backedUp(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	s := start(t, dir, "--name=old", "--insecure", "--data-dir="+filepath.Join(dir, "old"))
-	socket := "unix://" + filepath.Join(dir, "old", "clients.sock")
-	s.ready(t, socket)
-	c := client(t, socket)
+	at := "http://" + address(t)
+	s := start(t, dir, "--name=old", "--insecure", "--data-dir="+filepath.Join(dir, "old"),
+		"--listen-client-urls="+at)
+	s.ready(t, at)
+	c := client(t, at)
 	if _, err := c.Put(t.Context(), "k", "v"); err != nil {
 		t.Fatal(err)
 	}

@@ -99,14 +99,18 @@ func (c Config) complete() (Config, error) {
 	if c.ListenClients == nil && c.Clients.Cert != "" {
 		c.ListenClients = []url.URL{{Scheme: "https", Host: "127.0.0.1:2379"}}
 	}
+	own := url.URL{Scheme: "unix", Path: filepath.Join(c.Dir, ClientSocket)}
 	if c.ListenClients == nil {
-		c.ListenClients = []url.URL{{Scheme: "unix", Path: filepath.Join(c.Dir, ClientSocket)}}
+		c.ListenClients = []url.URL{own}
 	}
 	if c.ListenPeers == nil && (!c.single() || c.Peers.Cert != "") {
 		c.ListenPeers = []url.URL{{Scheme: c.Peers.scheme(), Host: "127.0.0.1:2380"}}
 	}
 	if c.AdvertiseClients == nil {
 		c.AdvertiseClients = reachable(c.ListenClients)
+	}
+	if !slices.Contains(c.ListenClients, own) && len(own.Path) <= socketMax { // for backups
+		c.ListenClients = append(slices.Clone(c.ListenClients), own)
 	}
 	if c.AdvertisePeers == nil {
 		c.AdvertisePeers = reachable(c.ListenPeers)

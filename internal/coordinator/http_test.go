@@ -160,7 +160,7 @@ func TestClientAddressServesNoPages(t *testing.T) {
 		t.Error(err)
 	}
 	list, err := filepath.Glob(filepath.Join(c.Dir, "*.sock"))
-	if err != nil || len(list) > 0 {
+	if err != nil || len(list) != 1 || filepath.Base(list[0]) != ClientSocket {
 		t.Errorf("sockets in the data directory: %v, %v", list, err)
 	}
 }

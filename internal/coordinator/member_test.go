@@ -325,8 +325,16 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u := c.AdvertiseClients[0]; unspecified(u.Hostname()) || u.Port() != "2379" {
-		t.Errorf("clients are given %s", &u)
+	if u := c.AdvertiseClients[0]; unspecified(u.Hostname()) || u.Port() != "2379" || len(c.AdvertiseClients) != 1 {
+		t.Errorf("clients are given %v", c.AdvertiseClients)
+	}
+	if own := c.ListenClients[1]; own.Path != c.Dir+"/clients.sock" || len(anywhere) != 1 {
+		t.Errorf("it listens on %v", c.ListenClients)
+	}
+	deep := "/tmp/" + strings.Repeat("d", socketMax)
+	c, err = (Config{Insecure: true, ListenClients: anywhere, Dir: deep}).complete()
+	if err != nil || len(c.ListenClients) != 1 {
+		t.Errorf("in a directory that is too deep for a socket it listens on %v: %v", c.ListenClients, err)
 	}
 }
 
