@@ -250,7 +250,7 @@ var may = map[string][]string{
 		"internal/scope", "pkg/history", "pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store"},
 
 	// The Python helper as files: it knows nothing of Go.
-	"python": {},
+	"python": {"internal/version"},
 
 	// A program like any user's: it must work with what every worker is given.
 	"cmd/elastic-demo": {},
@@ -267,7 +267,7 @@ var may = map[string][]string{
 	"bench/worker": {"bench/copies"},
 
 	// It packs what `go build` made.
-	"release": {"python"},
+	"release": {"internal/version", "python"},
 
 	"pkg/checkpoint/dirfs/memfs": {"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs"},
 	"pkg/checkpoint/checkpointtest": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest",

@@ -10,15 +10,15 @@ import (
 	"io/fs"
 	"strings"
 	"time"
-)
 
-// Version is that of the Python package, and of the release that it is part of.
-const Version = "0.1.0"
+	"github.com/elasticd/elastic/internal/version"
+)
 
 // project is the name under which pip knows the wheel. The name that Python imports is elastic.
 const project = "elasticd"
 
-const distInfo = project + "-" + Version + ".dist-info/"
+// stem begins the names of the wheel and of its directories.
+var stem = project + "-" + version.Python()
 
 var (
 	//go:embed README.md
@@ -27,9 +27,9 @@ var (
 	license []byte
 )
 
-const metadata = `Metadata-Version: 2.4
+var metadata = `Metadata-Version: 2.4
 Name: ` + project + `
-Version: ` + Version + `
+Version: ` + version.Python() + `
 Summary: Keeps a distributed training job going while its machines come and go
 Author: The Elastic authors
 License-Expression: Apache-2.0
@@ -85,7 +85,7 @@ func Names() []string {
 
 // Name returns the file name of the wheel. pip finds in it on which machines the wheel can be used.
 func (w Wheel) Name() string {
-	return project + "-" + Version + "-" + strings.Join(w.tags(), ".") + ".whl"
+	return stem + "-" + strings.Join(w.tags(), ".") + ".whl"
 }
 
 // tags returns the platforms. The programs are static, so they need neither glibc nor musl: the
@@ -132,16 +132,16 @@ func (w Wheel) Bytes() ([]byte, error) {
 	}
 	for _, name := range Names() {
 		if program, ok := w.Programs[name]; ok {
-			a.add(project+"-"+Version+".data/scripts/"+name, program, 0o755)
+			a.add(stem+".data/scripts/"+name, program, 0o755)
 		}
 	}
 	if len(w.Programs) == 0 {
-		a.add(distInfo+"entry_points.txt", []byte(missing), 0o644)
+		a.add(stem+".dist-info/entry_points.txt", []byte(missing), 0o644)
 	}
-	a.add(distInfo+"licenses/LICENSE", license, 0o644)
-	a.add(distInfo+"METADATA", append([]byte(metadata), description...), 0o644)
-	a.add(distInfo+"WHEEL", []byte(w.info()), 0o644)
-	a.file(distInfo+"RECORD", []byte(a.record.String()+distInfo+"RECORD,,\n"), 0o644)
+	a.add(stem+".dist-info/licenses/LICENSE", license, 0o644)
+	a.add(stem+".dist-info/METADATA", append([]byte(metadata), description...), 0o644)
+	a.add(stem+".dist-info/WHEEL", []byte(w.info()), 0o644)
+	a.file(stem+".dist-info/RECORD", []byte(a.record.String()+stem+".dist-info/RECORD,,\n"), 0o644)
 	if a.err == nil {
 		a.err = a.zip.Close()
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/elasticd/elastic/internal/version"
 	"github.com/elasticd/elastic/python"
 )
 
@@ -66,7 +67,7 @@ func TestWheel(t *testing.T) {
 				"elastic.__version__, m.version('elasticd'), m.metadata('elasticd')['License-Expression'])"
 			cmd := exec.CommandContext(t.Context(), "python3", "-B", "-c", script)
 			cmd.Env = []string{"PYTHONPATH=" + installed, "PATH=" + os.Getenv("PATH")}
-			want := "1 " + python.Version + " " + python.Version + " Apache-2.0\n"
+			want := "1 " + version.Python() + " " + version.Python() + " Apache-2.0\n"
 			if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
 				t.Errorf("%q, %v", out, err)
 			}
@@ -97,17 +98,17 @@ func TestContentsOfAWheel(t *testing.T) {
 		t.Fatal(err)
 	}
 	var tags []string
-	info := content(t, z, "elasticd-"+python.Version+".dist-info/WHEEL")
+	info := content(t, z, "elasticd-"+version.Python()+".dist-info/WHEEL")
 	for line := range strings.Lines(info) {
 		if tag, ok := strings.CutPrefix(line, "Tag: py3-none-"); ok {
 			tags = append(tags, strings.TrimSpace(tag))
 		}
 	}
-	want := "elasticd-" + python.Version + "-py3-none-" + strings.Join(tags, ".") + ".whl"
+	want := "elasticd-" + version.Python() + "-py3-none-" + strings.Join(tags, ".") + ".whl"
 	if len(tags) != 3 || w.Name() != want || !strings.Contains(info, "Root-Is-Purelib: false") {
 		t.Errorf("%s has\n%s", w.Name(), info)
 	}
-	record := content(t, z, "elasticd-"+python.Version+".dist-info/RECORD")
+	record := content(t, z, "elasticd-"+version.Python()+".dist-info/RECORD")
 	for _, f := range z.File {
 		if !strings.Contains(record, f.Name+",") {
 			t.Errorf("RECORD has no %s", f.Name)

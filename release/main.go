@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/version"
 	"github.com/elasticd/elastic/python"
 )
 
@@ -29,11 +30,11 @@ var (
 )
 
 func main() {
-	version := flag.String("version", "", "version, as v1.2.3")
+	asked := flag.String("version", "", "version, as v1.2.3")
 	out := flag.String("out", "dist", "directory that is made anew")
 	check := flag.Bool("check", false, "build once more from a copy, and compare")
 	flag.Parse()
-	b, err := run(*version, *out)
+	b, err := run(*asked, *out)
 	if err == nil && *check {
 		err = b.again()
 	}
@@ -53,15 +54,11 @@ type build struct {
 	cache   string    // build cache, "" for that of the user
 }
 
-// run makes all files of a version.
-func run(version, out string) (build, error) {
-	number, ok := strings.CutPrefix(version, "v")
-	if !ok || number == "" || strings.ContainsAny(version, "/ \n") {
-		return build{}, fmt.Errorf("-version=%q: v1.2.3, or v1.2.3-rc.1", version)
-	}
-	if strings.NewReplacer("-alpha.", "a", "-beta.", "b", "-rc.", "rc").Replace(number) != python.Version {
-		return build{}, fmt.Errorf("-version=%q: the Python package has version %s; "+
-			"change python/wheel.go and python/elastic/__init__.py first", version, python.Version)
+// run makes all files of a version, which is that of the sources.
+func run(asked, out string) (build, error) {
+	if asked != "v"+version.Number {
+		return build{}, fmt.Errorf("-version=%q: the sources have version v%s; change internal/version/version.go, "+
+			"python/elastic/__init__.py and deploy/helm/elastic/Chart.yaml first", asked, version.Number)
 	}
 	at, err := committed()
 	if err != nil {
@@ -71,7 +68,7 @@ func run(version, out string) (build, error) {
 	if err != nil {
 		return build{}, err
 	}
-	b := build{version: number, root: ".", out: out, at: at, env: os.Environ()}
+	b := build{version: version.Number, root: ".", out: out, at: at, env: os.Environ()}
 	return b, b.make()
 }
 
@@ -120,13 +117,12 @@ func (b build) make() error {
 
 // compile builds the programs so that they do not depend on this machine.
 func (b build) compile(arch, bin string) error {
-	flags := "-s -w -buildid= -X github.com/elasticd/elastic/internal/version.release=v" + b.version
 	env := append(b.env, "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0",
 		"GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=")
 	if b.cache != "" {
 		env = append(env, "GOCACHE="+b.cache)
 	}
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags,
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", "-s -w -buildid=",
 		"-o", bin + "/"}
 	for _, p := range programs {
 		args = append(args, "./cmd/"+p)
