@@ -108,6 +108,14 @@ def freeze() -> None:
     gc.freeze()
 
 
+def thaw() -> None:
+    """End freeze(). At the end of the process Python frees what it collects, and not what is frozen: nanobind, in
+    torch 2.15, would list that as leaked."""
+    import gc
+
+    gc.unfreeze()
+
+
 _frozen: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 

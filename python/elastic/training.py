@@ -119,6 +119,7 @@ class Training:
                 self._group.gate.close()
             self._agent.can_stay(False)
             self._agent.close()
+            rates.thaw()
 
     def _worlds(self, w: World) -> Any:
         """Train in one world after the other, until all ranks of one have finished."""

@@ -1,6 +1,7 @@
 """The training function, with a simulated agent and a simulated process group."""
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -206,6 +207,18 @@ class TrainingTest(PlayedWorld):
         self.assertTrue(self.agent.hears("can_stay"))
         self.assertEqual(outcome.get(timeout=60), "result")
         self.assertFalse(self.agent.hears("can_stay"))
+
+    def test_nothing_stays_frozen(self):
+        """The collector sees all objects again when the function is over, however it ends."""
+        counts = []
+
+        def function(world):
+            counts.append(gc.get_freeze_count())
+            raise SystemExit(3)
+
+        self.assertIsInstance(self.start(function).get(timeout=60), SystemExit)
+        self.assertGreater(counts[0], 0)
+        self.assertEqual(gc.get_freeze_count(), 0)
 
     def test_a_backend_that_was_never_seen_right_in_place(self):
         """The function is called as without an agent, so the workers are started again when the world changes."""
