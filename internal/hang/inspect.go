@@ -33,6 +33,8 @@ type Evidence struct {
 	Progress  string `json:"progress"` // the last line of its progress file
 	// Busy is the share of a core that it used while it was inspected.
 	Busy float64 `json:"busy"`
+	// Working: it or a process below it used a processor or moved bytes before it was inspected.
+	Working bool `json:"working"`
 	// Collective is the last one in Flight; nil: none.
 	Collective *diagnosis.Collective `json:"collective,omitempty"`
 }

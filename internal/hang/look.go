@@ -16,7 +16,7 @@ type Verdict struct {
 	Node   string `json:"node"`
 	Reason string `json:"reason"` // one line
 	Stack  string `json:"stack"`  // of its main thread
-	// Busy: that rank uses a processor, so it may do long work that the others wait for.
+	// Busy: that rank used a processor or moved bytes, so it may do long work that the others wait for.
 	Busy    bool     `json:"busy"`
 	Without []string `json:"without"` // nodes that did not answer
 }
@@ -41,7 +41,7 @@ func (w *Watch) Look(ctx context.Context) Verdict {
 		second.Known = false
 		second.Reason = diagnosis.NoneStandsOut
 	}
-	second.Busy = second.Busy && first.Busy
+	second.Busy = second.Busy || first.Busy // a save pauses between two blocks
 	return second
 }
 
@@ -68,7 +68,7 @@ func (w *Watch) judge(seats [][]Evidence, without []string) (Verdict, []Evidence
 	v := Verdict{Known: behind.Known, Rank: behind.Rank, Node: w.nodeOf(behind.Rank),
 		Reason: behind.Reason, Stack: behind.Stack, Without: without}
 	for i := range all {
-		v.Busy = v.Busy || all[i].Rank == behind.Rank && all[i].Busy >= busyRank
+		v.Busy = v.Busy || all[i].Rank == behind.Rank && (all[i].Working || all[i].Busy >= busyRank)
 	}
 	return v, all
 }

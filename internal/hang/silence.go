@@ -59,6 +59,19 @@ func Alive(before, now Pulse, since time.Duration) bool {
 		float64(now.IO-before.IO) >= enough || float64(transferred(before, now)) >= enough
 }
 
+// Working reports whether worker i or a process below it does something between two looks: it uses a
+// processor, or moves bytes. A check that takes long, a compiler, a download and a save show so.
+func Working(before, now Look, i int) bool {
+	if i >= min(len(before.Pulses), len(now.Pulses)) {
+		return false
+	}
+	from, to, since := before.Pulses[i], now.Pulses[i], now.At.Sub(before.At)
+	enough := busyBytes * since.Seconds()
+	return (to.CPU-from.CPU).Seconds() >= busyRank*since.Seconds() ||
+		float64(to.IO-from.IO) >= enough || float64(transferred(from, to)) >= enough ||
+		waitsForDisk(before, now, i)
+}
+
 // transferred returns how many bytes the connections of a worker moved. All bytes of a new one
 // count.
 func transferred(before, now Pulse) (bytes int64) {

@@ -9,7 +9,6 @@ import (
 	"github.com/elasticd/elastic/internal/node/losses"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/pkg/history"
-	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -107,16 +106,12 @@ func (r *reporter) look(ctx context.Context) {
 		Node: v.Node, Reason: v.Reason, Stack: v.Stack, Busy: v.Busy, Without: v.Without}
 	before := r.last.Stall
 	r.last.Generation, r.last.Stall = r.world.Generation, stall
-	if before != nil && before.Known == stall.Known && before.Rank == stall.Rank {
+	if before != nil && before.Same(stall) {
 		r.write(ctx, txn.SameStall)
 		return
 	}
 	r.w.notice(fmt.Sprintf("generation %d: %s", r.world.Generation, stall))
 	r.write(ctx, txn.Stalled)
-	if stall.Known && !stall.Busy {
-		_ = txn.Requests{Store: r.w.store, Job: r.w.o.Job.Name}.NoteOf(ctx, stall.Node, machines.Incident{
-			UID: r.world.UID, Kind: machines.Hung, Text: stall.String(), Time: machines.Repeated(time.Now())})
-	}
 }
 
 // write writes the newest report. The error is ignored: the next report replaces a lost one.

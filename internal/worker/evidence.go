@@ -22,15 +22,20 @@ import (
 // dyingLimit is how long a worker may take to write its stack and end.
 const dyingLimit = 1500 * time.Millisecond
 
-// Look gathers evidence of all workers, by local rank. It changes none of them.
+// workWindow is for how long workers are watched before they are asked.
+const workWindow = 500 * time.Millisecond
+
+// Look gathers evidence of all workers, by local rank. It changes none of them. It measures what they
+// do before it asks them, because an answer is work too.
 func (g *Group) Look(ctx context.Context) (all []hang.Evidence) {
+	working := g.working(ctx)
 	all = make([]hang.Evidence, len(g.workers))
 	var each sync.WaitGroup
 	for i, w := range g.workers {
 		each.Go(func() {
 			dir := filepath.Join(g.spec.RunDir, strconv.Itoa(g.spec.First+i))
 			all[i] = hang.Inspect(ctx, w.PID, dir)
-			all[i].LocalRank, all[i].Rank = i, g.rank(i)
+			all[i].LocalRank, all[i].Rank, all[i].Working = i, g.rank(i), working[i]
 			if all[i].Stack == "" && !all[i].Stopped() &&
 				proc.Handles(w.PID, hang.StuckSignal) == proc.Caught {
 				all[i].Stack = hang.Stuck(ctx, dir, func(s syscall.Signal) bool { return g.signal(i, s) })
@@ -39,6 +44,24 @@ func (g *Group) Look(ctx context.Context) (all []hang.Evidence) {
 	}
 	each.Wait()
 	return all
+}
+
+// working reports which workers do something now, with all processes below them.
+func (g *Group) working(ctx context.Context) []bool {
+	look := func() hang.Look {
+		return hang.Look{At: time.Now(), Pulses: g.Pulses(), Disk: hang.DiskBytes()}
+	}
+	before, working := look(), make([]bool, len(g.workers))
+	select {
+	case <-ctx.Done():
+		return working
+	case <-time.After(workWindow):
+	}
+	now := look()
+	for i := range working {
+		working[i] = hang.Working(before, now, i)
+	}
+	return working
 }
 
 // Inspect is Look before the workers are ended. If it finds no stack of a Python worker, it stops

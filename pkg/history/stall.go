@@ -17,6 +17,12 @@ type Stall struct {
 	Without []string `json:"without,omitempty"` // nodes that showed nothing of their ranks
 }
 
+// Same reports whether a later look found the same.
+func (s *Stall) Same(later *Stall) bool {
+	return s.Known == later.Known &&
+		(!s.Known || s.Rank == later.Rank && s.Busy == later.Busy)
+}
+
 // String is one sentence.
 func (s *Stall) String() string {
 	quiet := time.Duration(s.Quiet * float64(time.Second)).Round(time.Second)
