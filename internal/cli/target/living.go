@@ -1,6 +1,7 @@
 package target
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"slices"
@@ -17,7 +18,9 @@ import (
 
 // ofAgents says how to reach the server that the agents on this machine use, and tells the user which
 // one that is. It is not found where no agent lives, or all of them use the local server.
-func ofAgents(c *command.Call, own local.Runtime) (conf etcd.Config, found bool, err error) {
+func ofAgents(
+	ctx context.Context, c *command.Call, own local.Runtime,
+) (conf etcd.Config, found bool, err error) {
 	state, err := local.State(c.Setting("state-dir").Text, c.Getenv)
 	if err != nil {
 		return conf, false, err
@@ -39,7 +42,11 @@ func ofAgents(c *command.Call, own local.Runtime) (conf etcd.Config, found bool,
 	if err != nil || use == nil || use.Server == "unix://"+own.Socket() {
 		return conf, false, err
 	}
-	c.Out.Say("elastic: server %s, which node %s on this machine uses", use.Server, use.Node)
+	besides := "" // jobs that have ended may be on the local server
+	if at, err := local.Find(ctx, own); err == nil {
+		besides = "; your local server is --server=" + string(at)
+	}
+	c.Out.Say("elastic: server %s, which node %s on this machine uses%s", use.Server, use.Node, besides)
 	conf, err = asAgent(c, use.Server)
 	return conf, true, err
 }

@@ -165,7 +165,7 @@ func (s *Server) localServer(ctx context.Context, c *command.Call, p purpose) (e
 		return etcd.Config{}, err
 	}
 	if p == Ask {
-		if conf, found, err := ofAgents(c, r); found || err != nil {
+		if conf, found, err := ofAgents(ctx, c, r); found || err != nil {
 			s.At.Kind = "etcd"
 			return conf, err
 		}

@@ -85,6 +85,8 @@ func (st Status) next(limits rendezvous.Limits) string {
 			st.Job, *st.Exit.Node, *st.Exit.LocalRank, again)
 	case st.State == "failed", st.State == "stopped":
 		return again
+	case st.State == "done":
+		return st.nextOfDone()
 	case st.State == StateStopping && st.Wish.Present == 0:
 		return fmt.Sprintf("no node is left to end it: elastic stop %s", st.Job)
 	case st.WhyCode == rendezvous.PlanImpossible:
@@ -102,6 +104,16 @@ func (st Status) next(limits rendezvous.Limits) string {
 			phrase.Count(st.Wish.Missing, "more node"), st.Job, st.Wish.Present)
 	}
 	return fmt.Sprintf("`elastic run` on %s", phrase.Count(st.Wish.Missing, "more node"))
+}
+
+// nextOfDone says how to get the result, and how to clean up.
+func (st Status) nextOfDone() string {
+	remove := fmt.Sprintf("elastic rm %s removes the job and its files here", st.Job)
+	if st.Checkpoint == nil {
+		return remove
+	}
+	return fmt.Sprintf("elastic ckpt get %s %d DIR writes out its last checkpoint; %s", st.Job,
+		st.Checkpoint.Number, remove)
 }
 
 // nextOfStall says what to look at where no step comes.
