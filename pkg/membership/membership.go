@@ -59,6 +59,7 @@ type Node struct {
 	Drained bool   `json:"drained,omitempty"` // its machine is drained: no World has the node
 	Slots   int    `json:"slots"`             // workers on this node
 	Program string `json:"program,omitempty"` // digest of the program and arguments that it runs
+	Version string `json:"version,omitempty"` // of its agent, for people
 	// one more than the rank that the user gave; 0: any rank
 	Place          int               `json:"place,omitempty"`
 	LastGeneration schema.Generation `json:"seen"`  // highest generation that the node ever saw

@@ -54,7 +54,15 @@ func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event
 func (j *Joiner) reopen(ctx context.Context, s *rendezvous.Snapshot) error {
 	job := j.Job
 	job.Time = time.Now()
-	return j.requests.Reopen(ctx, s, job)
+	if err := j.requests.Reopen(ctx, s, job); err != nil {
+		return err
+	}
+	if !s.Job.Origin.SameCommand(job.Origin) {
+		j.Say(action.Line{Text: fmt.Sprintf("job %s ran `%s` before, and goes on with `%s`; for a job of its "+
+			"own: another --job-id", s.Job.Name, strings.Join(s.Job.Origin.Command, " "),
+			strings.Join(job.Origin.Command, " "))})
+	}
+	return nil
 }
 
 // atRest reports whether no worker of the job runs, and none is to run: it has no world yet, or waits.

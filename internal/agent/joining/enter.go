@@ -11,6 +11,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/version"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -186,7 +187,8 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 		Ref: membership.Ref{Node: j.state.node, Incarnation: membership.NewIncarnation(),
 			Address: j.Peers.Here(), Role: j.Role},
 		Attempt: s.Job.Attempt, Host: j.Disk.HostID(), Machine: j.Machine, Slots: s.Job.Slots,
-		LastGeneration: seen, Since: time.Now(), Program: j.Job.Origin.Digest(), Place: j.Place}
+		LastGeneration: seen, Since: time.Now(), Program: j.Job.Origin.Digest(), Place: j.Place,
+		Version: version.String()}
 	said := j.askOfMachine(ctx, s, &n)
 	if err := j.commitOwn(ctx, s, n); err != nil {
 		return nil, err

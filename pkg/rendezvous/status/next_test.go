@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
@@ -23,6 +24,31 @@ func TestNextOfDone(t *testing.T) {
 			Head: checkpoint.Head{Number: number}}
 		if st := status.Explain(&s, time.Now()); st.Next == nil || *st.Next != want {
 			t.Errorf("checkpoint %d: %v, want %q", number, st.Next, want)
+		}
+	}
+}
+
+// Agents of several versions are shown; those of one are not.
+func TestVersionsThatDiffer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ a, b, why string }{
+		{"v1.0.0", "v1.1.0", "its elastic is v1.1.0, that of a is v1.0.0"},
+		{"v1.0.0", "v1.0.0", ""},
+		{"v1.0.0", "", ""}, // an agent that does not say its version
+	} {
+		node := func(name, version string) membership.Node {
+			return membership.Node{Ref: membership.Ref{Node: name, Incarnation: "1"}, Version: version}
+		}
+		s := rendezvous.Snapshot{Job: &rendezvous.Job{Name: "x", Attempt: 1},
+			Nodes: []membership.Node{node("a", c.a), node("b", c.b)}}
+		got := ""
+		for _, n := range status.Explain(&s, time.Now()).Nodes {
+			if n.Why != nil {
+				got += *n.Why
+			}
+		}
+		if got != c.why {
+			t.Errorf("%s and %s: %q", c.a, c.b, got)
 		}
 	}
 }

@@ -88,6 +88,7 @@ func (x *explainer) nodes(state State) []Node {
 			}
 		}
 	}
+	sayVersions(s, list)
 	var past []Node
 	for node, w := range x.events {
 		if shown[node] || (w.kind != history.NodeLost && w.kind != history.NodeLeft) ||
@@ -98,6 +99,25 @@ func (x *explainer) nodes(state State) []Node {
 	}
 	sort.Slice(past, func(i, k int) bool { return past[i].Node < past[k].Node })
 	return append(list, past...)
+}
+
+// sayVersions says which nodes have agents of another version than the first one has.
+func sayVersions(s *rendezvous.Snapshot, list []Node) {
+	var first *membership.Node
+	for i := range list {
+		n := s.Node(list[i].Node)
+		switch {
+		case n == nil || n.Version == "":
+		case first == nil:
+			first = n
+		case n.Version != first.Version:
+			text := fmt.Sprintf("its elastic is %s, that of %s is %s", n.Version, first.Node, first.Version)
+			if w := list[i].Why; w != nil {
+				text = *w + "; " + text
+			}
+			list[i].Why = &text
+		}
+	}
 }
 
 func nodeStatus(n *membership.Node, state NodeState, since time.Time) Node {
