@@ -127,7 +127,15 @@ func (b build) compile(arch, bin string) error {
 	for _, p := range programs {
 		args = append(args, "./cmd/"+p)
 	}
-	return b.tool(env, "go", args...)
+	if err := b.tool(env, "go", args...); err != nil {
+		return err
+	}
+	for _, p := range programs {
+		if err := runsOn(arch, filepath.Join(bin, p)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b build) tool(env []string, name string, args ...string) error {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -61,5 +62,25 @@ func TestPackagesHaveThePrograms(t *testing.T) {
 		if !slices.Contains(made, found[1]) {
 			t.Errorf("nfpm.yaml installs %s, which is not built", found[1])
 		}
+	}
+}
+
+// A program is packed only for the architecture that it is for, and only if it needs no C library.
+func TestProgramsRunWhereTheirTagsSay(t *testing.T) {
+	b := build{root: "..", out: t.TempDir(), env: os.Environ()}
+	for _, arch := range architectures {
+		bin := filepath.Join(b.out, arch)
+		if err := b.tool(append(b.env, "CGO_ENABLED=0", "GOARCH="+arch), "go", "build", "-o", bin+"/",
+			"./integration/kube/pause"); err != nil {
+			t.Fatal(err)
+		}
+		for _, asked := range architectures {
+			if err := runsOn(asked, filepath.Join(bin, "pause")); (err == nil) != (asked == arch) {
+				t.Errorf("a program for %s, packed for %s: %v", arch, asked, err)
+			}
+		}
+	}
+	if err := runsOn(runtime.GOARCH, "/bin/sh"); err == nil {
+		t.Error("a program that needs a C library is packed")
 	}
 }

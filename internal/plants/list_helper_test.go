@@ -74,4 +74,8 @@ var helperPlants = []plant{
 	{"all groups of parameters get one rate", helper + "/rates.py",
 		`rate * factor * (group[BASE] / first if first else 1.0)`, `rate * factor`,
 		"python", "TestHelper/test_course"},
+	{"a package has the programs of another machine", "release/wheel.go", `f.Machine != want`, `f.Machine != want && false`,
+		"release", "TestProgramsRunWhereTheirTagsSay"},
+	{"a package has programs that need a C library", "release/wheel.go", `p.Type == elf.PT_INTERP`, `false`,
+		"release", "TestProgramsRunWhereTheirTagsSay"},
 }
