@@ -38,6 +38,10 @@ class Callback(TrainerCallback, ExportableState):
         if isinstance(sampler, Epochs):
             self._epochs, self.terms = sampler, sampler.terms()
 
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        if self._epochs:  # some Trainers tell the sampler which epoch it is, some only when they go on in the middle
+            self._epochs.set_epoch(state.global_step // self._epochs.steps)
+
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> Any:
         position = self._epochs.position(state.global_step) if self._epochs else {}
         progress(step=state.global_step, samples=position.get("samples"), total_steps=state.max_steps)
