@@ -6,7 +6,7 @@ the global batch is the same in every world: the epoch, and the samples of the s
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Tuple
 
 from .environment import world
 from .errors import ElasticError
@@ -44,15 +44,21 @@ class Epochs:
         for step in range(first, self.steps):
             self._go_to(epoch, step)
             stand_in = self._sampler.order(epoch)[0]
-            for part, _ in self._sampler.split(self._sampler.indices(epoch, self._sampler.consumed)):
+            for part, _ in self._parts():
                 yield part or [~stand_in if self._mark else stand_in]
 
     def weights(self, step: int) -> List[float]:
         """The factors on the mean losses of this rank's micro-batches in an optimizer step, counted from the
         first epoch."""
         self._go_to(*divmod(step, self.steps))
-        parts = self._sampler.split(self._sampler.indices(self._sampler.epoch, self._sampler.consumed))
-        return [weight for _, weight in parts]
+        return [weight for _, weight in self._parts()]
+
+    def _parts(self) -> List[Tuple[List[int], float]]:
+        """This rank's micro-batches of a step, as many in the short one at the end of an epoch as in the others: the
+        trainer counts them."""
+        sampler = self._sampler
+        parts = list(sampler.split(sampler.indices(sampler.epoch, sampler.consumed)))
+        return parts + [([], 0.0)] * (world().accumulation - len(parts))
 
     def position(self, step: int) -> Dict[str, int]:
         """Where the data are after so many optimizer steps, for the mark of a save."""

@@ -35,6 +35,13 @@ class EpochsTest(unittest.TestCase):
         for size, accumulation in ((2, 1), (3, 1), (1, 3), (2, 3), (3, 2), (6, 1)):
             self.assertEqual(steps(size, accumulation), expected, (size, accumulation))
 
+    def test_a_short_step_has_as_many_micro_batches_as_the_others(self):
+        for accumulation in (2, 3):
+            world(0, 2, accumulation=accumulation)
+            epochs = Epochs(13, 1, mark_stand_ins=True)  # the last step has one sample
+            self.assertEqual(len(list(epochs)), len(epochs))
+            self.assertEqual(epochs.weights(2)[1:], [0.0] * (accumulation - 1))
+
     def test_epochs_differ(self):
         self.assertNotEqual(steps(2, epoch=1), steps(2))
 
