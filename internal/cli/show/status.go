@@ -200,7 +200,7 @@ func statusRows(st status.Status, p *screen.Printer) [][2]string {
 func unreadRow(all []status.Unread) string {
 	var keys []string
 	for _, u := range all {
-		keys = append(keys, u.Why)
+		keys = append(keys, phrase.Brief(u.Why))
 	}
 	if len(keys) == 0 {
 		return ""
@@ -210,7 +210,12 @@ func unreadRow(all []status.Unread) string {
 	if n := len(keys) - most; n > 0 {
 		keys, more = keys[:most], fmt.Sprintf("; and %d more", n)
 	}
-	return fmt.Sprintf("left out: %s%s; delete one: etcdctl del %s", strings.Join(keys, "; "), more, all[0].Key)
+	const longest = 200 // of all names that are accepted
+	one := all[0].Key
+	if len(one) > longest {
+		one = "--prefix " + one[:longest]
+	}
+	return fmt.Sprintf("left out: %s%s; delete one: etcdctl del %s", strings.Join(keys, "; "), more, one)
 }
 
 func timing(f *rendezvous.Timing) string {
