@@ -119,7 +119,7 @@ var may = map[string][]string{
 		"internal/agent/event", "internal/agent/machine", "internal/agent/notice",
 		"internal/agent/refusal", "internal/phrase", "internal/recovery", "pkg/membership",
 		"pkg/rendezvous", "pkg/rendezvous/follow", "pkg/rendezvous/txn", "pkg/schema", "pkg/store",
-		"pkg/machines"},
+		"pkg/machines", "internal/version"},
 	"internal/agent/runtime": {"internal/agent/action", "internal/agent/event",
 		"internal/agent/inbox", "internal/agent/joining", "internal/agent/machine",
 		"internal/recovery", "pkg/checkpoint", "pkg/history", "pkg/membership", "pkg/rendezvous",
