@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,12 +73,16 @@ func TestARankThatStandsStillIsNamed(t *testing.T) {
 			}
 			p.running("x", 1, nodes*slots)
 			var found eventLine
-			within(t, 4*limit, "the ranks are looked at", func() error {
+			// A machine that is busy may not answer the first look; then no rank stands out in it.
+			within(t, 4*limit, "a rank is named", func() error {
 				all := kinds(p.events("x"), "stalled")
-				if len(all) == 0 {
-					return fmt.Errorf("no verdict: %+v", p.events("x"))
+				i := slices.IndexFunc(all, func(e eventLine) bool {
+					return strings.Contains(e.Text, " differs")
+				})
+				if i < 0 {
+					return fmt.Errorf("no rank is named: %+v", all)
 				}
-				found = all[len(all)-1]
+				found = all[i]
 				return nil
 			})
 			text := found.Text

@@ -80,12 +80,13 @@ const (
 )
 
 // variables are the variables that make a worker answer requests. Some are there twice, with the
-// names of older and newer versions of torch.
+// names of older and newer versions of torch. One without a value is not set, because newer versions
+// warn of it, but the user's value of it counts.
 func variables(dir string) [][]string {
 	return [][]string{
 		{"PYTHONFAULTHANDLER=1"},
 		{"ELASTIC_EVIDENCE=" + filepath.Join(dir, watchName)},
-		{"TORCH_FR_BUFFER_SIZE=1000", "TORCH_NCCL_TRACE_BUFFER_SIZE=1000"},
+		{"TORCH_FR_BUFFER_SIZE=1000", "TORCH_NCCL_TRACE_BUFFER_SIZE"},
 		{"TORCH_NCCL_DEBUG_INFO_PIPE_FILE=" + filepath.Join(dir, flightName)},
 		{"TORCH_FR_DUMP_TEMP_FILE=" + filepath.Join(dir, flightName), "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=" +
 			filepath.Join(dir, flightName)},

@@ -19,6 +19,8 @@ func TestLook(t *testing.T) {
 		"stands still": {b: group{stacks: []string{inReduce, inLock}}, known: true, reason: because},
 		"works": {b: group{stacks: []string{inReduce, inLock}, work: 0.9}, known: true, busy: true,
 			reason: because},
+		"works in a child": {b: group{stacks: []string{inReduce, inLock}, below: true}, known: true,
+			busy: true, reason: because},
 		"passes by": {b: group{stacks: []string{inReduce, ""}, moves: []string{inLock, inReduce}},
 			reason: "no rank stands out"},
 		"all wait": {b: group{stacks: []string{inReduce, inReduce}}, reason: "no rank stands out"},

@@ -71,8 +71,10 @@ func Tell(env []string, dir, watch string) []string {
 			name, _, _ := strings.Cut(kv, "=")
 			return slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 		})
-		if !set {
-			env = append(env, together...)
+		for _, kv := range together {
+			if !set && strings.Contains(kv, "=") {
+				env = append(env, kv)
+			}
 		}
 	}
 	i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, pythonPath) })

@@ -110,3 +110,32 @@ func TestSilenceInAnFsync(t *testing.T) {
 		}
 	}
 }
+
+// Work is what a processor, a connection or a disk shows, also of a process below the worker.
+func TestWorking(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		now  Pulse
+		disk int64
+		want bool
+	}{
+		"stands still":               {},
+		"other threads wake up":      {now: Pulse{CPU: 20 * time.Millisecond, IO: 100}},
+		"computes":                   {now: Pulse{CPU: 300 * time.Millisecond}, want: true},
+		"saves":                      {now: Pulse{IO: 1 << 20}, want: true},
+		"receives":                   {now: Pulse{Sockets: map[uint32]int64{7: 1 << 20}}, want: true},
+		"waits for a disk":           {now: Pulse{Held: true}, disk: 1 << 20, want: true},
+		"waits for a disk that died": {now: Pulse{Held: true}},
+		"others use the disk":        {disk: 1 << 20},
+	} {
+		start := time.Now()
+		before := Look{At: start, Pulses: []Pulse{{Held: test.now.Held}}}
+		now := Look{At: start.Add(time.Second), Pulses: []Pulse{test.now}, Disk: test.disk}
+		if got := Working(before, now, 0); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if Working(Look{}, Look{Pulses: []Pulse{{}}}, 0) {
+		t.Error("a worker that was not seen before works")
+	}
+}

@@ -31,6 +31,7 @@ type group struct {
 	stacks []string
 	moves  []string
 	work   float64 // the share of a core of its second worker
+	below  bool    // a process below its second worker works
 	state  string  // of its first worker
 }
 
@@ -63,7 +64,7 @@ func (g *group) Look(context.Context) []Evidence {
 		second = g.moves[(g.looks-1)%len(g.moves)]
 	}
 	return []Evidence{{Rank: g.first, State: "S", Stack: g.stacks[0]},
-		{Rank: g.first + 1, State: "S", Stack: second, Busy: g.work}}
+		{Rank: g.first + 1, State: "S", Stack: second, Busy: g.work, Working: g.below}}
 }
 
 func (g *group) Stacks(context.Context) []string {
