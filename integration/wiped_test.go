@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -295,6 +297,10 @@ func (p *sandbox) keeps(all []*daemon) (setBack func(between func())) {
 		p.t.Helper()
 		for i := range all {
 			if err := os.RemoveAll(data(i) + to); err != nil {
+				p.t.Fatal(err)
+			}
+			err := os.Remove(filepath.Join(data(i)+from, "clients.sock")) // CopyFS copies files only
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				p.t.Fatal(err)
 			}
 			if err := os.CopyFS(data(i)+to, os.DirFS(data(i)+from)); err != nil {
