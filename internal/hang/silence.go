@@ -54,9 +54,8 @@ func (s *Silence) Total() time.Duration { return s.total }
 
 // Alive reports whether a worker showed a sign of life between two pulses.
 func Alive(before, now Pulse, since time.Duration) bool {
-	enough := busyBytes * since.Seconds()
 	return now.Output != before.Output || now.CPU-before.CPU >= max(since/busyShare, cpuTicks) ||
-		float64(now.IO-before.IO) >= enough || float64(transferred(before, now)) >= enough
+		movesBytes(before, now, since)
 }
 
 // Working reports whether worker i or a process below it does something between two looks: it uses a
@@ -66,10 +65,14 @@ func Working(before, now Look, i int) bool {
 		return false
 	}
 	from, to, since := before.Pulses[i], now.Pulses[i], now.At.Sub(before.At)
-	enough := busyBytes * since.Seconds()
-	return (to.CPU-from.CPU).Seconds() >= busyRank*since.Seconds() ||
-		float64(to.IO-from.IO) >= enough || float64(transferred(from, to)) >= enough ||
+	return (to.CPU-from.CPU).Seconds() >= busyRank*since.Seconds() || movesBytes(from, to, since) ||
 		waitsForDisk(before, now, i)
+}
+
+// movesBytes reports whether a worker read, wrote, sent or received enough to be at work.
+func movesBytes(before, now Pulse, since time.Duration) bool {
+	enough := busyBytes * since.Seconds()
+	return float64(now.IO-before.IO) >= enough || float64(transferred(before, now)) >= enough
 }
 
 // transferred returns how many bytes the connections of a worker moved. All bytes of a new one

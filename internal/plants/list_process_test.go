@@ -255,7 +255,7 @@ var processPlants = []plant{
 		`if first.Rank != second.Rank || first.Known != second.Known {`, `if first.Rank < 0 {`,
 		"internal/hang", "TestLook"},
 	{"a rank that receives data is not at work", "internal/hang/silence.go",
-		`enough || float64(transferred(from, to)) >= enough ||`, `enough ||`, "internal/hang", "TestWorking"},
+		`movesBytes(from, to, since) ||`, `false ||`, "internal/hang", "TestWorking"},
 	{"a rank whose child computes is not at work", "internal/hang/look.go",
 		`(all[i].Working || all[i].Busy >= busyRank)`, `all[i].Busy >= busyRank`, "internal/hang", "TestLook"},
 	{"a job that reports no steps is looked at", "internal/hang/lookout.go",

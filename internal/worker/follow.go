@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/gob"
 	"errors"
@@ -168,11 +169,9 @@ func (g *Group) endedLine(e Exit, now time.Time) string {
 	if name == "" {
 		name = fmt.Sprintf("rank %d", e.Rank)
 	}
-	how := "was ended by elastic (" + e.Signal + ")"
-	switch {
-	case e.Signal == "" && e.Code != statusOfTerm:
-		how = fmt.Sprintf("was ended by elastic (exit code %d)", e.Code)
-	case e.Signal == "" || e.Signal == "SIGTERM":
+	by := cmp.Or(e.Signal, fmt.Sprintf("exit code %d", e.Code))
+	how := "was ended by elastic (" + by + ")"
+	if e.Signal == "SIGTERM" || e.Signal == "" && e.Code == statusOfTerm {
 		how = "was asked to end by elastic (SIGTERM), and ended"
 	}
 	return fmt.Sprintf("---- elastic: %s %s; elastic events says why, %s ----\n", name, how,

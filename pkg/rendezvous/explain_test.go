@@ -247,7 +247,8 @@ func TestExplain(t *testing.T) {
 			gone("a").reports(history.NodeLeft, "a", history.Fields{"reason": "finished"}).
 			with(func(s *jobSnapshot) {
 				s.World.Outcome = &rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}
-			}), "done done: every worker ended with 0 | a left (finished) | elastic rm x removes the job and its files here"},
+			}), "done done: every worker ended with 0 | a left (finished) | " +
+			"elastic rm x removes the job and its files here"},
 		"stopped, and the node with it": {aJob(1).here("a").world(rendezvous.Stopped, "a").
 			gone("a").reports(history.NodeLeft, "a", history.Fields{"reason": "finished"}).
 			with(func(s *jobSnapshot) {

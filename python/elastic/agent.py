@@ -14,9 +14,10 @@ import json
 import os
 import queue
 import socket
-import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set
+
+from .errors import say
 
 VERSION = 1
 """Version of the messages. An agent refuses any other one."""
@@ -174,10 +175,7 @@ class Agent:
     def _listen(self) -> None:
         for line in _lines(self._socket):
             if "refused" in line:
-                print(
-                    f"elastic: this worker is started again when the world changes: {line['refused']}",
-                    file=sys.stderr,
-                )
+                say(f"this worker is started again when the world changes: {line['refused']}")
                 break
             if "leave" in line:
                 self._leave(line["leave"])
@@ -228,7 +226,7 @@ def connect(generation: int, local_rank: int, on_leave: Callable[[int], None]) -
         agent.close()
         return None
     except (OSError, ValueError) as error:
-        print(f"elastic: this worker is started again when the world changes: {error}", file=sys.stderr)
+        say(f"this worker is started again when the world changes: {error}")
         return None
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, List, Optional
 
 from . import saving, sharing, voting
 from .agent import Agent
 from .environment import World, world
-from .errors import ElasticError, LoadError
+from .errors import ElasticError, LoadError, say
 from .group import Group
 from .state import State, same_terms
 
@@ -53,11 +52,9 @@ def begin(w: World, state: State, group: Group, agent: Agent) -> bool:
 
 
 def _say_that_it_differs(w: World, giver: int, step: int) -> None:
-    print(
-        f"elastic: the state of rank {w.rank} after step {step} differs from that of rank {giver}, and is replaced by it: "
-        "processors that round differently, or a script that does not do the same on all ranks",
-        file=sys.stderr,
-        flush=True,
+    say(
+        f"the state of rank {w.rank} after step {step} differs from that of rank {giver}, and is replaced by it: "
+        "processors that round differently, or a script that does not do the same on all ranks"
     )
 
 

@@ -27,7 +27,7 @@ class Copier:
     def copy(self, value: Any, into: Any = None) -> Any:
         """A copy of a value. Tensors are copied into those of `into`, an older copy, where they have the same
         form: memory is taken once."""
-        if _is_tensor(value):
+        if is_tensor(value):
             return self._tensor(value, into)
         if type(value) in (dict, OrderedDict):
             older = into if isinstance(into, dict) else {}
@@ -55,7 +55,7 @@ class Copier:
         return made
 
 
-def _is_tensor(value: Any) -> bool:
+def is_tensor(value: Any) -> bool:
     return isinstance(value, getattr(sys.modules.get("torch"), "Tensor", ()))
 
 

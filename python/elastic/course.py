@@ -9,14 +9,13 @@ boundary before, and makes that part again.
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
 from . import contents, fingerprint, wrappers
 from .agreement import Agreement
 from .environment import world
-from .errors import ElasticError
+from .errors import ElasticError, say
 from .freezing import FROZEN, Frozen
 from .keeping import Keeping
 from .once import Once
@@ -95,11 +94,9 @@ class Course:
     def steps(self, batches: Iterable[Any]) -> Iterator[Any]:
         """The batches, for a loop whose body is a step."""
         if self.sampler is None and self.step > 0 and self._began != world().generation and world().rank == 0:
-            print(
-                f"elastic: training goes on after step {self.step}, and the loader has no elastic.Sampler: the loop takes its "
-                "data from the begin again",
-                file=sys.stderr,
-                flush=True,
+            say(
+                f"training goes on after step {self.step}, and the loader has no elastic.Sampler: the loop takes its "
+                "data from the begin again"
             )
         self._began = world().generation
         for batch in batches:

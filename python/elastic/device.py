@@ -18,6 +18,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from . import torch_private
+from .errors import say
 from .leaving import WorldChanged
 from .patience import Pace, end_after, look_after
 
@@ -136,8 +137,8 @@ class Gate:
         for one in self._aborts:
             one.join(max(0.0, limit - time.monotonic()))
         if self.aborting() is not None:
-            why = f"elastic: NCCL: {failed}, and the abort has not returned in {ABORT_LIMIT:g} s: this worker ends"
-            print(why, file=sys.stderr, flush=True)
+            why = f"NCCL: {failed}, and the abort has not returned in {ABORT_LIMIT:g} s: this worker ends"
+            say(why)
             os._exit(1)
 
     def abort(self) -> None:

@@ -1,6 +1,13 @@
-"""Errors that say what is wrong and what to do about it."""
+"""Errors, and other lines for the user, that say what is wrong and what to do about it."""
 
 from __future__ import annotations
+
+import sys
+
+
+def say(text: str) -> None:
+    """Write a line for the user into the log of this rank."""
+    print(f"elastic: {text}", file=sys.stderr, flush=True)
 
 
 class ElasticError(ValueError):

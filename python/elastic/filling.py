@@ -8,27 +8,29 @@ import sys
 from collections import deque
 from typing import Any, Optional, Set
 
+from .copying import is_tensor
+
 
 class Filler:
     """Fills values. A tensor whose memory is that of another part of the state is replaced: what fills it would change
     that part, too."""
 
     def __init__(self, others: Any) -> None:
-        self._others: Set[int] = set()
+        self._others: Set[Optional[int]] = set()
         self._note(others)
 
     def _note(self, value: Any) -> None:
         if isinstance(value, (dict, list, tuple)):
             for part in value.values() if isinstance(value, dict) else value:
                 self._note(part)
-        elif _is_of(value, "torch", "Tensor"):
+        elif is_tensor(value):
             self._others.add(_memory(value))
 
     def filled(self, value: Any, saved: Any) -> Any:
         """The saved value, in the object that is there if it can be, else as it is."""
         if value is saved or type(value) is not type(saved):
             return saved
-        if _is_of(value, "torch", "Tensor") or _is_of(value, "numpy", "ndarray"):
+        if is_tensor(value) or _is_array(value):
             return self._numbers(value, saved)
         if isinstance(value, dict):
             entries = {key: self.filled(value.get(key), part) for key, part in saved.items()}
@@ -53,7 +55,8 @@ class Filler:
                 return saved
             value[...] = saved
         else:
-            if value.layout != saved.layout or 0 in value.stride() or _memory(value) in self._others:
+            memory = _memory(value)
+            if memory is None or memory in self._others or 0 in value.stride():
                 return saved
             value.detach().copy_(saved.detach())
         return value
@@ -82,10 +85,13 @@ def _state(value: Any) -> Optional[Any]:
     return state if whole and settable and not any(more) else None
 
 
-def _is_of(value: Any, module: str, kind: str) -> bool:
-    return isinstance(value, getattr(sys.modules.get(module), kind, ()))
+def _is_array(value: Any) -> bool:
+    return isinstance(value, getattr(sys.modules.get("numpy"), "ndarray", ()))
 
 
-def _memory(tensor: Any) -> int:
+def _memory(tensor: Any) -> Optional[int]:
+    """Where the numbers of a tensor lie; None: not in one piece."""
+    if tensor.layout != sys.modules["torch"].strided:
+        return None
     storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
     return int(storage.data_ptr())

@@ -14,6 +14,7 @@ import zlib
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import contents
+from .copying import is_tensor
 from .freezing import Frozen
 from .once import Once
 from .permutation import mix
@@ -52,13 +53,8 @@ def _collect(name: str, value: Any, found: List[Tuple[str, Any]]) -> None:
     elif isinstance(value, (list, tuple)):
         for number, part in enumerate(value):
             _collect(f"{name}.{number}", part, found)
-    elif isinstance(value, (bool, int, float, str)) or _is_tensor(value):
+    elif isinstance(value, (bool, int, float, str)) or is_tensor(value):
         found.append((name, value))
-
-
-def _is_tensor(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
 
 def _sum(value: Any) -> int:
@@ -85,7 +81,7 @@ def sizes(values: Dict[str, Any]) -> Dict[str, Tuple[float, float]]:
     """The sum of each part, and that of its absolute values."""
     result = {}
     for name, part in parts(values):
-        if _is_tensor(part):
+        if is_tensor(part):
             wide = part.detach().double() if not part.is_complex() else part.detach().abs().double()
             result[name] = (float(wide.sum()), float(wide.abs().sum()))
         elif not isinstance(part, str):

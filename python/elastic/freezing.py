@@ -3,11 +3,11 @@ do so again where a new process goes on."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Callable, Dict, Iterator, Tuple
 
 from .contents import bare
 from .environment import world
+from .errors import say
 
 FROZEN = "frozen parameters"
 """Its name in a checkpoint, which no value of a script can have."""
@@ -37,8 +37,4 @@ class Frozen:
                     changed.append(f"{name}.{key}")
         if changed and world().rank == 0:
             more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-            print(
-                f"elastic: {changed[0]}{more}: trained or frozen as when the state was saved, and not as the script began",
-                file=sys.stderr,
-                flush=True,
-            )
+            say(f"{changed[0]}{more}: trained or frozen as when the state was saved, and not as the script began")

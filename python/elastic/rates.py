@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import re
 import sys
-import weakref
 from typing import Any, Dict, List
 
-from .errors import ElasticError
+from .errors import ElasticError, say
 
 BASE = "elastic_base"
 """In a group of parameters: its rate as the script made it. A checkpoint of the optimizer has it, too."""
@@ -35,10 +35,9 @@ def say_of_adaptive(optimizer: Any) -> bool:
     kind = next((kind.__name__ for kind in type(optimizer).__mro__ if ADAPTIVE.match(kind.__name__)), None)
     if kind is None:
         return False
-    print(
-        f"elastic: the rate of {kind} is scaled linearly; the usual rule for adaptive optimizers is the square root: "
-        "--scaling=sqrt",
-        file=sys.stderr,
+    say(
+        f"the rate of {kind} is scaled linearly; the usual rule for adaptive optimizers is the square root: "
+        "--scaling=sqrt"
     )
     return True
 
@@ -101,28 +100,24 @@ def _scale(optimizer: Any, scale: float) -> None:
 
 def freeze() -> None:
     """Take what there is out of the collector's scans. Its schedules are kept: a frozen object is not found any more."""
-    import gc
-
     gc.collect()
-    _frozen.update(one for one in gc.get_objects() if _is_schedule(one))
+    _frozen.extend(one for one in gc.get_objects() if _is_schedule(one))
     gc.freeze()
 
 
 def thaw() -> None:
     """End freeze(). At the end of the process Python frees what it collects, and not what is frozen: nanobind, in
     torch 2.15, would list that as leaked."""
-    import gc
-
     gc.unfreeze()
+    _frozen.clear()
 
 
-_frozen: "weakref.WeakSet[Any]" = weakref.WeakSet()
+_frozen: List[Any] = []
+"""The schedules that are frozen."""
 
 
 def _schedules(optimizer: Any) -> List[Any]:
     """The schedules of an optimizer, each once."""
-    import gc
-
     found = {id(one): one for one in _frozen if one.optimizer is optimizer}
     for one in gc.get_referrers(optimizer):
         for owner in gc.get_referrers(one) if isinstance(one, dict) else [one]:

@@ -8,11 +8,10 @@ The last batch of an epoch is short: nothing is padded and nothing is dropped.
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .environment import world
-from .errors import ElasticError, MismatchError, whole_number
+from .errors import ElasticError, MismatchError, say, whole_number
 from .permutation import Permutation, mix
 
 
@@ -147,11 +146,9 @@ class Sampler:
         self.iterated = True
         start = (world().generation, self.epoch, self.consumed)
         if self._began != start[0] and self.epoch > 0 and not self._in_epochs and world().rank == 0:
-            print(
-                f"elastic: training goes on in epoch {self.epoch} (the first is 0), and the script does not loop over "
-                "sampler.epochs(N): a loop over range(N) begins at 0 again, and trains too long",
-                file=sys.stderr,
-                flush=True,
+            say(
+                f"training goes on in epoch {self.epoch} (the first is 0), and the script does not loop over "
+                "sampler.epochs(N): a loop over range(N) begins at 0 again, and trains too long"
             )
         self._began = start[0]
         if start == self._used_up:

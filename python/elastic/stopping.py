@@ -19,6 +19,7 @@ from typing import Any, NoReturn, Optional
 
 from .collective import Vote
 from .environment import world
+from .errors import say
 
 STOPPED = 143
 """Exit status of a worker that stopped as asked. Not 0: that would say that training is through."""
@@ -77,7 +78,7 @@ class Stopper:
 
     def leave(self) -> NoReturn:
         status = self.status()
-        print(f"elastic: rank {world().rank} stopped as asked", file=sys.stderr)
+        say(f"rank {world().rank} stopped as asked")
         raise Stopped(status)
 
     def _listen(self) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import functools
 import gc
 import os
-import sys
 import threading
 import time
 import traceback
@@ -29,7 +28,7 @@ from .agent import Agent, Left, connect
 from .beginning import begin
 from .blocked import Watch
 from .environment import World, world
-from .errors import ElasticError
+from .errors import ElasticError, say
 from .group import Group, named, open_alone, restarts
 from .leaving import Exit, WorldChanged, is_of_communication
 from .state import State
@@ -90,7 +89,7 @@ class Training:
         backend = named(self._backend)
         why = restarts(backend)
         if why is not None and "ELASTIC_AGENT_SOCKET" in os.environ:
-            print(f"elastic: {why}", file=sys.stderr, flush=True)
+            say(why)
         elif "ELASTIC_AGENT_SOCKET" in os.environ:
             self._agent = connect(w.generation, w.local_rank, self._interrupt)
         if self._agent is None:
@@ -193,7 +192,7 @@ class Training:
     def _cannot_stay(self, why: str) -> None:
         """Tell the agent to end this process, and start it again, when the world changes."""
         assert self._agent is not None
-        print(f"elastic: {why}", file=sys.stderr, flush=True)
+        say(why)
         self._agent.can_stay(False)
 
     def _is_over(self, error: BaseException) -> bool:
@@ -287,11 +286,7 @@ class Training:
 
     def _begin_anew(self) -> NoReturn:
         """End this process, so that it is started again: all ranks begin from scratch, and its model is trained."""
-        print(
-            "elastic: no rank has a whole state, and there is no checkpoint: training begins anew",
-            file=sys.stderr,
-            flush=True,
-        )
+        say("no rank has a whole state, and there is no checkpoint: training begins anew")
         self._end(stopping.AGAIN)
 
     def _stop(self) -> NoReturn:

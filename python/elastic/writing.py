@@ -6,9 +6,10 @@ unless that is killed. Its mark is written last, so a save counts as a whole or 
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import Callable, Optional
+
+from .errors import say
 
 Write = Callable[[], Optional[str]]
 """Writes a save and returns its path; None: it is not wanted any more."""
@@ -64,5 +65,5 @@ def or_say(step: int, write: Write) -> Optional[str]:
     try:
         return write()
     except OSError as error:
-        print(f"elastic: step {step} is not saved: {error}; training goes on", file=sys.stderr, flush=True)
+        say(f"step {step} is not saved: {error}; training goes on")
         return None

@@ -244,9 +244,11 @@ func (j *Joiner) greeting(s *rendezvous.Snapshot) []string {
 			job.Name, strings.Join(j.Job.Origin.Command, " "), strings.Join(job.Origin.Command, " ")))
 	}
 	given := j.Job.Limits
-	if j.Given["np"] && len(job.Hosts) == 0 &&
-		(given.Exact && given.Max != s.Wish.NP || given.Exact != job.Limits.Exact ||
-			!given.Exact && given != job.Limits) {
+	differs := given != job.Limits
+	if given.Exact && job.Limits.Exact { // the wish may have changed since
+		differs = given.Max != s.Wish.NP
+	}
+	if j.Given["np"] && len(job.Hosts) == 0 && differs {
 		line := fmt.Sprintf("job %s is at np=%s; --np=%s is not used", job.Name, np, given)
 		if given.Exact && job.Limits.Exact {
 			line += fmt.Sprintf("; to change it: elastic scale %s --np=%s", job.Name, given)

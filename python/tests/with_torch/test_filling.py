@@ -66,6 +66,7 @@ class FillingTest(unittest.TestCase):
             "another form": (torch.zeros(3), torch.ones(2)),
             "expanded": (torch.zeros(1).expand(2), torch.ones(1).expand(2)),
             "fixed": (Fixed(1.0), Fixed(2.0)),
+            "sparse": (torch.zeros(2).to_sparse(), torch.ones(2).to_sparse()),
             "number": (1, 2),
             "kind": ([1], {"a": 1}),
         }
