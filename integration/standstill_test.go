@@ -64,7 +64,8 @@ func TestARankThatStandsStillIsNamed(t *testing.T) {
 		t.Run(fmt.Sprintf("%s-%d", x.how, i), func(t *testing.T) {
 			t.Parallel()
 			p := newSandbox(t)
-			p.set(fmt.Sprintf("BAD=%d", bad), "HOW="+x.how, fmt.Sprintf("AT=%d", 60+dice.IntN(40)),
+			// A hundred steps take five seconds. The usual time of a step is known after four.
+			p.set(fmt.Sprintf("BAD=%d", bad), "HOW="+x.how, fmt.Sprintf("AT=%d", 100+dice.IntN(40)),
 				"OMP_NUM_THREADS=1")
 			for n := range nodes {
 				p.run(fmt.Sprintf("--node=n%d", n), fmt.Sprintf("--np=%d", nodes),
