@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 )
 
-// Code is the stable name of an error, and a heading in docs/TROUBLESHOOTING.md.
+// Code is the stable name of an error, and a row in docs/REFERENCE.md.
 type Code string
 
 const (
