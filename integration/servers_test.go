@@ -228,22 +228,20 @@ func TestServersOnTwoMachines(t *testing.T) {
 	}
 }
 
-// A heterogeneous job on one machine, given by numbers, with a coordinator.
+// A heterogeneous job on one machine, given by numbers.
 func TestHeterWorkersOnOneMachine(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	p.serves("train.py")
 	p.hold()
-	x := p.run("--server_num=2", "--trainer_num=2", "--heter_worker_num=1;2", "--coordinator_num=1",
+	x := p.run("--server_num=2", "--trainer_num=2", "--heter_worker_num=1;2",
 		"--heter_devices=gpu;cpu", "train.py")
-	p.release("log/heterlog.2", "log/serverlog.1", "log/coordinatorlog.0")
+	p.release("log/heterlog.2", "log/serverlog.1")
 	p.ends(x, 0)
 	p.holds("heter worker", p.given("log", "heterlog.2"),
 		map[string]string{"STAGE_ID": "3", "HETER_DEVICE_TYPE": "cpu",
 			"PADDLE_STAGE_TRAINERS_NUM": "[2, 1, 2]"})
 	p.holds("second server", p.given("log", "serverlog.1"), map[string]string{"TRAINING_ROLE": "PSERVER"})
-	p.holds("coordinator", p.given("log", "coordinatorlog.0"),
-		map[string]string{"TRAINING_ROLE": "COORDINATOR", "PADDLE_COORDINATOR_NUM": "1"})
 	p.says(x, "all heter_worker are killed")
 }
 

@@ -26,8 +26,7 @@ func AnnounceTasks(in Inputs, logs string, now time.Time) string {
 		role roles.Role
 		word string
 		line int
-	}{{roles.Server, "server", 973}, {roles.Coordinator, "coordinator", 1110},
-		{roles.Trainer, "worker", 1041}, {roles.Heter, "heter_worker", 1110}} {
+	}{{roles.Server, "server", 973}, {roles.Trainer, "worker", 1041}, {roles.Heter, "heter_worker", 1110}} {
 		first, count := -1, 0
 		for local, t := range in.Tasks {
 			if t.Role != kind.role {

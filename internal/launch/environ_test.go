@@ -310,3 +310,17 @@ func values(t *testing.T, env []string) map[string]string {
 	}
 	return m
 }
+
+func TestPythonPath(t *testing.T) {
+	for inherited, want := range map[string]string{"": "/helper", "PYTHONPATH=": "/helper",
+		"PYTHONPATH=/a:/b": "/a:/b:/helper"} {
+		in := example(t)
+		in.HelperDir = "/helper"
+		if inherited != "" {
+			in.Inherited = append(in.Inherited, inherited)
+		}
+		if got := values(t, launch.Environ(in)[0])["PYTHONPATH"]; got != want {
+			t.Errorf("%q: PYTHONPATH=%s, want %s", inherited, got, want)
+		}
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -146,3 +148,14 @@ var importsPaddle = regexp.MustCompile(`(?m)^\s*(?:import|from)\s+paddle\b`)
 
 // UsesPaddle reports whether a script imports Paddle.
 func UsesPaddle(script []byte) bool { return importsPaddle.Match(script) }
+
+var localRank = regexp.MustCompile(`\$(?:\{local_rank\}|local_rank\b)`)
+
+// LocalRank replaces torchrun's ${local_rank} and $local_rank in the arguments of a worker.
+func LocalRank(args []string, local int) []string {
+	out := slices.Clone(args)
+	for i, a := range args {
+		out[i] = localRank.ReplaceAllString(a, strconv.Itoa(local))
+	}
+	return out
+}

@@ -12,14 +12,14 @@ import (
 
 // trainingRole is Paddle's name for each role.
 var trainingRole = map[roles.Role]string{roles.Server: "PSERVER", roles.Trainer: "TRAINER",
-	roles.Heter: "HETER_TRAINER", roles.Coordinator: "COORDINATOR"}
+	roles.Heter: "HETER_TRAINER"}
 
 // lists are the variables with the endpoints of each role, which every process gets.
 var lists = []struct {
 	name string
 	role roles.Role
 }{{"PADDLE_TRAINER_ENDPOINTS", roles.Trainer}, {"PADDLE_PSERVERS_IP_PORT_LIST", roles.Server},
-	{"PADDLE_HETER_TRAINER_IP_PORT_LIST", roles.Heter}, {"PADDLE_COORDINATOR_ENDPOINTS", roles.Coordinator}}
+	{"PADDLE_HETER_TRAINER_IP_PORT_LIST", roles.Heter}}
 
 // task sets the variables that Paddle's launchers of 2.x and 3.x set in a job with parameter
 // servers. The role maker of 2.6 also needs POD_IP and PADDLE_PORT on a trainer.
@@ -37,14 +37,12 @@ func (in *Inputs) task(e *env, local int) {
 	for _, l := range lists {
 		e.set(l.name, strings.Join(team.All(l.role), ","))
 	}
+	e.set("PADDLE_COORDINATOR_ENDPOINTS", "") // Paddle's launcher sets it, too
 	if in.ServersStay && t.Role == roles.Trainer {
 		e.int("ELASTIC_RESTARTED", 1)
 	}
-	if t.Role == roles.Trainer || t.Role == roles.Coordinator {
+	if t.Role == roles.Trainer {
 		e.int("PADDLE_TRAINER_ID", t.Index)
-	}
-	if t.Role == roles.Coordinator {
-		e.int("PADDLE_COORDINATOR_NUM", len(team.All(roles.Coordinator)))
 	}
 	e.set("PADDLE_GLOO_HTTP_ENDPOINT", team.HTTP)
 	e.unlessSet("PADDLE_WITH_GLOO", "0")

@@ -142,7 +142,6 @@ func TestLinesAboutTheEnd(t *testing.T) {
 		"and heter workers": {of(roles.Trainer, roles.Heter), []string{through, heter}},
 		"servers and heter": {of(roles.Server, roles.Heter, roles.Trainer),
 			[]string{through, heter, servers}},
-		"trainers, a coordinator": {of(roles.Trainer, roles.Coordinator), []string{through}},
 	} {
 		lines := launch.AnnounceEnd(c.tasks, time.Now())
 		same := func(line, want string) bool { return strings.Contains(line, "] "+want) }

@@ -90,7 +90,7 @@ func parseHeader(line string) (Header, bool) {
 			if h.Rank, err = strconv.Atoi(value); err != nil {
 				return Header{}, false
 			}
-		case "server", "heter", "coordinator", "waiting":
+		case "server", "heter", "waiting":
 			h.Rank, h.Process = noRank, field
 		case "node":
 			h.Node = value
@@ -121,7 +121,7 @@ func Read(ctx context.Context, dir string, q Query, emit func(Line) error) error
 }
 
 // stems are the names of logs without their number, trainers first.
-var stems = []string{"workerlog", "heterlog", "serverlog", "coordinatorlog"}
+var stems = []string{"workerlog", "heterlog", "serverlog"}
 
 // workerLogs lists the logs in use, by role and local rank.
 func workerLogs(dir string) ([]string, error) {

@@ -136,14 +136,7 @@ func (w *workers) specOf(in launch.Inputs) (worker.Spec, error) {
 	spec.Lead = w.o.Launcher.Lead
 	for k := range in.Workers {
 		spec.Ranks = append(spec.Ranks, in.FirstRank+k)
-		args := launch.LocalRank(w.o.Args, k)
-		if w.o.Expand {
-			var err error
-			if args, err = launch.Expand(args, spec.Env[k]); err != nil {
-				return spec, err
-			}
-		}
-		spec.Args = append(spec.Args, args)
+		spec.Args = append(spec.Args, launch.LocalRank(w.o.Args, k))
 	}
 	var err error
 	spec.CPUs, err = w.o.Launcher.Devices.CPUs(device.Host{}, w.o.Launcher.Affinity, in.Workers,

@@ -46,7 +46,6 @@ type Options struct {
 	Args    []string // without the program
 	// ProgressRegex finds the progress of rank 0's worker in its log; nil: the worker reports it.
 	ProgressRegex *regexp.Regexp
-	Expand        bool     // Args contain placeholders for values of each worker
 	Dir           string   // its working directory
 	Environ       []string // the environment of the agent, which the environment of a worker extends
 	PortsLo       int      // --worker-ports; 0, 0: any outside the kernel's ephemeral range

@@ -145,10 +145,8 @@ var processPlants = []plant{
 		`mix(right^o.keys[i])`, `mix(right+o.keys[i])`, "cmd/elastic-demo", "TestOrderIsTheHelpers"},
 	{"a restart in the middle of a warm-up repeats it", scaling + "/warmup.go",
 		`before.LRScale == p.LRScale && `, `false && `, scaling, "TestWarmup"},
-	{"caps are ignored", scaling + "/scaling.go",
-		`		err = b.capped(p, world)
-`,
-		``, scaling, "TestCapsRefuse"},
+	{"a rate is scaled without a limit", scaling + "/scaling.go",
+		`ratio > MaxScale {`, `ratio > 1e9 {`, scaling, "TestWorldsFarBeyondTheBaseAreRefused"},
 	{"the rate does not follow the size of the world", scaling + "/scaling.go",
 		`return ratio
 	}`,

@@ -39,8 +39,8 @@ type Failure struct {
 	Rev    int64           `json:"-"`
 }
 
-// Process is a process that is no trainer: a parameter server, a heter worker or a coordinator. It
-// has no rank.
+// Process is a process that is no trainer: a parameter server or a heter worker. It has no
+// rank.
 type Process struct {
 	Name string `json:"name,omitempty"` // server 0
 	Log  string `json:"log,omitempty"`  // serverlog.0

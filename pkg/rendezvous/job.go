@@ -69,14 +69,13 @@ const RefillAfter = 10 * time.Minute
 
 // Rules are the settings of a job apart from its sizes.
 type Rules struct {
-	MaxRestarts   int                 `json:"max_restarts"`
-	LastCall      Seconds             `json:"last_call"`
-	Grace         Seconds             `json:"grace"`
-	FinishTimeout Seconds             `json:"finish_timeout"` // 0: none
-	Replicas      int                 `json:"replicas"`
-	Keep          int                 `json:"keep"`
-	Load          checkpoint.Load     `json:"load"`
-	SaveFrom      checkpoint.SaveFrom `json:"save_from,omitempty"`
+	MaxRestarts int                 `json:"max_restarts"`
+	LastCall    Seconds             `json:"last_call"`
+	Grace       Seconds             `json:"grace"`
+	Replicas    int                 `json:"replicas"`
+	Keep        int                 `json:"keep"`
+	Load        checkpoint.Load     `json:"load"`
+	SaveFrom    checkpoint.SaveFrom `json:"save_from,omitempty"`
 	// SaveFiles are the files that make one save.
 	SaveFiles checkpoint.SaveFiles `json:"save_files,omitempty"`
 	OnNaN     OnNaN                `json:"on_nan,omitempty"`    // "": ignore

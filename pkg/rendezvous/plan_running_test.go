@@ -270,16 +270,6 @@ func plansOfFinishing() []planned {
 		{"a newcomer",
 			given(aRange(1, 4).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), call(time.Minute)),
 			"nothing"},
-		{"the finish timeout has not passed", given(aJob(2).here("a", "b").world(Finishing, "a", "b"),
-			ended("a", 0), since(time.Minute),
-			rule(func(r *rendezvous.Rules) { r.FinishTimeout = rendezvous.Seconds(2 * time.Minute) })),
-			"nothing for 1m0s"},
-		{"the finish timeout has passed",
-			given(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0),
-				since(2*time.Minute),
-				rule(func(r *rendezvous.Rules) {
-					r.FinishTimeout = rendezvous.Seconds(2 * time.Minute)
-				})), "propose 2 (node-lost): a b"},
 		{"a stop: the workers save first",
 			given(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0), asksToStop),
 			"hold (draining) planned, stop"},

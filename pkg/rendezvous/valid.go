@@ -62,7 +62,6 @@ func (r *Rules) validate() error {
 	}
 	checkSeconds(&p, "last_call", r.LastCall)
 	checkSeconds(&p, "grace", r.Grace)
-	checkSeconds(&p, "finish_timeout", r.FinishTimeout)
 	return p.Err()
 }
 

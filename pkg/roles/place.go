@@ -14,8 +14,8 @@ type Size struct {
 	Hosts []string // addresses of the nodes by rank, if the Spec names them
 }
 
-// Place returns the processes of each node, by node rank: trainers first, then heter workers,
-// servers and coordinators. An entry with a host is on the node of that address. The others are
+// Place returns the processes of each node, by node rank: trainers first, then heter workers and
+// servers. An entry with a host is on the node of that address. The others are
 // spread evenly in their order, so the trainers of a node have consecutive ranks, and an added node
 // moves no server.
 func (s *Spec) Place(z Size) [][]Task {
@@ -31,7 +31,6 @@ func (s *Spec) Place(z Size) [][]Task {
 		index += len(stage)
 	}
 	z.put(nodes, Task{Role: Server}, s.Servers)
-	z.put(nodes, Task{Role: Coordinator}, s.Coordinators)
 	for _, tasks := range nodes {
 		count := map[Role]int{}
 		for i := range tasks {

@@ -24,10 +24,9 @@ const (
 type Role string
 
 const (
-	Trainer     Role = "trainer"
-	Heter       Role = "heter"
-	Server      Role = "server"
-	Coordinator Role = "coordinator"
+	Trainer Role = "trainer"
+	Heter   Role = "heter"
+	Server  Role = "server"
 )
 
 // Spec lists the processes of a job. A list has one entry for each process: HOST:PORT, HOST, or ""
@@ -38,7 +37,6 @@ type Spec struct {
 	Servers      []string   `json:"servers,omitempty"`
 	Heter        [][]string `json:"heter,omitempty"`         // by stage; the first is Paddle's stage 2
 	HeterDevices []string   `json:"heter_devices,omitempty"` // cpu, gpu or xpu, by stage, from stage 1 on
-	Coordinators []string   `json:"coordinators,omitempty"`
 	// HTTPPort is the port of gloo's rendezvous, on the first server's node; 0: any.
 	HTTPPort int `json:"http_port,omitempty"`
 }
@@ -54,8 +52,7 @@ type Task struct {
 
 // Log returns the name of the file to which the process's output goes.
 func (t Task) Log() string {
-	stem := map[Role]string{Trainer: "workerlog", Heter: "heterlog", Server: "serverlog",
-		Coordinator: "coordinatorlog"}[t.Role]
+	stem := map[Role]string{Trainer: "workerlog", Heter: "heterlog", Server: "serverlog"}[t.Role]
 	return stem + "." + strconv.Itoa(t.Local)
 }
 
@@ -69,7 +66,7 @@ func (t Task) String() string { return fmt.Sprintf("%s %d", t.Role, t.Index) }
 // the nodes of the job, by rank.
 func (s *Spec) Hosts() []string {
 	var hosts []string
-	for _, at := range slices.Concat(s.Trainers, s.Servers, slices.Concat(s.Heter...), s.Coordinators) {
+	for _, at := range slices.Concat(s.Trainers, s.Servers, slices.Concat(s.Heter...)) {
 		if host, _ := split(at); host != "" && !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}
@@ -95,7 +92,7 @@ func (s *Spec) Validate() error {
 	var p schema.Problems
 	p.Check(slices.Contains([]Mode{PS, PSHeter}, s.Mode), "run mode is %.80q", s.Mode)
 	p.Range("http_port", int64(s.HTTPPort), 0, 65535)
-	lists := append([][]string{s.Trainers, s.Servers, s.Coordinators}, s.Heter...)
+	lists := append([][]string{s.Trainers, s.Servers}, s.Heter...)
 	seen := map[string]bool{}
 	for _, list := range lists {
 		p.Range("processes", int64(len(list)), 0, maxTasks)
@@ -167,7 +164,6 @@ func (s *Spec) String() string {
 	for _, stage := range s.Heter {
 		add("heter-workers", stage)
 	}
-	add("coordinators", s.Coordinators)
 	if s.HTTPPort > 0 {
 		words = append(words, fmt.Sprintf("http-port=%d", s.HTTPPort))
 	}

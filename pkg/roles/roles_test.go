@@ -54,10 +54,10 @@ func TestPlace(t *testing.T) {
 			[]string{"workerlog.0=0@10.0.0.1:6171 workerlog.1=2@10.0.0.1:6172 serverlog.0=0@10.0.0.1:6170",
 				"workerlog.0=1@10.0.0.2:6171 workerlog.1=3@10.0.0.2 serverlog.0=1@10.0.0.2:6170"},
 			[][]int{{0, 2}, {1, 3}}, 2},
-		"heter workers in stages, a coordinator": {
+		"heter workers in stages": {
 			roles.Spec{Mode: roles.PSHeter, Servers: anywhere(1), Trainers: anywhere(2),
-				Heter: [][]string{anywhere(2), anywhere(1)}, Coordinators: anywhere(1)}, roles.Size{Nodes: 2},
-			[]string{"workerlog.0=0 heterlog.0=0 heterlog.1=2 serverlog.0=0 coordinatorlog.0=0@",
+				Heter: [][]string{anywhere(2), anywhere(1)}}, roles.Size{Nodes: 2},
+			[]string{"workerlog.0=0 heterlog.0=0 heterlog.1=2 serverlog.0=0@",
 				"workerlog.0=1 heterlog.0=1@"}, [][]int{{0}, {1}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,10 +10,9 @@
 //	linear       floor(B*w/W)       LR * w/W           SGD; scripts need no change
 //	sqrt         floor(B*w/W)       LR * sqrt(w/W)     adaptive optimizers
 //	fixed-batch  B                  LR                 results that do not depend on the world
-//	table        as listed          as listed          world sizes that were tuned separately
 //
-// A cap (MaxBatch, MaxLR, MaxScale) refuses a world. It never reduces a batch or
-// a rate, because that would change the training without the user's consent.
+// Under linear and sqrt a world beyond MaxScale times the base is refused. Its batch
+// is not reduced, because that would change the training without the user's consent.
 //
 // Only the warm-up depends on the path: if a change raises the rate,
 // Plan.WarmFrom raises it gradually over a number of samples.

@@ -25,11 +25,14 @@ const (
 	Linear     Policy = "linear" // also the empty Policy
 	Sqrt       Policy = "sqrt"
 	FixedBatch Policy = "fixed-batch"
-	FromTable  Policy = "table"
 )
 
+// MaxScale is how many times the base a world may be under linear and sqrt. There is no published
+// evidence that a scaled learning rate works beyond it without tuning.
+const MaxScale = 8
+
 // Policies lists every policy, for messages.
-const Policies = "linear, sqrt, fixed-batch or table"
+const Policies = "linear, sqrt or fixed-batch"
 
 // Base has the settings of the job for the base world of Nodes * Slots workers.
 type Base struct {
@@ -38,12 +41,6 @@ type Base struct {
 	Nodes  int     `json:"nodes"` // --base-np
 	Slots  int     `json:"slots"` // workers per node
 	Policy Policy  `json:"policy"`
-	Table  []Row   `json:"table,omitempty"` // of policy table, in rising order of nodes
-	// The caps refuse a world; 0 = no cap. MaxScale limits the ratio of the world to the base
-	// world, for policies whose rate depends on it.
-	MaxBatch int     `json:"max_batch,omitempty"`
-	MaxLR    float64 `json:"max_lr,omitempty"`
-	MaxScale float64 `json:"max_scale,omitempty"`
 	// WarmupSamples is how many samples a rise of the rate takes.
 	WarmupSamples int64 `json:"warmup_samples,omitempty"`
 }
@@ -76,12 +73,7 @@ func (b Base) Validate() error {
 	}
 	switch b.Policy {
 	case "", Linear, Sqrt, FixedBatch:
-		if len(b.Table) > 0 {
-			return planError("policy %s does not read the table", cmp.Or(b.Policy, Linear))
-		}
 		return nil
-	case FromTable:
-		return b.validateTable()
 	}
 	return planError("unknown scaling %q: %s", b.Policy, Policies)
 }
@@ -93,8 +85,6 @@ func (b Base) LRScale(world int) float64 {
 	switch b.Policy {
 	case FixedBatch:
 		return 1
-	case FromTable:
-		return b.tableScale(world)
 	case Sqrt:
 		return math.Sqrt(ratio)
 	default:
@@ -115,24 +105,18 @@ func For(b Base, world int) (*Plan, error) {
 		return nil, nil
 	}
 	p := &Plan{Policy: cmp.Or(b.Policy, Linear), LRScale: b.LRScale(world)}
-	var err error
-	switch p.Policy {
-	case FromTable:
-		err = p.fromTable(b, world)
-	default:
-		err = p.fromBase(b, world)
+	if ratio := float64(world) / float64(b.world()); p.Policy != FixedBatch && ratio > MaxScale {
+		return nil, planError("%d workers are %.4g times the base of %d, the limit of policy %s is %d times",
+			world, ratio, b.world(), p.Policy, MaxScale)
 	}
-	if err == nil {
-		err = b.capped(p, world)
-	}
-	if err != nil {
+	if err := p.fromBase(b, world); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
 // given reports whether the base has a batch or a rate.
-func (b Base) given() bool { return b.Batch > 0 || b.LR > 0 || len(b.Table) > 0 }
+func (b Base) given() bool { return b.Batch > 0 || b.LR > 0 }
 
 func (p *Plan) fromBase(b Base, world int) (err error) {
 	if p.LR = rate(b.LR, p.LRScale); math.IsInf(p.LR, 0) || (p.LR == 0) != (b.LR == 0) {
@@ -150,23 +134,6 @@ func (p *Plan) fromBase(b Base, world int) (err error) {
 		p.GlobalBatch = b.Batch * world / b.world()
 	}
 	p.BatchSizes = split(p.GlobalBatch/p.GradAccum, world)
-	return nil
-}
-
-// capped returns an error if a plan exceeds a cap.
-func (b Base) capped(p *Plan, world int) error {
-	ratio := float64(world) / float64(b.world())
-	follows := p.Policy == Linear || p.Policy == Sqrt
-	switch {
-	case b.MaxBatch > 0 && p.GlobalBatch > b.MaxBatch:
-		return planError("%d workers take a global batch of %d, the cap is %d",
-			world, p.GlobalBatch, b.MaxBatch)
-	case b.MaxLR > 0 && p.LR > b.MaxLR:
-		return planError("%d workers train at learning rate %v, the cap is %v", world, p.LR, b.MaxLR)
-	case b.MaxScale > 0 && follows && ratio > b.MaxScale:
-		return planError("%d workers are %.4g times the base of %d, the cap of policy %s is %.4g times",
-			world, ratio, b.world(), p.Policy, b.MaxScale)
-	}
 	return nil
 }
 

@@ -113,11 +113,11 @@ func TestNeitherBatchNorRate(t *testing.T) {
 
 func TestHugeWorlds(t *testing.T) {
 	for _, policy := range []scaling.Policy{scaling.Linear, scaling.Sqrt, scaling.FixedBatch} {
-		p, err := scaling.For(base(policy, scaling.MaxBatch, .1, 1250, 8), scaling.MaxWorld)
+		p, err := scaling.For(base(policy, scaling.MaxBatch, .1, scaling.MaxWorld/16, 2), scaling.MaxWorld)
 		if err != nil {
 			t.Fatal(policy, err)
 		}
-		check(t, base(policy, scaling.MaxBatch, .1, 1250, 8), scaling.MaxWorld, p)
+		check(t, base(policy, scaling.MaxBatch, .1, scaling.MaxWorld/16, 2), scaling.MaxWorld, p)
 	}
 	p, err := scaling.For(base(scaling.FixedBatch, 1<<20, .1, 1250, 8), 9999)
 	if err != nil {
@@ -188,6 +188,9 @@ func TestProperties(t *testing.T) {
 		}
 
 		world := rapid.IntRange(1, 500).Draw(t, "world")
+		if b.Policy != scaling.FixedBatch {
+			world = min(world, scaling.MaxScale*baseWorld)
+		}
 		p, err := scaling.For(b, world)
 		if b.Policy == scaling.FixedBatch {
 			if want := divisorExists(b.Batch, baseWorld, world); (err == nil) != want {
@@ -304,6 +307,20 @@ func TestJSON(t *testing.T) {
 		want := `{"scaling":` + c.want + `,"lr_scale":1,"warmup_samples":0}`
 		if got, err := json.Marshal(p); err != nil || string(got) != want {
 			t.Errorf("got  %s (%v)\nwant %s", got, err, want)
+		}
+	}
+}
+
+func TestWorldsFarBeyondTheBaseAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		policy scaling.Policy
+		world  int
+		ok     bool
+	}{{"", 16, true}, {"", 17, false}, {scaling.Sqrt, 16, true}, {scaling.Sqrt, 17, false},
+		{scaling.FixedBatch, 17, true}} {
+		p, err := scaling.For(scaling.Base{Batch: 64, LR: .1, Nodes: 2, Slots: 1, Policy: c.policy}, c.world)
+		if (err == nil) != c.ok || (p != nil) != c.ok || !c.ok && !errors.Is(err, scaling.ErrPlan) {
+			t.Errorf("%s to %d workers: %+v, %v", c.policy, c.world, p, err)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/scaling"
 )
 
 // Differs: given settings are not those of the job.
@@ -38,10 +37,6 @@ func Settings(j, mine *rendezvous.Job, given map[string]bool) []Setting {
 	add("lr", j.Base.LR, mine.Base.LR)
 	add("base-np", j.Base.Nodes, mine.Base.Nodes)
 	add("scaling", string(j.Base.Policy), string(mine.Base.Policy))
-	add("table", scaling.FormatTable(j.Base.Table), scaling.FormatTable(mine.Base.Table))
-	add("max-batch-size", j.Base.MaxBatch, mine.Base.MaxBatch)
-	add("max-lr", j.Base.MaxLR, mine.Base.MaxLR)
-	add("max-scale", j.Base.MaxScale, mine.Base.MaxScale)
 	add("warmup-samples", j.Base.WarmupSamples, mine.Base.WarmupSamples)
 	add("replicas", j.Rules.Replicas, mine.Rules.Replicas)
 	add("keep", j.Rules.Keep, mine.Rules.Keep)
@@ -52,6 +47,5 @@ func Settings(j, mine *rendezvous.Job, given map[string]bool) []Setting {
 	add("max-restarts", j.Rules.MaxRestarts, mine.Rules.MaxRestarts)
 	add("last-call", time.Duration(j.Rules.LastCall), time.Duration(mine.Rules.LastCall))
 	add("grace", time.Duration(j.Rules.Grace), time.Duration(mine.Rules.Grace))
-	add("finish-timeout", time.Duration(j.Rules.FinishTimeout), time.Duration(mine.Rules.FinishTimeout))
 	return out
 }

@@ -11,10 +11,6 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// maxScale is the default limit of the world size over the base size. There is no published
-// evidence that a scaled learning rate works beyond it without tuning.
-const maxScale = 8
-
 // Flags are the flags for batch size and learning rate of run and plan.
 func Flags() []command.Flag {
 	return []command.Flag{
@@ -22,12 +18,7 @@ func Flags() []command.Flag {
 		{Name: "lr", Arg: "RATE", Usage: "learning rate, at --base-np"},
 		{Name: "base-np", Arg: "N", Usage: "nodes that --batch-size and --lr are meant for (np)"},
 		{Name: "scaling", Arg: "POLICY", Usage: scaling.Policies + " (linear)",
-			Values: []string{"linear", "sqrt", "fixed-batch", "table"}},
-		{Name: "table", Arg: "NP:BATCH:LR,…",
-			Usage: "global batch and rate of each size, for --scaling=table"},
-		{Name: "max-batch-size", Arg: "N", Usage: "refuse sizes with a larger global batch (none)"},
-		{Name: "max-lr", Arg: "RATE", Usage: "refuse sizes with a higher rate (none)"},
-		{Name: "max-scale", Arg: "K", Usage: "refuse sizes beyond K times base-np under linear and sqrt (8)"},
+			Values: []string{"linear", "sqrt", "fixed-batch"}},
 		{Name: "warmup-samples", Arg: "N", Usage: "samples over which a raised rate is reached (0)"},
 	}
 }
@@ -49,36 +40,22 @@ func base(c *command.Call, limits rendezvous.Limits, slots int) (b scaling.Base,
 		name             string
 		to               *int
 		otherwise, least int
-	}{{"base-np", &b.Nodes, limits.Max, 1}, {"batch-size", &b.Batch, 0, 1},
-		{"max-batch-size", &b.MaxBatch, 0, 1}} {
+	}{{"base-np", &b.Nodes, limits.Max, 1}, {"batch-size", &b.Batch, 0, 1}} {
 		if *n.to, err = c.Setting(n.name).Number(n.otherwise, n.least); err != nil {
 			return b, err
 		}
 	}
-	for _, f := range []struct {
-		name string
-		to   *float64
-	}{{"lr", &b.LR}, {"max-lr", &b.MaxLR}, {"max-scale", &b.MaxScale}} {
-		if *f.to, err = positive(c.Setting(f.name)); err != nil {
-			return b, err
-		}
+	if b.LR, err = positive(c.Setting("lr")); err != nil {
+		return b, err
 	}
 	warmup, err := c.Setting("warmup-samples").Number(0, 0)
 	if err != nil {
 		return b, err
 	}
 	b.WarmupSamples = int64(warmup)
-	table, policy := c.Setting("table"), c.Setting("scaling")
-	if table.Given {
-		b.Policy = scaling.FromTable
-		if b.Table, err = scaling.ParseTable(table.Text); err != nil {
-			return b, problem.New(problem.NoPlan, "--table: %v", err).Of(err).
-				Cure("--table=1:64:0.05,2:128:0.1")
-		}
-	}
-	if policy.Given {
+	if policy := c.Setting("scaling"); policy.Given {
 		switch b.Policy = scaling.Policy(policy.Text); b.Policy {
-		case scaling.Linear, scaling.Sqrt, scaling.FixedBatch, scaling.FromTable:
+		case scaling.Linear, scaling.Sqrt, scaling.FixedBatch:
 		default:
 			return b, policy.Refuse("%s", scaling.Policies)
 		}
@@ -86,10 +63,6 @@ func base(c *command.Call, limits rendezvous.Limits, slots int) (b scaling.Base,
 	if b.Policy == scaling.FixedBatch && b.Batch == 0 {
 		return b, problem.New(problem.NoPlan, "--scaling=fixed-batch fixes no batch: --batch-size is not given").
 			Cure("--batch-size=256 --scaling=fixed-batch")
-	}
-	follows := b.Policy == scaling.Linear || b.Policy == scaling.Sqrt
-	if b.MaxScale == 0 && follows && (b.Batch > 0 || b.LR > 0) {
-		b.MaxScale = maxScale
 	}
 	return b, nil
 }

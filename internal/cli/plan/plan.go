@@ -55,7 +55,7 @@ func planAction(_ context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	if base.Batch == 0 && base.LR == 0 && len(base.Table) == 0 {
+	if base.Batch == 0 && base.LR == 0 {
 		return problem.New(problem.Usage, "nothing to plan: neither batch nor rate").
 			Cure("elastic plan --np=3 --batch-size=256 --lr=0.1")
 	}

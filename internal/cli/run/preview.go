@@ -137,11 +137,6 @@ func workersOf(o *node.Options, in launch.Inputs) ([]previewWorker, error) {
 	var all []previewWorker
 	for local, env := range given {
 		args := launch.LocalRank(o.Args, local)
-		if o.Expand {
-			if args, err = launch.Expand(args, env); err != nil {
-				return nil, err
-			}
-		}
 		rank := in.FirstRank + local
 		w := previewWorker{Rank: rank, Process: "rank " + strconv.Itoa(rank), LocalRank: local,
 			Argv: append([]string{o.Program}, args...), CPUs: cpus[local], Environment: map[string]string{}}

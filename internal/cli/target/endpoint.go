@@ -40,9 +40,8 @@ func Ips(c *command.Call) command.Setting {
 // listed returns the addresses in the lists of parameter servers and trainers.
 func listed(c *command.Call) []string {
 	s := roles.Spec{Trainers: roles.ParseList(c.Setting("workers").Text),
-		Servers:      roles.ParseList(c.Setting("servers").Text),
-		Heter:        roles.ParseStages(c.Setting("heter-workers").Text),
-		Coordinators: roles.ParseList(c.Setting("coordinators").Text)}
+		Servers: roles.ParseList(c.Setting("servers").Text),
+		Heter:   roles.ParseStages(c.Setting("heter-workers").Text)}
 	return s.Hosts()
 }
 

@@ -29,7 +29,7 @@ func (e *Ensemble) Serving() <-chan struct{} {
 }
 
 // Kept is how many ports, counted from the last one of this node, stay in use while its servers
-// stay: those of servers and coordinators, and that of gloo's rendezvous.
+// stay: those of servers, and that of gloo's rendezvous.
 func (e *Ensemble) Kept() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

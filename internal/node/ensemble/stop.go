@@ -68,11 +68,10 @@ func (e *Ensemble) PIDs() []int {
 	return pids
 }
 
-// trains reports whether a process computes, and is not a server or a coordinator.
-func trains(t roles.Task) bool { return t.Role == roles.Trainer || t.Role == roles.Heter }
+// trains reports whether a process computes, and is no server.
+func trains(t roles.Task) bool { return !serves(t) }
 
-// serves reports whether a process is a server or a coordinator.
-func serves(t roles.Task) bool { return !trains(t) }
+func serves(t roles.Task) bool { return t.Role == roles.Server }
 
 // Ask asks trainers and heter workers to save and end. The servers are needed for that.
 func (e *Ensemble) Ask(ctx context.Context, d worker.Drain) error {

@@ -52,7 +52,7 @@ func (l *Logs) Adopt(run string) error {
 func isLog(name string) bool {
 	stem, rank, ok := strings.Cut(name, ".")
 	_, number := parseRank(strings.TrimSuffix(rank, errSuffix))
-	stems := []string{"workerlog", "serverlog", "heterlog", "coordinatorlog"}
+	stems := []string{"workerlog", "serverlog", "heterlog"}
 	return ok && number && slices.Contains(stems, stem)
 }
 

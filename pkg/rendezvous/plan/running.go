@@ -82,8 +82,8 @@ func (p *planner) causeWait(f *rendezvous.Failure) (wait time.Duration) {
 }
 
 // finishing is the step after some workers ended with 0. No other generation starts until the
-// others have ended or are gone, a server has failed, or the finish timeout has passed. Only a
-// stop, or a member that leaves, holds the World.
+// others have ended or are gone, or a server has failed. Only a stop, or a member that leaves, holds
+// the World.
 func (p *planner) finishing() Step {
 	if p.allZero() {
 		return p.done()
@@ -103,24 +103,14 @@ func (p *planner) finishing() Step {
 			through = false
 		}
 	}
-	again := func() Step {
-		if p.s.Failure != nil {
-			return p.changeFailed()
-		}
-		text := LossText(p.lost())
-		if text == "" {
-			text = "the finish timeout has passed"
-		}
-		return p.change(rendezvous.CauseNodeLost, text)
-	}
 	serverLost := p.s.Failure != nil && p.s.Failure.Process.Name != "" // trainers wait for ever for a server
-	if through || serverLost {
-		return again()
+	switch {
+	case !through && !serverLost:
+		return Nothing{}
+	case p.s.Failure != nil:
+		return p.changeFailed()
 	}
-	if limit := time.Duration(p.s.Job.Rules.FinishTimeout); limit > 0 {
-		return p.after(p.m.PhaseSince, limit, again)
-	}
-	return Nothing{}
+	return p.change(rendezvous.CauseNodeLost, LossText(p.lost()))
 }
 
 func anyZero(x rendezvous.Exit) bool {

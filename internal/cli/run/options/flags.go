@@ -66,8 +66,6 @@ func nodeFlags() []command.Flag {
 		{Name: "load", Arg: "all|own|rank0",
 			Usage:  "nodes that get the checkpoint; own: each node the files that its ranks read (all)",
 			Values: []string{"all", "own", "rank0"}},
-		{Name: "expand", Kind: command.Boolean,
-			Usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},
 		{Name: "max-restarts", Arg: "N", Usage: "restarts after failures of workers (3)",
 			Same: []string{"max-restart"},
 			Env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS",
@@ -103,7 +101,6 @@ func timeFlags() []command.Flag {
 		{Name: "verify-every", Arg: "TIME",
 			Usage: "how often the checkpoints on this disk are read again (24h)"},
 		{Name: "grace", Arg: "TIME", Usage: "how long workers may save before a planned stop (30s)"},
-		{Name: "finish-timeout", Arg: "TIME", Usage: "how long others may go on after one is done (none)"},
 		{Name: "lease-ttl", Arg: "TIME", Usage: "lease of this node's registration (3s)"},
 		{Name: "connect-timeout", Arg: "TIME", Usage: "how long to wait for the server's first answer (60s)"},
 	}

@@ -13,11 +13,10 @@ var groups = []struct {
 	flags []string
 }{
 	{"job", []string{"np", "nproc-per-node", "job-id", "again", "resume", "done-ok", "last-call",
-		"finish-timeout", "grace", "other-program", "dry-run"}},
+		"grace", "other-program", "dry-run"}},
 	{"this node", []string{"node", "host", "port", "worker-ports", "gpus", "module", "warm", "pre-hook",
 		"pre-hook-timeout", "wait-timeout", "state-dir", "tty"}},
-	{"batch", []string{"batch-size", "lr", "base-np", "scaling", "table", "warmup-samples", "max-batch-size",
-		"max-lr", "max-scale", "expand"}},
+	{"batch", []string{"batch-size", "lr", "base-np", "scaling", "warmup-samples"}},
 	{"checkpoints", []string{"checkpoint-dir", "save-files", "save-from", "load", "replicas", "keep",
 		"verify-every"}},
 	{"failures", []string{"max-restarts", "on-nan", "hang-look", "hang-timeout"}},
@@ -28,8 +27,7 @@ var groups = []struct {
 		"log-line-prefix-template", "duplicate-stdout-filters", "duplicate-stderr-filters",
 		"signals-to-handle", "shutdown-timeout"}},
 	{"paddle", []string{"ips", "rank", "run-mode", "server-num", "worker-num", "servers", "workers",
-		"heter-worker-num", "heter-workers", "heter-devices", "coordinator-num", "coordinators", "http-port",
-		"verbose"}},
+		"heter-worker-num", "heter-workers", "heter-devices", "http-port", "verbose"}},
 }
 
 // apart are the groups for users of other launchers, which help shows by --help=NAME alone.

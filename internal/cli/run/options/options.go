@@ -20,9 +20,9 @@ import (
 )
 
 // jobSettings are the flags that the first agent of a job sets for all its nodes.
-var jobSettings = []string{"np", "nproc-per-node", "batch-size", "lr", "base-np", "scaling", "table",
-	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load", "save-from",
-	"save-files", "on-nan", "max-restarts", "last-call", "grace", "finish-timeout"}
+var jobSettings = []string{"np", "nproc-per-node", "batch-size", "lr", "base-np", "scaling",
+	"warmup-samples", "replicas", "keep", "load", "save-from", "save-files", "on-nan", "max-restarts",
+	"last-call", "grace"}
 
 // Parse reads and checks all settings before it changes anything.
 func Parse(c *command.Call) (node.Options, error) {
@@ -84,8 +84,7 @@ func rules(c *command.Call, o *node.Options) (err error) {
 		name      string
 		to        *rendezvous.Seconds
 		otherwise time.Duration
-	}{{"last-call", &r.LastCall, 3 * time.Second}, {"grace", &r.Grace, 30 * time.Second},
-		{"finish-timeout", &r.FinishTimeout, 0}} {
+	}{{"last-call", &r.LastCall, 3 * time.Second}, {"grace", &r.Grace, 30 * time.Second}} {
 		v, err := c.Setting(d.name).DurationOrNone(d.otherwise)
 		if err != nil {
 			return err
@@ -190,12 +189,6 @@ func program(c *command.Call, o *node.Options) error {
 	o.Environ = os.Environ()
 	if o.ProgressRegex, err = progressRegex(c); err != nil {
 		return err
-	}
-	if o.Expand = c.Truth("expand"); o.Expand {
-		if err := launch.CheckPlaceholders(o.Args); err != nil {
-			return problem.New(problem.Usage, "--expand: %v", err).Of(err).
-				Cure("{batch_size}, {global_batch_size}, {lr}, {rank}… as in ELASTIC_BATCH_SIZE")
-		}
 	}
 	return nil
 }

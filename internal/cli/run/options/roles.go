@@ -26,21 +26,19 @@ func roleFlags() []command.Flag {
 			Same: []string{"trainers"}, Env: []string{"PADDLE_TRAINERS_ENDPOINTS"}},
 		{Name: "heter-workers", Arg: "ADDRESSES",
 			Usage: "HOST:PORT of each heter worker; stages are separated by ;"},
-		{Name: "coordinators", Arg: "ADDRESSES", Usage: "HOST:PORT of each coordinator"},
 		{Name: "server-num", Arg: "N", Usage: "parameter servers of the job, in place of --servers",
 			Env: []string{"PADDLE_SERVER_NUM"}},
 		{Name: "worker-num", Arg: "N", Usage: "trainers of the job (--nproc-per-node on each node)",
 			Same: []string{"trainer-num"}, Env: []string{"PADDLE_TRAINER_NUM"}},
 		{Name: "heter-worker-num", Arg: "N", Usage: "heter workers, N;N for stages"},
 		{Name: "heter-devices", Arg: "KINDS", Usage: "cpu, gpu or xpu of each stage, separated by ;"},
-		{Name: "coordinator-num", Arg: "N", Usage: "coordinators, in place of --coordinators"},
 		{Name: "http-port", Arg: "P", Usage: "port of gloo's rendezvous, on the first server's node (any)"},
 	}
 }
 
 // roleNames are the flags that only jobs with parameter servers have.
 var roleNames = []string{"worker-num", "server-num", "heter-worker-num", "servers", "workers",
-	"heter-workers", "heter-devices", "http-port", "coordinators", "coordinator-num"}
+	"heter-workers", "heter-devices", "http-port"}
 
 // givenRoles returns the roleNames that the user gave, as Paddle spells them.
 func givenRoles(c *command.Call) (names []string) {
@@ -69,7 +67,7 @@ func servers(c *command.Call, o *node.Options) error {
 			Because("a job has one mode, and %s is for parameter servers", given[0]).
 			Cure("--run_mode=ps")
 	}
-	for _, name := range []string{"ips", "hang-timeout", "batch-size", "lr", "table", "numa-binding", "tty"} {
+	for _, name := range []string{"ips", "hang-timeout", "batch-size", "lr", "numa-binding", "tty"} {
 		if s := c.Setting(name); s.Given && s.From == command.FromFlag {
 			return problem.New(problem.Usage, "%s and parameter servers", s).
 				Because("--%s is of collective training", name).Cure("leave it out")
@@ -99,8 +97,7 @@ func spec(c *command.Call, mode string) (*roles.Spec, error) {
 	for _, f := range []struct {
 		list, number string
 		to           *[]string
-	}{{"servers", "server-num", &s.Servers}, {"workers", "worker-num", &s.Trainers},
-		{"coordinators", "coordinator-num", &s.Coordinators}} {
+	}{{"servers", "server-num", &s.Servers}, {"workers", "worker-num", &s.Trainers}} {
 		if *f.to, err = entries(c, f.list, f.number); err != nil {
 			return nil, err
 		}
