@@ -234,7 +234,8 @@ var may = map[string][]string{
 
 	"internal/coordinator/jobs":    {"pkg/machines", "pkg/schema", "pkg/store"},
 	"internal/coordinator/streams": {"internal/scope"},
-	"internal/coordinator": {"internal/certs", "internal/coordinator/jobs",
+	"internal/coordinator/crowd":   {},
+	"internal/coordinator": {"internal/certs", "internal/coordinator/crowd", "internal/coordinator/jobs",
 		"internal/coordinator/streams", "internal/page",
 		"internal/phrase", "internal/scope", "pkg/schema", "pkg/store"},
 	"internal/coordinator/backup": {"internal/coordinator"},

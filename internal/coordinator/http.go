@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/elasticd/elastic/internal/coordinator/crowd"
 )
 
 // readyLimit is how long one check of /readyz may take.
@@ -73,7 +75,7 @@ func (c Config) ListenHTTP(address string) (net.Listener, error) {
 		return nil, open("--http="+address, "can read the metrics, which name every job",
 			"--cert-file, --key-file and --trusted-ca-file")
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := crowd.Listen(address)
 	if err != nil {
 		return nil, listening(address, err)
 	}
