@@ -82,6 +82,11 @@ var guards = []plant{
 		"internal/peer", "TestHonestGetThroughAFlood"},
 
 	// Files, workers and terminals.
+	{"what another user wrote is a checkpoint", capture + "/look.go",
+		`if dirfs.Foreign(fi, l.root) {`, `if false {`, capture, "TestFilesOfAnotherUser"},
+	{"a mark of another user counts", capture + "/look.go",
+		`!fi.Mode().IsRegular() || dirfs.Foreign(fi, l.root) {`, `!fi.Mode().IsRegular() {`,
+		capture, "TestFilesOfAnotherUser"},
 	{"a full disk counts as damaged data", "internal/coordinator/member.go",
 		`if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {`, `if errors.Is(err, unix.ENODEV) {`,
 		"internal/coordinator", "TestFullDiskHasItsFix"},

@@ -168,12 +168,18 @@ type listing struct {
 	renamed map[string]bool // directories that were renamed to their names
 	entries map[string]*entry
 	marks   []string
+	root    fs.FileInfo                // of the checkpoint directory
+	foreign map[string]dirfs.FileState // what another user put there: no worker wrote it
 }
 
 // look lists the entries of a checkpoint directory.
 func look(t dirfs.Reader, exclude, renamed map[string]bool) (*listing, error) {
-	l := &listing{tree: t, exclude: exclude, renamed: renamed, entries: map[string]*entry{}}
+	l := &listing{tree: t, exclude: exclude, renamed: renamed, entries: map[string]*entry{},
+		foreign: map[string]dirfs.FileState{}}
 	top, err := t.ReadDir(".")
+	if err == nil {
+		l.root, err = t.Lstat(".")
+	}
 	if err == nil {
 		err = l.list(".", top, 1)
 	}
@@ -182,7 +188,7 @@ func look(t dirfs.Reader, exclude, renamed map[string]bool) (*listing, error) {
 	}
 	for _, name := range l.marks {
 		if e := l.entries[strings.TrimSuffix(name, markSuffix)]; e != nil && !e.dir {
-			if err := e.takeMark(t, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := e.takeMark(l, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
 		}
@@ -219,13 +225,17 @@ func (l *listing) add(name string, depth int) error {
 	if !e.dir && !fi.Mode().IsRegular() {
 		return nil
 	}
+	if dirfs.Foreign(fi, l.root) {
+		l.foreign[name] = e.top
+		return nil
+	}
 	if _, counts := e.number(); e.dir && !counts && !l.renamed[name] && path.Ext(name) != ".ckpt" {
 		list, err := l.tree.ReadDir(name)
 		if err != nil || !slices.ContainsFunc(list, func(d fs.DirEntry) bool { return framework(d.Name()) }) {
 			return errors.Join(err, l.list(name, list, depth+1))
 		}
 	}
-	files := dirfs.Walker{Tree: l.tree, Skip: func(p string) bool {
+	files := dirfs.Walker{Tree: l.tree, In: l.root, Skip: func(p string) bool {
 		if l.exclude[p] {
 			return true
 		}
@@ -245,7 +255,7 @@ func (l *listing) add(name string, depth int) error {
 	}
 	l.entries[name] = e
 	if e.dir && e.has(markFile) {
-		return e.takeMark(l.tree, path.Join(name, markFile))
+		return e.takeMark(l, path.Join(name, markFile))
 	}
 	return nil
 }
@@ -260,12 +270,12 @@ func framework(name string) bool {
 }
 
 // takeMark reads the mark of e, and makes it part of e.
-func (e *entry) takeMark(t dirfs.Reader, name string) error {
-	fi, err := t.Lstat(name)
-	if err != nil || !fi.Mode().IsRegular() {
+func (e *entry) takeMark(l *listing, name string) error {
+	fi, err := l.tree.Lstat(name)
+	if err != nil || !fi.Mode().IsRegular() || dirfs.Foreign(fi, l.root) {
 		return err
 	}
-	raw, err := readMetadata(t, name)
+	raw, err := readMetadata(l.tree, name)
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,12 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/table"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
 // Reason is the code of an event that says why a save was not taken.
@@ -24,6 +27,7 @@ const (
 	Fenced      Reason = "fenced"        // a newer generation exists
 	MissingPart Reason = "missing-part"  // the part of a node, or a shard, is missing
 	MixedParts  Reason = "mixed-parts"   // the parts of the nodes contradict each other
+	Foreign     Reason = "foreign"       // another user wrote it
 )
 
 // Refusal says that a save is not taken, and why.
@@ -80,4 +84,15 @@ func (s *refusals) say(r *table.Refused, now time.Time) []Refusal {
 	}
 	s.said[r.Reason] = now
 	return refusal(r)
+}
+
+// strange refuses what another user put into the directory since the watch began.
+func (c *Watcher) strange(foreign map[string]dirfs.FileState) *table.Refused {
+	for _, name := range slices.Sorted(maps.Keys(foreign)) {
+		if c.foreign[name] != foreign[name] {
+			return &table.Refused{Reason: Foreign, Path: name, Why: name + " belongs to another user, so no " +
+				"worker wrote it: let nobody else write the checkpoint directory (chmod go-w)"}
+		}
+	}
+	return nil
 }

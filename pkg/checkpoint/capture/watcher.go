@@ -79,6 +79,7 @@ type Watcher struct {
 	moved  time.Time // when any entry was written last
 	fresh  int       // how many entries are not as in base
 
+	foreign  map[string]dirfs.FileState // what another user had put there when the watch began
 	refusals refusals
 	sequence uint64        // of the last save that was found
 	pause    time.Duration // see Pause
@@ -130,6 +131,7 @@ func watch(in tree, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 		return nil, err
 	}
 	c.start, c.base, c.last = found.entries, maps.Clone(found.entries), found.entries
+	c.foreign = found.foreign
 	c.resume(resume)
 	return c, nil
 }
@@ -261,7 +263,7 @@ func (c *Watcher) look(at instant) (*Picture, []Refusal, error) {
 	c.takeNotices() // of what was written while they were listed
 	fresh := c.note(found.entries, at)
 	if c.fresh = len(fresh); len(fresh) == 0 {
-		return nil, nil, nil
+		return nil, c.refusals.say(c.strange(found.foreign), at.now), nil
 	}
 	for _, e := range fresh {
 		if e.deep != "" {

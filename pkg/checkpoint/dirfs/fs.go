@@ -165,6 +165,15 @@ func (s FileState) SameBytes(o FileState) bool {
 // was a rename. A write sets both times to the same value.
 func (s FileState) Published() bool { return s.Ctime > s.Mtime }
 
+// Foreign reports whether fi, in a directory, belongs to a user who is neither ours nor root nor the
+// owner of the directory. Where a server of files gives all of them to one user, the directory has
+// the same one.
+func Foreign(fi, dir fs.FileInfo) bool {
+	st, known := fi.Sys().(*syscall.Stat_t)
+	of, also := dir.Sys().(*syscall.Stat_t)
+	return known && also && int(st.Uid) != os.Geteuid() && st.Uid != 0 && st.Uid != of.Uid
+}
+
 // Walk lists the regular files at and below name, except those for which skip returns true. A nil
 // skip skips none. Links, devices and pipes are left out.
 func Walk(t Reader, name string, skip func(path string) bool) (files []Found, err error) {
@@ -179,13 +188,14 @@ func Walk(t Reader, name string, skip func(path string) bool) (files []Found, er
 type Walker struct {
 	Tree Reader
 	Skip func(path string) bool // nil: none
+	In   fs.FileInfo            // a directory: what is Foreign there is left out; nil: nothing is
 	Deep func(path string)      // gets the files that lie too deep for a manifest; nil: they are an error
 }
 
 // From is Walk for a file or directory whose info is known. depth is its depth below the root.
 func (w Walker) From(name string, fi fs.FileInfo, depth int) (files []Found, err error) {
 	switch {
-	case !fi.Mode().IsRegular() && !fi.IsDir():
+	case !fi.Mode().IsRegular() && !fi.IsDir(), w.In != nil && Foreign(fi, w.In):
 		return nil, nil
 	case !fi.IsDir() && depth > manifest.MaxDepth && w.Deep == nil:
 		return nil, manifest.ErrTooDeep{Path: name}
