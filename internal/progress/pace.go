@@ -23,7 +23,7 @@ type point struct {
 func stepsOf(p point) *int64   { return p.steps }
 func samplesOf(p point) *int64 { return p.samples }
 
-// A rate covers the points of the last 30 seconds, and at least two seconds.
+// A rate covers the points of the last 30 seconds, and two seconds at least: people read it.
 const (
 	paceWindow = 30 * time.Second
 	paceLeast  = 2 * time.Second
@@ -43,28 +43,20 @@ func (p *pace) add(now point) {
 
 func fell(from, to *int64) bool { return from != nil && to != nil && *to < *from }
 
-// span returns the time between the first and the last point; 0 if it is too short for a rate.
-func (p *pace) span() time.Duration {
-	d := p.points[len(p.points)-1].at.Sub(p.points[0].at)
-	if d < paceLeast {
-		return 0
-	}
-	return d
-}
-
 // rate returns the change of a value per second; nil: unknown.
 func (p *pace) rate(of func(point) *int64) *float64 {
 	if len(p.points) == 0 {
 		return nil
 	}
 	first, last, d := of(p.points[0]), of(p.points[len(p.points)-1]), p.span()
-	if d == 0 || first == nil || last == nil {
+	if d < paceLeast || first == nil || last == nil {
 		return nil
 	}
 	return new(float64(*last-*first) / d.Seconds())
 }
 
-// interval returns the usual time between two lines; nil: unknown.
+// interval returns the usual time between two lines; nil: unknown. Two points are enough, because each
+// is at its newest line.
 func (p *pace) interval() *rendezvous.Seconds {
 	d, lines := p.span(), 0
 	for _, x := range p.points[1:] {
@@ -74,4 +66,9 @@ func (p *pace) interval() *rendezvous.Seconds {
 		return nil
 	}
 	return new(rendezvous.Seconds(d / time.Duration(lines)))
+}
+
+// span returns the time between the first and the last point.
+func (p *pace) span() time.Duration {
+	return p.points[len(p.points)-1].at.Sub(p.points[0].at)
 }

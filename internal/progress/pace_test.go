@@ -57,6 +57,27 @@ func TestRateIsTakenAnewWhenSamplesAreCountedAnew(t *testing.T) {
 	}
 }
 
+// The usual time of a step is known from the second read on, however short it came after the first.
+func TestTwoReadsGiveTheUsualTimeOfAStep(t *testing.T) {
+	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	path := filepath.Join(t.TempDir(), "progress.jsonl")
+	tail := Tail{path: path}
+	for i, written := range []int{10, 20} {
+		for n := written - 10; n < written; n++ {
+			report(t, path, start.Add(time.Duration(n)*time.Second/10), n)
+		}
+		p, _ := tail.Read()
+		switch known := p.Interval != nil; {
+		case i == 0 && known:
+			t.Errorf("interval %v after one read", *p.Interval)
+		case i == 1 && (!known || time.Duration(*p.Interval) != time.Second/10):
+			t.Errorf("interval %v after a second of steps", p.Interval)
+		case p.SamplesPerSecond != nil:
+			t.Errorf("a rate of %v from one second", *p.SamplesPerSecond)
+		}
+	}
+}
+
 // report appends one line, written at that time.
 func report(t *testing.T, path string, at time.Time, samples int) {
 	t.Helper()
