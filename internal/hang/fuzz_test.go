@@ -31,6 +31,9 @@ func (still) Done() <-chan struct{}                 { return nil }
 func (s still) Look(context.Context) []Evidence     { return s.evidence }
 func (s still) Inspect(context.Context) []Evidence  { return s.evidence }
 func (still) Stacks(context.Context) (all []string) { return nil }
+func (still) Progress() []string                    { return []string{paced, paced} }
+
+const paced = `{"own":0.01,"whole":0.02}`
 
 var seventh = diagnosis.Collective{Seq: 7, Name: "gloo:all_reduce"}
 
@@ -51,9 +54,13 @@ func FuzzEvidence(f *testing.F) {
 	f.Add([]byte(`[{"rank":2,"progress":"{\"step\":1}"},{"rank":3,"progress":"{\"step\":2}","flight":"e30="}]`))
 	f.Add([]byte(`[{"rank":2,"collective":{"Seq":9,"Name":"all\nreduce"}},{"rank":3,"collective":{"Seq":5}}]`))
 	f.Add([]byte(`{"SilentMS":9223372036854775807}`))
+	f.Add([]byte(`["{\"own\":0.5,\"whole\":1}","{\"own\":0.01,\"whole\":1}"]`))
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		w := watchOf(t, answers(answer))
 		w.allSilent(t.Context())
+		if s := w.slow(t.Context()); s != nil && (s.Rank < 0 || s.Rank > 3 || s.String() == "") {
+			t.Fatalf("%+v", s)
+		}
 		found := w.examine(t.Context())
 		if found == nil || found.Rank < 0 || found.Rank > 3 ||
 			!strings.Contains(found.Bundle, "evidence of all ranks") {

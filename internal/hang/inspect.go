@@ -96,7 +96,7 @@ func variables(dir string) [][]string {
 // Inspect gathers evidence of a process without changing it. dir is its run directory.
 func Inspect(ctx context.Context, pid int, dir string) Evidence {
 	e := readProc(pid)
-	e.Progress = lastLine(filepath.Join(dir, "progress.jsonl"))
+	e.Progress = Progress(dir)
 	if e.Stopped() {
 		return e // a stopped process does not answer
 	}
@@ -288,6 +288,9 @@ func pySpy(ctx context.Context, pid int) string {
 	}
 	return string(out[:min(len(out), StackBytes)])
 }
+
+// Progress returns the newest line of progress of the worker in a directory; "": none.
+func Progress(dir string) string { return lastLine(filepath.Join(dir, "progress.jsonl")) }
 
 // lastLine returns the last complete line of a file.
 func lastLine(path string) string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/diagnosis"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
@@ -71,6 +72,12 @@ func (w *Watch) judge(seats [][]Evidence, without []string) (Verdict, []Evidence
 		v.Busy = v.Busy || all[i].Rank == behind.Rank && (all[i].Working || all[i].Busy >= busyRank)
 	}
 	return v, all
+}
+
+// Stall is the verdict on a world that made no step for some time.
+func (v Verdict) Stall(quiet time.Duration) *history.Stall {
+	return &history.Stall{Quiet: quiet.Seconds(), Known: v.Known, Rank: v.Rank, Node: v.Node,
+		Reason: v.Reason, Stack: v.Stack, Busy: v.Busy, Without: v.Without}
 }
 
 // Member is the member of the world that has a rank.

@@ -47,6 +47,8 @@ func Handlers(current func() *Watch) map[string]http.Handler {
 		"GET " + LookPath: answer(func(r *http.Request, w *Watch) any {
 			return fitted(w.Workers.Look(r.Context()), w.roomOf(r))
 		}),
+		"GET " + PacePath: answer(
+			func(_ *http.Request, w *Watch) any { return w.Workers.Progress() }),
 		"POST " + StacksPath: answer(
 			func(r *http.Request, w *Watch) any { return w.Workers.Stacks(r.Context()) }),
 	}

@@ -28,6 +28,7 @@ type Workers interface {
 	Inspect(ctx context.Context) []Evidence
 	// Stacks ends the stopped workers, and returns the stacks that they print, by local rank.
 	Stacks(ctx context.Context) []string
+	Progress() []string // the newest line of each worker, by local rank; "": none
 }
 
 // World is the workers of all nodes of one generation.

@@ -33,6 +33,7 @@ type group struct {
 	work   float64 // the share of a core of its second worker
 	below  bool    // a process below its second worker works
 	state  string  // of its first worker
+	paces  []string
 }
 
 func (l *lab) say(what string) {
@@ -48,6 +49,7 @@ func (g *group) Pulses() []Pulse {
 	}
 	return []Pulse{{}, {}}
 }
+func (g *group) Progress() []string    { return g.paces }
 func (g *group) Ending() bool          { return false }
 func (g *group) Done() <-chan struct{} { return nil }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/node/losses"
 	"github.com/elasticd/elastic/internal/progress"
-	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -38,6 +37,7 @@ type reporter struct {
 	last    rendezvous.Progress // the newest report
 	curve   progress.Curve      // of this generation and earlier ones
 	lookout hang.Lookout
+	slow    hang.Slowness
 }
 
 func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
@@ -67,6 +67,7 @@ func (r *reporter) run(ctx context.Context, done <-chan struct{}) {
 		switch {
 		case ok:
 			r.stepped(ctx, p)
+			r.pace(ctx)
 		case !ended && r.watch != nil && r.lookout.Due():
 			r.look(ctx)
 		}
@@ -89,7 +90,7 @@ func (r *reporter) stepped(ctx context.Context, p rendezvous.Progress) {
 		r.w.o.Progress(p)
 	}
 	stalled := r.last.Stall != nil
-	p.Note = r.last.Note
+	p.Note, p.Slow = r.last.Note, r.last.Slow
 	if r.last = p; stalled {
 		r.w.notice(fmt.Sprintf("generation %d makes steps again", p.Generation))
 		r.write(ctx, txn.StallOver)
@@ -100,10 +101,8 @@ func (r *reporter) stepped(ctx context.Context, p rendezvous.Progress) {
 
 // look looks at all ranks, and says what it found.
 func (r *reporter) look(ctx context.Context) {
-	v := r.watch.Look(ctx)
+	stall := r.watch.Look(ctx).Stall(r.lookout.Since())
 	r.lookout.Looked()
-	stall := &history.Stall{Quiet: r.lookout.Since().Seconds(), Known: v.Known, Rank: v.Rank,
-		Node: v.Node, Reason: v.Reason, Stack: v.Stack, Busy: v.Busy, Without: v.Without}
 	before := r.last.Stall
 	r.last.Generation, r.last.Stall = r.world.Generation, stall
 	if before != nil && before.Same(stall) {
@@ -112,6 +111,15 @@ func (r *reporter) look(ctx context.Context) {
 	}
 	r.w.notice(fmt.Sprintf("generation %d: %s", r.world.Generation, stall))
 	r.write(ctx, txn.Stalled)
+}
+
+// pace looks, now and then, for a rank that makes the others wait.
+func (r *reporter) pace(ctx context.Context) {
+	slow, first := r.slow.After(ctx, r.watch, progressEvery)
+	if r.last.Slow = slow; first {
+		r.w.notice(fmt.Sprintf("generation %d: %s", r.world.Generation, slow))
+		r.write(ctx, txn.Slowed)
+	}
 }
 
 // write writes the newest report. The error is ignored: the next report replaces a lost one.

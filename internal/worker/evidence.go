@@ -33,7 +33,7 @@ func (g *Group) Look(ctx context.Context) (all []hang.Evidence) {
 	var each sync.WaitGroup
 	for i, w := range g.workers {
 		each.Go(func() {
-			dir := filepath.Join(g.spec.RunDir, strconv.Itoa(g.spec.First+i))
+			dir := g.runDir(i)
 			all[i] = hang.Inspect(ctx, w.PID, dir)
 			all[i].LocalRank, all[i].Rank, all[i].Working = i, g.rank(i), working[i]
 			if all[i].Stack == "" && !all[i].Stopped() &&
@@ -44,6 +44,20 @@ func (g *Group) Look(ctx context.Context) (all []hang.Evidence) {
 	}
 	each.Wait()
 	return all
+}
+
+// runDir is the directory of a worker, by local rank.
+func (g *Group) runDir(i int) string {
+	return filepath.Join(g.spec.RunDir, strconv.Itoa(g.spec.First+i))
+}
+
+// Progress returns the newest line of progress of each worker, by local rank; "": there is none.
+func (g *Group) Progress() []string {
+	lines := make([]string, len(g.workers))
+	for i := range lines {
+		lines[i] = hang.Progress(g.runDir(i))
+	}
+	return lines
 }
 
 // working reports which workers do something now, with all processes below them.

@@ -46,6 +46,7 @@ const (
 	LossNaN       Kind = "loss_nan"
 	Stalled       Kind = "stalled"
 	StallOver     Kind = "stall_over"
+	SlowRank      Kind = "slow_rank"
 	Offered       Kind = "checkpoint_offered"
 	Brought       Kind = "checkpoint_brought"
 	JobFinishing  Kind = "job_finishing"

@@ -117,5 +117,6 @@ type Progress struct {
 	Before *time.Time     `json:"before,omitempty"`
 	Time   time.Time      `json:"time"`            // of the newest line
 	Stall  *history.Stall `json:"stall,omitempty"` // what a look at all ranks found; nil: steps come
+	Slow   *history.Slow  `json:"slow,omitempty"`  // a rank that the others wait for in each step
 	Note   string         `json:"note,omitempty"`  // what is wrong with how the script goes on
 }

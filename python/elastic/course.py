@@ -145,6 +145,7 @@ class Course:
             self._counted += world().global_batch_size
         self._loss = detached(loss) if loss is not None and has_samples else None
         self._ended, self._last_end = True, time.time()
+        reporter().step_ended(self.step)
         if not self._driven and not self._waits_for_epoch():
             self.boundary()
 

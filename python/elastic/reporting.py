@@ -14,6 +14,7 @@ import os
 import threading
 from typing import Any, Deque, Dict, Optional, Tuple
 
+from .arrival import Arrival
 from .environment import world
 
 INTERVAL = 0.1
@@ -34,6 +35,7 @@ class Reporter:
         self._stop = threading.Event()
         self._thread: Optional[threading.Thread] = None
         self._pid = os.getpid()
+        self._arrival = Arrival()
 
     def report(self, figures: Dict[str, Any]) -> None:
         if self._path is None:
@@ -45,6 +47,11 @@ class Reporter:
             self._news.set()
         if self._thread is None:
             self._start()
+
+    def step_ended(self, step: int) -> None:
+        """A step ends here, and the next one begins. It may be told more than once."""
+        if self._path is not None:
+            self._arrival.step_ended(step)
 
     def close(self) -> None:
         """Write the pending report within half a second, and end the thread."""
@@ -87,6 +94,7 @@ class Reporter:
             return
         try:
             plain = {name: _plain(value) for name, value in figures.items() if name != "loss"}
+            plain.update(self._arrival.figures())
             bad, plain["loss"] = self._read_losses()
             lines = [{n: v for n, v in line.items() if v is not None} for line in (bad, plain) if line is not None]
             with open(self._path or os.devnull, "a", encoding="utf-8") as file:
@@ -124,6 +132,8 @@ def progress(
     launcher knows the time that is left. `elastic status` shows rank 0's; a loss that is not a number is seen on
     every rank that reports one."""
     try:
+        if step is not None:
+            reporter().step_ended(step)
         figures = dict(more, step=step, loss=detached(loss), samples=samples)
         reporter().report({name: value for name, value in figures.items() if value is not None})
     except Exception:

@@ -10,7 +10,6 @@ import (
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
-	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -41,8 +40,7 @@ func stacks(ctx context.Context, c *command.Call, s *target.Server, snap *rendez
 }
 
 func printStacks(c *command.Call, w *hang.Watch, v hang.Verdict, all []hang.Evidence) error {
-	found := history.Stall{Known: v.Known, Rank: v.Rank, Node: v.Node, Reason: v.Reason, Busy: v.Busy}
-	lines := []string{found.Verdict()}
+	lines := []string{v.Stall(0).Verdict()}
 	for i := range all {
 		e := &all[i]
 		lines = append(lines, "", e.Title(w.Member(e.Rank).Node))

@@ -82,6 +82,9 @@ type (
 	progressRecord struct {
 		Step *int64    `json:"step"`
 		Time time.Time `json:"time"`
+		Slow struct {
+			Costs float64 `json:"costs"`
+		} `json:"slow"`
 	}
 )
 
@@ -250,6 +253,7 @@ func (s *jobState) collectProgress(e emitter) {
 	}
 	e.gauge("job_progress_age_seconds", "Time since the workers of a running World reported progress.",
 		max(0, s.now.Sub(since)).Seconds())
+	e.gauge("job_slow_ratio", "Share of the time that a slow rank costs.", p.Slow.Costs)
 }
 
 func (s *jobState) collectCheckpoint(e emitter) {

@@ -90,7 +90,7 @@ func (x *explainer) progress() *Progress {
 	}
 	st.Late = quiet > late
 	if p.Generation == x.w.Generation {
-		st.Stall = p.Stall
+		st.Stall, st.Slow = p.Stall, p.Slow
 	}
 	st.Stale = quiet > limit || st.Stall != nil
 	return st

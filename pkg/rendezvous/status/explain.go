@@ -39,6 +39,8 @@ func Explain(s *rendezvous.Snapshot, now time.Time) Status {
 	st.Waterfall = x.waterfall()
 	if st.Progress = x.progress(); st.Progress != nil && st.Progress.Stale && st.State == StateRunning {
 		st.Why += "; " + st.Progress.stale()
+	} else if st.Progress != nil && st.Progress.Slow != nil && st.State == StateRunning {
+		st.Why += "; " + st.Progress.Slow.String()
 	}
 	st.Abandoned = x.abandoned()
 	if o := s.Job.Origin; o.Owner != "" {

@@ -103,6 +103,7 @@ type Progress struct {
 	Stale       bool      `json:"stale"`       // the job runs, and has not reported for very long
 	// Stall is what a look at all ranks found meanwhile; null: none was needed, or none was made yet.
 	Stall *history.Stall `json:"stall"`
+	Slow  *history.Slow  `json:"slow"` // a rank that the others wait for in each step; null: none
 	Note  string         `json:"note"` // what is wrong with how the script goes on; "": nothing is
 }
 

@@ -96,13 +96,14 @@ func (r Requests) lossNaN(
 	return err
 }
 
-// StallChange is what a report of progress says of the stall of its world.
+// StallChange is what a report of progress says of what its world waits for.
 type StallChange int
 
 const (
 	SameStall StallChange = iota
 	Stalled               // all ranks were looked at, because no step came
 	StallOver             // steps came again
+	Slowed                // the others wait for a rank in each step
 )
 
 // Report is what the workers of a generation report.
@@ -122,6 +123,11 @@ func (r Requests) Progress(ctx context.Context, w *rendezvous.World, report Repo
 		e.Kind, e.Node, e.Text = history.Stalled, s.Node, s.String()
 		e.Fields = history.Fields{"rank": s.Rank, "known": s.Known, "busy": s.Busy, "reason": s.Reason,
 			"stack": s.Stack}
+	}
+	if s := p.Slow; change == Slowed {
+		e.Kind, e.Node, e.Text = history.SlowRank, s.Node, s.String()
+		e.Fields = history.Fields{"rank": s.Rank, "whole_node": s.Whole, "own": s.Own, "usual": s.Usual,
+			"costs": s.Costs}
 	}
 	if change != SameStall {
 		writes = append(writes, history.Tell(r.Job, e))
