@@ -375,6 +375,7 @@ func TestStatusIsTheReference(t *testing.T) {
 	delete(got["progress"].(map[string]any), "age_seconds")
 	delete(got["progress"].(map[string]any), "stale")
 	delete(got["progress"].(map[string]any), "stall")
+	delete(got["progress"].(map[string]any), "slow")
 	delete(got["progress"].(map[string]any), "note")
 	for _, n := range got["nodes"].([]any) {
 		delete(n.(map[string]any), "other_program")
