@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/elasticd/elastic/integration/wait"
 )
 
 // A rank that takes 30 ms more of each step than the others is named, and none is where all ranks are
@@ -53,10 +55,10 @@ func TestASlowRankIsNamed(t *testing.T) {
 				return nil
 			}
 			if slow >= 0 {
-				within(t, 2*limit, "the slow rank is named", named)
+				wait.For{What: "the slow rank is named", Every: time.Second, Limit: 2 * limit}.Until(t, named)
 				return
 			}
-			endures(t, 65*time.Second, "no rank is named", func() error {
+			wait.For{What: "no rank is named", Every: 5 * time.Second, Limit: 65 * time.Second}.Holds(t, func() error {
 				if told := kinds(p.events("x"), "slow_rank"); len(told) != 0 {
 					return fmt.Errorf("%+v", told)
 				}

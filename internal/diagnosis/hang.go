@@ -18,6 +18,7 @@ type Standstill struct {
 	Progress string // the last line of its progress file
 	// Collective is the last one in torch's flight recorder; nil: unknown.
 	Collective *Collective
+	NCCL       *NCCL // what NCCL's own service says of it; nil: unknown
 }
 
 // Behind is the rank that the others wait for.
@@ -29,14 +30,14 @@ type Behind struct {
 }
 
 // FindBehind returns the rank that the others wait for. It uses the clearest sign: a process that
-// is stopped; one that waits in the kernel; a lower step than most; fewer collectives, or another
+// is stopped; one that waits in the kernel, or that NCCL does not reach; a lower step than most; fewer collectives, or another
 // one; a rank outside of a collective while others are in one; a rank in another call than most.
 // ranks is not empty.
 func FindBehind(ranks []Standstill) Behind {
 	ranks = slices.Clone(ranks)
 	slices.SortFunc(ranks, func(a, b Standstill) int { return cmp.Compare(a.Rank, b.Rank) })
-	for _, find := range []func([]Standstill) (int, string){stopped, inKernel, lowestStep, lowestCollective,
-		outsideCollective, inOtherCall, otherSleep} {
+	for _, find := range []func([]Standstill) (int, string){stopped, inKernel, missedByNCCL, lowestStep,
+		lowestCollective, lowestInNCCL, outsideCollective, inOtherCall, otherSleep} {
 		if i, reason := find(ranks); i >= 0 {
 			return behind(ranks[i], reason+advice(ranks))
 		}

@@ -37,6 +37,9 @@ type Evidence struct {
 	Working bool `json:"working"`
 	// Collective is the last one in Flight; nil: none.
 	Collective *diagnosis.Collective `json:"collective,omitempty"`
+	// NCCL is what NCCL's service in this worker says of all ranks, by rank; nil: nothing. Only that of
+	// rank 0 is asked.
+	NCCL []diagnosis.NCCL `json:"nccl,omitempty"`
 }
 
 // Title is one line about the process of a rank.
@@ -90,6 +93,7 @@ func variables(dir string) [][]string {
 		{"TORCH_NCCL_DEBUG_INFO_PIPE_FILE=" + filepath.Join(dir, flightName)},
 		{"TORCH_FR_DUMP_TEMP_FILE=" + filepath.Join(dir, flightName), "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=" +
 			filepath.Join(dir, flightName)},
+		rasVariable(),
 	}
 }
 

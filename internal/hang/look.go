@@ -65,7 +65,7 @@ func (w *Watch) judge(seats [][]Evidence, without []string) (Verdict, []Evidence
 	if len(all) == 0 {
 		return Verdict{Reason: "no node answers", Without: without}, nil
 	}
-	behind := diagnosis.FindBehind(standstills(all))
+	behind := diagnosis.FindBehind(standstills(all, w.size()))
 	v := Verdict{Known: behind.Known, Rank: behind.Rank, Node: w.nodeOf(behind.Rank),
 		Reason: behind.Reason, Stack: behind.Stack, Without: without}
 	for i := range all {

@@ -54,7 +54,7 @@ func (w *Watch) slow(ctx context.Context) *history.Slow {
 	}
 	ctx, cancel := context.WithTimeout(ctx, silenceLimit)
 	defer cancel()
-	ranks := make([]diagnosis.Pace, len(w.Members)*w.Slots)
+	ranks := make([]diagnosis.Pace, w.size())
 	take := func(seat int, lines []string) {
 		for i, line := range lines[:min(len(lines), w.Slots)] {
 			ranks[seat*w.Slots+i] = diagnosis.ParsePace(line)

@@ -151,7 +151,7 @@ func (w *Watch) examine(ctx context.Context) *Found {
 	if len(evidence) == 0 { // the workers have ended meanwhile
 		return nil
 	}
-	behind := diagnosis.FindBehind(standstills(evidence))
+	behind := diagnosis.FindBehind(standstills(evidence, w.size()))
 	b := Bundle{All: evidence, NodeOf: w.nodeOf,
 		Summary: fmt.Sprintf("job %s, generation %d: rank %d on node %s %s: %s\n",
 			w.Job, w.Generation, behind.Rank, w.nodeOf(behind.Rank), w.BehindAs(), behind.Reason)}
@@ -235,8 +235,11 @@ func (w *Watch) of(seat int, theirs []Evidence) bool {
 	})
 }
 
+// size is the number of ranks.
+func (w *Watch) size() int { return len(w.Members) * w.Slots }
+
 // room returns the largest size of one rank's evidence, in bytes.
-func (w *Watch) room() int { return Room(len(w.Members) * w.Slots) }
+func (w *Watch) room() int { return Room(w.size()) }
 
 // atOnce is how many nodes are asked at a time.
 const atOnce = 64
@@ -269,18 +272,27 @@ func (w *Watch) ask(ctx context.Context, method, path string, take func(seat int
 				take(seat, nil)
 				return
 			}
-			take(seat, json.NewDecoder(io.LimitReader(res.Body, int64(4*w.room()*w.Slots)+64<<10)))
+			take(seat, json.NewDecoder(io.LimitReader(res.Body, int64(4*w.room()*w.Slots+128*w.size())+64<<10)))
 		})
 	}
 	asking.Wait()
 }
 
-func standstills(all []Evidence) []diagnosis.Standstill {
+// standstills is the evidence of the ranks of a world. What NCCL says of another number of ranks is of
+// another job.
+func standstills(all []Evidence, world int) []diagnosis.Standstill {
 	var ranks []diagnosis.Standstill
+	var nccl []diagnosis.NCCL
+	for _, e := range all {
+		nccl = append(nccl, e.NCCL...)
+	}
 	for _, e := range all {
 		ranks = append(ranks,
 			diagnosis.Standstill{Rank: e.Rank, State: e.State, WChan: e.WChan, Syscall: e.Syscall,
 				Stack: e.Stack, Progress: e.Progress, Collective: e.Collective})
+		if n := len(ranks); len(nccl) == world && e.Rank < world {
+			ranks[n-1].NCCL = &nccl[e.Rank]
+		}
 	}
 	return ranks
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/elasticd/elastic/internal/diagnosis"
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/internal/worker/mark"
@@ -42,7 +43,14 @@ func (g *Group) Look(ctx context.Context) (all []hang.Evidence) {
 			}
 		})
 	}
+	var nccl []diagnosis.NCCL
+	if len(all) > 0 && g.rank(0) == 0 {
+		nccl = hang.AskRAS(ctx, g.spec.Env[0])
+	}
 	each.Wait()
+	if nccl != nil {
+		all[0].NCCL = nccl
+	}
 	return all
 }
 
