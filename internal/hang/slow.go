@@ -21,10 +21,10 @@ type Slowness struct {
 	told   map[int]bool // by rank
 }
 
-// The time between two looks. A thousand nodes take longer, so that ten are asked in a second.
+// The time between two looks. Many nodes take longer, so that one is asked in a second.
 const (
 	paceEvery   = 30 * time.Second
-	paceOfANode = 100 * time.Millisecond
+	paceOfANode = time.Second
 )
 
 // After takes in that steps came for another d, and looks if it is time. It returns the rank that the

@@ -85,7 +85,7 @@ func (n toNode) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-func newLab(t *testing.T, groups ...*group) *lab {
+func newLab(t testing.TB, groups ...*group) *lab {
 	l := &lab{nodes: map[string]*Watch{}, server: map[string]*httptest.Server{}}
 	world := World{Job: "x", Generation: 7, Slots: 2}
 	for _, g := range groups {
