@@ -16,6 +16,7 @@ import (
 type browser struct {
 	t   testing.TB
 	ctx context.Context
+	end func() // closes it; the end of the test does so, too
 }
 
 func newBrowser(t testing.TB) *browser {
@@ -28,9 +29,9 @@ func newBrowser(t testing.TB) *browser {
 	}
 	ctx, end := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(end)
-	ctx, end = chromedp.NewContext(ctx)
-	t.Cleanup(end)
-	b := &browser{t, ctx}
+	ctx, shut := chromedp.NewContext(ctx)
+	t.Cleanup(shut)
+	b := &browser{t, ctx, func() { shut(); end() }}
 	b.do(chromedp.EmulateViewport(1360, 900))
 	return b
 }

@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,6 +40,11 @@ func (w *walk) rows(st status.Status, now Millis) []Row {
 			at[key] = len(rows)
 		}
 		rows = append(rows, Row{Nodes: []string{name}, State: states[name], Bars: bars})
+	}
+	if len(names) > single { // what most nodes did, then those to which most happened
+		slices.SortStableFunc(rows, func(a, b Row) int {
+			return cmp.Or(cmp.Compare(len(b.Nodes), len(a.Nodes)), cmp.Compare(len(b.Bars), len(a.Bars)))
+		})
 	}
 	return rows
 }

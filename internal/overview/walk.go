@@ -1,7 +1,6 @@
 package overview
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -195,24 +194,40 @@ func (w *walk) wait(e *history.Event, at Millis) {
 func (w *walk) propose(e *history.Event, at Millis) {
 	w.end(at)
 	w.vain(e)
-	var seats []rendezvous.Seat
-	if b, err := json.Marshal(e.Fields["world"]); err == nil {
-		_ = json.Unmarshal(b, &seats) // a world that cannot be read has no members to show
-	}
+	members := membersOf(e.Fields["world"])
 	w.generation = e.Generation
 	for _, n := range w.nodes {
 		n.member = false
 	}
-	for _, seat := range seats {
-		n := w.of(seat.Node)
+	for _, name := range members {
+		n := w.of(name)
 		n.here, n.member, n.kept = true, true, false
 	}
 	w.turn(Starting, at)
 	cause, _ := e.Fields["cause"].(string)
 	size, _ := e.Fields["world_size"].(float64)
-	g := Generation{Number: e.Generation, Proposed: at, Cause: cause, Nodes: len(seats),
+	g := Generation{Number: e.Generation, Proposed: at, Cause: cause, Nodes: len(members),
 		Size: int(size), Text: causeText(rendezvous.Cause(cause), w.reason)}
 	w.generations, w.reason, w.hung = append(w.generations, g), "", false
+}
+
+// membersOf returns the nodes of a world, as JSON or as its writer set it. A world that cannot be
+// read has none to show.
+func membersOf(world any) (names []string) {
+	switch seats := world.(type) {
+	case []rendezvous.Seat:
+		for _, s := range seats {
+			names = append(names, s.Node)
+		}
+	case []any:
+		for _, s := range seats {
+			seat, _ := s.(map[string]any)
+			if name, ok := seat["node"].(string); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // vain finds which time of the newest generation its successor makes again, and colours the time in

@@ -15,7 +15,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// cell has the records of one job. Events are decoded once, when they come.
+// cell has the records of one job. Each is decoded once: events when they come, others when they are
+// first shown.
 type cell struct {
 	job     schema.Job
 	records map[string]store.Entry
@@ -31,6 +32,7 @@ func newCell(job schema.Job) *cell {
 // put takes a record that was written, and reports whether it can wait a second: it is progress.
 func (c *cell) put(e store.Entry) (calm bool) {
 	if !strings.HasPrefix(e.Key, c.job.Events()) {
+		e.Memo = new(store.Memo)
 		c.records[e.Key] = e
 		return e.Key == c.job.Progress() || e.Key == c.job.Curve()
 	}

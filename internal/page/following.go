@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/schema"
@@ -95,6 +96,50 @@ func (f *following) run(ctx context.Context, changes <-chan store.Change) error 
 			f.showAsked(ctx)
 		}
 	}
+}
+
+// first takes the records of all jobs, and derives each as soon as it is read: first those that are
+// shown at length, so that their viewers do not wait for the others.
+func (f *following) first(ctx context.Context, entries []store.Entry) {
+	shown, _ := f.watched()
+	records, jobs := map[schema.Job][]store.Entry{}, []schema.Job{}
+	for _, e := range entries {
+		job := jobOf(e.Key)
+		if records[job] = append(records[job], e); len(records[job]) == 1 && job != "" {
+			jobs = append(jobs, job)
+		}
+	}
+	slices.SortStableFunc(jobs, func(a, b schema.Job) int {
+		switch {
+		case shown[a] == shown[b]:
+			return 0
+		case shown[a]:
+			return -1
+		}
+		return 1
+	})
+	before := f.cells
+	f.cells = map[schema.Job]*cell{}
+	for told, i := time.Now(), 0; i < len(jobs) && ctx.Err() == nil; i++ {
+		for _, e := range records[jobs[i]] {
+			f.cell(jobs[i]).put(e)
+		}
+		f.derive(map[schema.Job]bool{jobs[i]: true})
+		if shown[jobs[i]] || time.Since(told) > soon {
+			f.tell(f.silent)
+			told = time.Now()
+		}
+	}
+	for job := range before {
+		if f.cells[job] == nil {
+			f.remove(job)
+		}
+	}
+	f.shown = shown
+	if f.health != nil {
+		f.set("health", f.health(ctx))
+	}
+	f.tell(f.silent)
 }
 
 // timer fires when the next derivation is due; nil: none is.

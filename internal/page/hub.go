@@ -202,24 +202,12 @@ func (h *hub) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before := h.cells
-	h.cells = map[schema.Job]*cell{}
-	for _, e := range r.Entries {
-		if job := jobOf(e.Key); job != "" {
-			h.cell(job).put(e)
-		}
-	}
-	for job := range before {
-		if h.cells[job] == nil {
-			h.remove(job)
-		}
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f := following{hub: h, due: map[schema.Job]bool{}, calm: map[schema.Job]bool{},
 		answers: make(chan error)}
 	h.scope.Go(func(context.Context) { f.ask(ctx) })
-	f.lookAgain(ctx)
+	f.first(ctx, r.Entries)
 	return f.run(ctx, h.source.Watch(ctx, schema.Root, store.End(schema.Root), r.Rev+1))
 }
 
@@ -247,9 +235,7 @@ func (h *hub) describe(job schema.Job) {
 	}
 	o := overview.Of(*src)
 	h.set("jobs/"+string(job), o.Summary)
-	for name, part := range map[string]any{"status": o.Status, "account": o.Account,
-		"timeline": o.Timeline, "checkpoints": o.Checkpoints, "goodput": o.Goodput,
-		"failures": o.Failures, "curve": o.Curve, "events": o.Events} {
+	for name, part := range piecesOf(o) {
 		h.set("job/"+string(job)+"/"+name, part)
 	}
 }

@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/internal/overview"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
@@ -130,6 +133,60 @@ func TestStream(t *testing.T) {
 			}
 		}
 		return string(all["jobs/later"]) == "null"
+	})
+}
+
+// A report of progress sends neither events, timeline nor nodes again, and what programs see has
+// all of them.
+func TestProgressIsSmall(t *testing.T) {
+	s := memory.New().Client("page")
+	job(t, s, "x")
+	p := New(Config{Source: s})
+	defer p.Close()
+	v := p.hub.join("x")
+	defer p.hub.leave(v)
+	sent := func(name string) map[string]json.RawMessage {
+		for {
+			select {
+			case <-t.Context().Done():
+				t.Fatal(name + " was not sent")
+			case <-v.wake:
+			}
+			if m := p.hub.changes(v); m.Set["job/x/"+name] != nil {
+				return m.Set
+			}
+		}
+	}
+	sent("events")
+	if _, err := s.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(schema.Job("x").Progress(),
+		schema.Encode(rendezvous.Progress{Step: new(int64(7)), Time: time.Now()}))}}); err != nil {
+		t.Fatal(err)
+	}
+	set := sent("curve")
+	for _, name := range []string{"events", "timeline", "nodes", "world", "checkpoints"} {
+		if piece := set["job/x/"+name]; piece != nil {
+			t.Errorf("progress sends %s again: %s", name, piece)
+		}
+	}
+	at := func(step int64) map[string]any {
+		return piecesOf(overview.Job{Timeline: overview.Timeline{Generations: []overview.Generation{{Reached: &step}}},
+			Status: status.Status{Nodes: []status.Node{{Node: "a"}}},
+			Events: []history.Event{{Fields: history.Fields{"step": step}}}})
+	}
+	if before, after := at(7), at(8); !reflect.DeepEqual(before, after) {
+		t.Errorf("a step more changes %v to %v", before, after)
+	} else if st := before["status"].(status.Status); st.Nodes != nil {
+		t.Errorf("the status has the nodes: %v", st)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	p.Look(ctx, "x", func(view View) {
+		if view.Job == nil {
+			return
+		}
+		if len(view.Job.Events) != 1 || view.Job.Status.Nodes == nil || view.Job.Status.World == nil {
+			t.Errorf("a program sees %+v", view.Job)
+		}
+		cancel()
 	})
 }
 

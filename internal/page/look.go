@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/goodput"
 	"github.com/elasticd/elastic/internal/overview"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -61,22 +60,15 @@ func viewOf(job schema.Job, m message, set map[string]json.RawMessage) View {
 		}
 	}
 	own := "job/" + string(job) + "/"
-	if set[own+"status"] == nil {
+	o := overviewOf(func(name string) json.RawMessage { return set[own+name] })
+	if o == nil {
 		return view
-	}
-	o := overview.Job{Goodput: goodput.Report{}}
-	for name, to := range map[string]any{"status": &o.Status, "account": &o.Account,
-		"timeline": &o.Timeline, "checkpoints": &o.Checkpoints, "goodput": &o.Goodput,
-		"failures": &o.Failures, "events": &o.Events} {
-		if json.Unmarshal(set[own+name], to) != nil {
-			return view
-		}
 	}
 	for _, s := range view.Jobs {
 		if s.Job == job {
 			o.Summary = s
 		}
 	}
-	view.Job = &o
+	view.Job = o
 	return view
 }

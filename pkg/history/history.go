@@ -93,32 +93,40 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads what MarshalJSON wrote. It decodes once, because an event of a large job lists
+// a thousand nodes.
 func (e *Event) UnmarshalJSON(b []byte) error {
-	var head struct {
-		Rev        int64
-		Time       time.Time
-		Job        schema.Job
-		Generation schema.Generation
-		Kind       Kind
-		Node       *string
-		Text       string
-	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		return err
-	}
+	e.Fields = nil
 	if err := json.Unmarshal(b, &e.Fields); err != nil {
 		return err
 	}
-	for _, k := range []string{"rev", "time", "job", "generation", "kind", "node", "text"} {
-		delete(e.Fields, k)
+	h := head{fields: e.Fields}
+	e.Rev, e.Generation = int64(take[float64](&h, "rev")), schema.Generation(take[float64](&h, "generation"))
+	e.Job, e.Kind = schema.Job(take[string](&h, "job")), Kind(take[string](&h, "kind"))
+	e.Node, e.Text = take[string](&h, "node"), take[string](&h, "text")
+	e.Time = time.Time{}
+	if at := take[string](&h, "time"); at != "" && h.err == nil {
+		e.Time, h.err = time.Parse(time.RFC3339, at)
 	}
-	e.Rev, e.Time, e.Job, e.Generation, e.Kind, e.Text = head.Rev, head.Time, head.Job,
-		head.Generation, head.Kind, head.Text
-	if head.Node != nil {
-		e.Node = *head.Node
+	return h.err
+}
+
+// head takes what every event has out of the fields of one.
+type head struct {
+	fields Fields
+	err    error // the first
+}
+
+// take returns a field and removes it; the zero value if it is null or not there.
+func take[T any](h *head, key string) (value T) {
+	if v := h.fields[key]; v != nil {
+		var ok bool
+		if value, ok = v.(T); !ok && h.err == nil {
+			h.err = fmt.Errorf("%s of an event is %v", key, v)
+		}
 	}
-	return nil
+	delete(h.fields, key)
+	return value
 }
 
 // Tell returns the write that records events in a transaction: all of them in one value.

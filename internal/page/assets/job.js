@@ -32,12 +32,12 @@ export class JobView {
     this.summary = summary;
     const any = (...all) => !changed || all.some((name) => changed.includes(name));
     if (any("status", "account")) this.drawHead();
-    if (any("timeline", "status")) this.timeline.set(part("timeline"), part("status"));
+    if (any("timeline")) this.timeline.set(part("timeline"), () => part("status"));
     if (any("timeline") && this.chosen && !this.chosen.at) this.drawDetail();
     if (any("goodput")) this.goodputBox.replaceChildren(goodput(part("goodput")));
-    if (any("status")) this.nodesBox.replaceChildren(this.nodes(part("status")));
+    if (any("nodes", "world")) this.nodesBox.replaceChildren(this.nodes(part("nodes"), part("world")));
     if (any("curve", "timeline")) this.drawCurves();
-    if (any("checkpoints", "status")) this.checkpointsBox.replaceChildren(this.checkpoints(part("checkpoints")));
+    if (any("checkpoints")) this.checkpointsBox.replaceChildren(this.checkpoints(part("checkpoints")));
     if (any("failures")) this.failuresBox.replaceChildren(this.failures(part("failures")));
     if (any("events")) this.eventsBox.replaceChildren(this.events(part("events")));
   }
@@ -47,6 +47,10 @@ export class JobView {
     if (!this.part) return;
     this.drawHead();
     if (!this.part("timeline").to) this.timeline.draw();
+    this.ticks = (this.ticks || 0) + 1;
+    if (this.ticks % 5) return;
+    this.nodesBox.replaceChildren(this.nodes(this.part("nodes"), this.part("world")));
+    this.checkpointsBox.replaceChildren(this.checkpoints(this.part("checkpoints")));
   }
 
   drawHead() {
@@ -114,7 +118,7 @@ export class JobView {
     if (this.detailKey === key && this.detailBox.firstChild) return;
     this.detailKey = key;
     const facts = g ? [["proposed", clock(g.proposed, true)], ["world", `${count(g.nodes, "node")}, ${count(g.size, "worker")}`],
-      ["without training", g.idle_ms === null ? "–" : span(g.idle_ms)], ["steps", `${known(g.from_step)} → ${known(g.to_step)}`],
+      ["without training", g.idle_ms === null ? "–" : span(g.idle_ms)], ["steps", `${known(g.from_step)} → ${g.ended ? known(g.to_step) : "now"}`],
       ["lost at its end", g.lost_steps ? count(g.lost_steps, "step") : "nothing"]] : [];
     const near = this.part("events").filter((e) => Math.abs(Date.parse(e.time) - at) < 30e3);
     const lines = h("div", { class: "lines" }, h("p", { class: "quiet small" }, "reading the lines of the workers …"));
@@ -144,18 +148,18 @@ export class JobView {
     }
   }
 
-  nodes(st) {
-    const seat = new Map(st.world.map((w) => [w.node, w.ranks]));
+  nodes(all, world) {
+    const seat = new Map(world.map((w) => [w.node, w.ranks]));
     const level = { running: "good", ready: "busy", waiting: "warn", joining: "busy", spare: "idle", suspect: "warn", quarantined: "bad", draining: "busy", lost: "bad", left: "idle" };
-    const byState = new Map();
-    for (const n of st.nodes) byState.set(n.state, (byState.get(n.state) || 0) + 1);
-    const counts = st.nodes.length > 12 && h("p", { class: "small quiet" }, [...byState].map(([k, n]) => `${n} ${k}`).join(", "));
-    return h("div", { class: "tall" }, counts, h("table", { class: "nodes" }, h("tbody", null, st.nodes.slice(0, 200).map((n) => h("tr", null,
+    const byState = new Map(), run = (n) => n.state === "running";
+    for (const n of all) byState.set(n.state, (byState.get(n.state) || 0) + 1);
+    const counts = all.length > 12 && h("p", { class: "small quiet" }, [...byState].map(([k, n]) => `${n} ${k}`).join(", "));
+    return h("div", { class: "tall" }, counts, h("table", { class: "nodes" }, h("tbody", null, (all.length > 200 ? [...all.filter((n) => !run(n)), ...all.filter(run)].slice(0, 200) : all).map((n) => h("tr", null,
       h("td", null, h("span", { class: "dot " + level[n.state] }), n.node),
       h("td", { class: "ranks" }, seat.has(n.node) && !["lost", "left"].includes(n.state) ? cells(seat.get(n.node), level[n.state]) : h("span", { class: "quiet" }, "–")),
       h("td", { class: "quiet" }, n.state), h("td", { class: "quiet wrap" }, n.why || ""),
       h("td", { class: "quiet n" }, n.since ? age(Date.parse(n.since), this.now()) : ""))))),
-    st.nodes.length > 200 && h("p", { class: "quiet small" }, `and ${st.nodes.length - 200} more: elastic nodes ${this.job}`));
+    all.length > 200 && h("p", { class: "quiet small" }, `and ${all.length - 200} more: elastic nodes ${this.job}`));
   }
 
   drawCurves() {

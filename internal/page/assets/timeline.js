@@ -4,6 +4,7 @@ import { h, s, hover } from "./dom.js";
 import { clock, count, moment, names, span, words } from "./format.js";
 
 const GUTTER = 132, RIGHT = 14, STRIP = 26, TOP = 34;
+const MOST = 40; // rows that are drawn until the user asks for all
 export const PHASES = {
   training: "training", redone: "trained, made again", hung: "hung", starting: "starting",
   saving: "saving before a change", backoff: "pause after a failure", waiting: "waiting for nodes",
@@ -61,7 +62,7 @@ export class Timeline {
     this.width = this.box.clientWidth;
     if (!this.t || !this.width) return;
     const [from, to] = this.bounds();
-    const rows = this.t.rows, high = rows.length > 24 ? 16 : rows.length > 12 ? 20 : 26;
+    const rows = this.all ? this.t.rows : this.t.rows.slice(0, MOST), high = rows.length > 24 ? 16 : rows.length > 12 ? 20 : 26;
     const bottom = TOP + 20 + rows.length * high, saves = bottom + 6, height = saves + 20 + 24;
     const inner = this.width - GUTTER - RIGHT;
     const x = (ms) => GUTTER + inner * Math.max(0, Math.min(1, ((ms || to) - from) / (to - from)));
@@ -75,7 +76,11 @@ export class Timeline {
     root.append(this.commits(x, from, to, saves));
     root.append(this.marks(x, from, to, rows, high));
     if (!this.t.to) root.append(s("line", { class: "now", x1: x(to), x2: x(to), y1: TOP - 4, y2: saves + 18 }));
-    this.box.replaceChildren(root);
+    const more = this.t.rows.length - rows.length;
+    this.box.replaceChildren(root, ...(more > 0 ? [h("button", { type: "button", class: "plainbutton", onclick: () => {
+      this.all = true;
+      this.draw();
+    } }, `show ${more} more rows`)] : []));
     this.drawLegend();
   }
 
@@ -151,7 +156,7 @@ export class Timeline {
 
   commits(x, from, to, y) {
     const g = s("g", { class: "commits" });
-    const wanted = this.status.checkpoint ? this.status.checkpoint.replicas : 1;
+    const saved = this.status().checkpoint, wanted = saved ? saved.replicas : 1;
     let last = -9;
     for (const c of this.t.commits) {
       if (c.at < from || c.at > to || x(c.at) - last < 2.2) continue;

@@ -1,0 +1,58 @@
+package page
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/elasticd/elastic/internal/goodput"
+	"github.com/elasticd/elastic/internal/overview"
+	"github.com/elasticd/elastic/pkg/history"
+)
+
+// piecesOf returns the parts of an overview. A report of progress changes only small ones, because
+// each viewer is sent what changed every second.
+func piecesOf(o overview.Job) map[string]any {
+	nodes, world := o.Status.Nodes, o.Status.World
+	o.Status.Nodes, o.Status.World = nil, nil
+	return map[string]any{"status": o.Status, "nodes": nodes, "world": world, "account": o.Account,
+		"timeline": steady(o.Timeline), "checkpoints": o.Checkpoints, "goodput": o.Goodput,
+		"failures": o.Failures, "curve": o.Curve, "events": plain(o.Events)}
+}
+
+// steady leaves out the newest step of a generation that runs: the summary has it.
+func steady(t overview.Timeline) overview.Timeline {
+	if n := len(t.Generations); n > 0 && t.Generations[n-1].Ended == 0 {
+		t.Generations = slices.Clone(t.Generations)
+		t.Generations[n-1].Reached = nil
+	}
+	return t
+}
+
+// plain leaves out the fields of events: of a large job each world lists a thousand nodes.
+func plain(all []history.Event) []history.Event {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Fields = nil
+	}
+	return all
+}
+
+// overviewOf reads the pieces of a job; nil: some are missing.
+func overviewOf(piece func(name string) json.RawMessage) *overview.Job {
+	o := overview.Job{Goodput: goodput.Report{}}
+	read := func(name string, to any) bool {
+		b := piece(name)
+		return b != nil && json.Unmarshal(b, to) == nil
+	}
+	for name, to := range map[string]any{"status": &o.Status, "account": &o.Account,
+		"timeline": &o.Timeline, "checkpoints": &o.Checkpoints, "goodput": &o.Goodput,
+		"failures": &o.Failures, "events": &o.Events} {
+		if !read(name, to) {
+			return nil
+		}
+	}
+	if !read("nodes", &o.Status.Nodes) || !read("world", &o.Status.World) {
+		return nil
+	}
+	return &o
+}
