@@ -15,6 +15,7 @@ import (
 // A rank that takes 30 ms more of each step than the others is named, and none is where all ranks are
 // alike. Training goes on. TORCH is a python with torch 2.
 func TestASlowRankIsNamed(t *testing.T) {
+	t.Parallel()
 	script, err := filepath.Abs(filepath.Join("testdata", "slow.py"))
 	if err != nil {
 		t.Fatal(err)
