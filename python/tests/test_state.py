@@ -48,7 +48,7 @@ class StateTest(unittest.TestCase):
     def test_reports_when_the_step_before_a_generation_ended(self):
         """A process that goes on in the next generation reports it, and one that takes the state of another does not."""
         reported = []
-        reporter = types.SimpleNamespace(report=reported.append)
+        reporter = types.SimpleNamespace(report=reported.append, step_ended=lambda step: None)
         with unittest.mock.patch.object(course_module, "reporter", lambda: reporter), unittest.mock.patch.object(
             course_module.time, "time", iter(range(1, 9)).__next__
         ):
