@@ -30,9 +30,9 @@ type Behind struct {
 }
 
 // FindBehind returns the rank that the others wait for. It uses the clearest sign: a process that
-// is stopped; one that waits in the kernel, or that NCCL does not reach; a lower step than most; fewer collectives, or another
-// one; a rank outside of a collective while others are in one; a rank in another call than most.
-// ranks is not empty.
+// is stopped; one that waits in the kernel, or that NCCL does not reach; a lower step than most; fewer
+// collectives, or another one; a rank outside of a collective while others are in one; a rank in
+// another call than most. ranks is not empty.
 func FindBehind(ranks []Standstill) Behind {
 	ranks = slices.Clone(ranks)
 	slices.SortFunc(ranks, func(a, b Standstill) int { return cmp.Compare(a.Rank, b.Rank) })

@@ -83,7 +83,8 @@ func FuzzRAS(f *testing.F) {
 		f.Add(dumpOf(f, name))
 	}
 	for _, hostile := range []string{"", "null", "[]", `{"communicators":{}}`, `{"communicators":[{"size":-1}]}`,
-		`{"communicators":[{"size":1099511627776}]}`, `{"communicators":[{"size":2,"ranks":[{"rank":-1},{"rank":9}]}]}`,
+		`{"communicators":[{"size":1099511627776}]}`,
+		`{"communicators":[{"size":2,"ranks":[{"rank":-1},{"rank":9}]}]}`,
 		`{"communicators":[{"size":2,"ranks":[{"rank":0,"collective_counts":{"AllReduce":18446744073709551615}},` +
 			`{"rank":1,"collective_counts":{"AllReduce":1}}]}]}`} {
 		f.Add([]byte(hostile))

@@ -45,9 +45,6 @@ func AskRAS(ctx context.Context, env []string) []diagnosis.NCCL {
 		return nil
 	}
 	defer c.Close()
-	if at, ok := ctx.Deadline(); ok && c.SetDeadline(at) != nil {
-		return nil
-	}
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	answers := bufio.NewReaderSize(io.LimitReader(c, mostRAS), 1<<10)
 	for _, x := range []struct{ ask, want string }{

@@ -77,9 +77,12 @@ func (endless) Read(b []byte) (int, error) { return copy(b, strings.Repeat(" ", 
 func TestRASThatLies(t *testing.T) {
 	t.Parallel()
 	for name, serve := range map[string]func(net.Conn){
-		"silent":        func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
-		"hangs up":      func(net.Conn) {},
-		"another":       func(c net.Conn) { fmt.Fprint(c, "SSH-2.0-OpenSSH_9.2\r\n"); _, _ = io.Copy(io.Discard, c) },
+		"silent":   func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
+		"hangs up": func(net.Conn) {},
+		"another": func(c net.Conn) {
+			fmt.Fprint(c, "SSH-2.0-OpenSSH_9.2\r\n")
+			_, _ = io.Copy(io.Discard, c)
+		},
 		"no line":       func(c net.Conn) { _, _ = io.Copy(c, endless{}) },
 		"no end":        nccl(endless{}),
 		"no JSON":       nccl(strings.NewReader("Job summary\n")),
@@ -110,8 +113,9 @@ func TestRASAddress(t *testing.T) {
 	if one == other || !strings.HasPrefix(one, rasAddress+"127.0.0.1:") {
 		t.Errorf("%s, %s", one, other)
 	}
-	if mine := of(Tell([]string{rasAddress + "localhost:28028"}, "/run", "/watch")); mine != rasAddress+"localhost:28028" {
-		t.Error(mine)
+	const users = rasAddress + "localhost:28028"
+	if kept := of(Tell([]string{users}, "/run", "/watch")); kept != users {
+		t.Error(kept)
 	}
 }
 
