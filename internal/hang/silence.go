@@ -59,14 +59,24 @@ func Alive(before, now Pulse, since time.Duration) bool {
 }
 
 // Working reports whether worker i or a process below it does something between two looks: it uses a
-// processor, or moves bytes. A check that takes long, a compiler, a download and a save show so.
+// processor, or would if the machine were not overloaded, or moves bytes. A check that takes long, a compiler, a download and a save show so.
 func Working(before, now Look, i int) bool {
 	if i >= min(len(before.Pulses), len(now.Pulses)) {
 		return false
 	}
 	from, to, since := before.Pulses[i], now.Pulses[i], now.At.Sub(before.At)
-	return (to.CPU-from.CPU).Seconds() >= busyRank*since.Seconds() || movesBytes(from, to, since) ||
-		waitsForDisk(before, now, i)
+	return (to.CPU-from.CPU).Seconds() >= busyRank*since.Seconds() || runs(from, to) ||
+		movesBytes(from, to, since) || waitsForDisk(before, now, i)
+}
+
+// runs reports whether a thread had or waited for a processor at both pulses.
+func runs(before, now Pulse) bool {
+	for id, t := range now.Threads {
+		if t.Runnable && before.Threads[id].Runnable {
+			return true
+		}
+	}
+	return false
 }
 
 // movesBytes reports whether a worker read, wrote, sent or received enough to be at work.

@@ -119,6 +119,8 @@ func TestWorking(t *testing.T) {
 		disk int64
 		want bool
 	}{
+		"waits for a processor":      {now: Pulse{Threads: map[int]Thread{5: {Runnable: true}}}, want: true},
+		"wakes up once":              {now: Pulse{Threads: map[int]Thread{6: {Runnable: true}}}},
 		"stands still":               {},
 		"other threads wake up":      {now: Pulse{CPU: 20 * time.Millisecond, IO: 100}},
 		"computes":                   {now: Pulse{CPU: 300 * time.Millisecond}, want: true},
@@ -129,7 +131,8 @@ func TestWorking(t *testing.T) {
 		"others use the disk":        {disk: 1 << 20},
 	} {
 		start := time.Now()
-		before := Look{At: start, Pulses: []Pulse{{Held: test.now.Held}}}
+		before := Look{At: start, Pulses: []Pulse{{Held: test.now.Held,
+			Threads: map[int]Thread{5: {Runnable: true}, 6: {}}}}}
 		now := Look{At: start.Add(time.Second), Pulses: []Pulse{test.now}, Disk: test.disk}
 		if got := Working(before, now, 0); got != test.want {
 			t.Errorf("%s: %t", name, got)
