@@ -59,7 +59,7 @@ func TestASlowRankIsNamed(t *testing.T) {
 				wait.For{What: "the slow rank is named", Every: time.Second, Limit: 2 * limit}.Until(t, named)
 				return
 			}
-			wait.For{What: "no rank is named", Every: 5 * time.Second, Limit: 65 * time.Second}.Holds(t, func() error {
+			wait.For{What: "no rank is named", Every: 5 * time.Second, Limit: 40 * time.Second}.Holds(t, func() error {
 				if told := kinds(p.events("x"), "slow_rank"); len(told) != 0 {
 					return fmt.Errorf("%+v", told)
 				}
