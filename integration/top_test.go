@@ -38,12 +38,17 @@ func (x *terminal) tmux(args ...string) string {
 
 func (x *terminal) keys(keys ...string) { x.tmux(append([]string{"send-keys"}, keys...)...) }
 
+func (x *terminal) screen() string {
+	x.p.t.Helper()
+	return x.tmux("capture-pane", "-p")
+}
+
 // shows waits until the terminal shows all texts.
 func (x *terminal) shows(texts ...string) string {
 	x.p.t.Helper()
 	screen := ""
 	until(x.p.t, fmt.Sprintf("the terminal shows %q", texts), func() error {
-		screen = x.tmux("capture-pane", "-p")
+		screen = x.screen()
 		for _, text := range texts {
 			if !strings.Contains(screen, text) {
 				return fmt.Errorf("%q is not in:\n%s", text, screen)
