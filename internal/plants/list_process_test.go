@@ -152,6 +152,8 @@ var processPlants = []plant{
 	}`,
 		`return 1
 	}`, scaling, "TestFor"},
+	{"a job ends for want of a node that a world would take", rendezvous + "/plan/change.go",
+		`keptOut(p.s, needed)`, `keptOut(p.s, dispensable)`, rendezvous, "TestQuarantine"},
 	{"a node that fails twice in a row stays in the world", plan + "/ledger/quarantine.go",
 		`case r.Row > 1, r.Outs > 0:`, `case r.Outs > 0:`, rendezvous, "TestQuarantine"},
 	{"a node that was left out before gets two tries again", plan + "/ledger/quarantine.go",

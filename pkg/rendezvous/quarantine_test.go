@@ -130,6 +130,16 @@ func TestQuarantine(t *testing.T) {
 			given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), short,
 				failure("b", 2, time.Second), failed(7, nil), reports(7)), goesOn,
 			"b: lost 0, failed 2, out for 1m0s; "},
+		{"a spare whose machine is in doubt takes its place",
+			given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), inDoubt("c"), short,
+				failure("b", 2, time.Second), failed(7, nil), reports(7)), goesOn,
+			"b: lost 0, failed 2, out for 1m0s; "},
+		{"and so does one that was only lost often, instead of the end of the job",
+			given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), short,
+				failure("b", 2, time.Second), failed(7, func(l *rendezvous.Ledger) {
+					l.Used, l.Nodes[0].Used = 3, 3
+				}), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 2}), reports(7)), goesOn,
+			"b: lost 0, failed 2, out for 1m0s; c: lost 2, failed 0; "},
 		{"it used up the budget: the job goes on without it",
 			given(range3(), short, failure("b", 2, time.Second), failed(7, func(l *rendezvous.Ledger) {
 				l.Used, l.Nodes[0].Used = 3, 2

@@ -69,7 +69,7 @@ func (p *planner) reached() (last *int64) {
 
 // dispensable reports whether np allows a world without a node, and one can be planned now.
 func (p *planner) dispensable(node string) bool {
-	fits, out := fit(p.s, p.v), keptOut(p.s, dispensable)
+	fits, out := fit(p.s, p.v), keptOut(p.s, needed)
 	n := count(p.s.Nodes, func(n *membership.Node) bool { return n.Node != node && fits(n) && !out(n) })
 	if n < max(1, p.s.Least()) {
 		return false
