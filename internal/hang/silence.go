@@ -59,7 +59,8 @@ func Alive(before, now Pulse, since time.Duration) bool {
 }
 
 // Working reports whether worker i or a process below it does something between two looks: it uses a
-// processor, or would if the machine were not overloaded, or moves bytes. A check that takes long, a compiler, a download and a save show so.
+// processor, or would if the machine were not overloaded, or moves bytes. A check that takes long, a
+// compiler, a download and a save show so.
 func Working(before, now Look, i int) bool {
 	if i >= min(len(before.Pulses), len(now.Pulses)) {
 		return false

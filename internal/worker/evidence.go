@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/elasticd/elastic/internal/diagnosis"
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/internal/worker/mark"
@@ -43,13 +42,12 @@ func (g *Group) Look(ctx context.Context) (all []hang.Evidence) {
 			}
 		})
 	}
-	var nccl []diagnosis.NCCL
+	var first hang.Evidence
 	if len(all) > 0 && g.rank(0) == 0 {
-		nccl = hang.AskRAS(ctx, g.spec.Env[0])
+		first.NCCL = hang.AskRAS(ctx, g.spec.Env[0])
 	}
-	each.Wait()
-	if nccl != nil {
-		all[0].NCCL = nccl
+	if each.Wait(); len(all) > 0 {
+		all[0].NCCL = first.NCCL
 	}
 	return all
 }
