@@ -46,8 +46,11 @@ func ReadToken(path string) (certs.Token, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	t, parsed := certs.ParseToken(string(text))
-	if err = errors.Join(err, parsed); err != nil {
+	var t certs.Token
+	if err == nil {
+		t, err = certs.ParseToken(string(text))
+	}
+	if err != nil {
 		return "", &Problem{Kind: ErrState, Text: fmt.Sprintf("token file %s: %v", path, err),
 			Why: "who knows the token can run programs as the users of its nodes",
 			Fix: "a file of yours with mode 0600 and a random word of 20 characters: openssl rand -hex 16"}

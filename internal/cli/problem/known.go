@@ -320,7 +320,7 @@ func recordErrors(err error) []row {
 			return New(JobBroken, "%v", err).
 				Because("a record in the store is damaged, or not written by elastic").
 				Cure("repair the key if you wrote it; else end the agents of the job, elastic rm JOB, " +
-					"and run it again")
+					"and run it again; rm --keep-checkpoints keeps the checkpoints of this machine")
 		}},
 		{scaling.ErrPlan, func() *Error {
 			return New(NoPlan, "%v", err).Cure("another --batch-size, or another size")
