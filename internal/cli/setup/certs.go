@@ -102,6 +102,9 @@ func showCerts(c *command.Call, r certs.Request, made []certs.Made) error {
 		"--key-file=%[1]s/server.key --trusted-ca-file=%[1]s/ca.crt", dir)
 	c.Out.Say("elastic status --server=https://HOST:2379 --cacert=%s/ca.crt --cert=%[1]s/%[2]s.crt "+
 		"--key=%[1]s/%[2]s.key", dir, r.Clients[0])
+	c.Out.Say("with --http=0.0.0.0:9100 elasticd serves the page and /metrics over https as well: "+
+		"curl --cacert %s/ca.crt --cert %[1]s/%[2]s.crt --key %[1]s/%[2]s.key https://HOST:9100/metrics",
+		dir, r.Clients[0])
 	c.Out.Say("ca.key and peer-ca.key sign further certificates; neither servers nor clients need them")
 	return c.Out.Table(rows)
 }
