@@ -68,6 +68,8 @@ var guards = []plant{
 	{"strangers take all descriptors at the address of the pages", "internal/coordinator/crowd/crowd.go",
 		`if len(l.open) > Max {`, `if false && len(l.open) > Max {`,
 		"internal/coordinator/crowd", "TestPagesHaveFewConnections"},
+	{"servers that do not belong together are used as one", etcd + "/cluster.go",
+		`case cluster != clusters[first]:`, `case cluster == 1:`, etcd, "TestOneCluster"},
 	{"a password is sent unencrypted", etcd + "/config.go",
 		`if _, plain := s.plain(i); plain && !strings.HasPrefix(e, "unix:") {`,
 		`if _, plain := s.plain(i); false && plain {`, etcd, "TestTLS"},

@@ -297,6 +297,10 @@ func answerErrors(err error) []row {
 				Cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with " +
 					"TLS --server=https://HOST:2379 and --cacert")
 		}},
+		{etcd.ErrTwoClusters, func() *Error {
+			return New(ServerWrong, "the servers do not belong together").Because("%v", err).
+				Cure("name the members of one cluster, the same on every node")
+		}},
 		{etcd.ErrNoQuorum, func() *Error {
 			return New(ServerWrong, "the server answers, but its cluster has no majority").Because("%v", err).
 				Cure("start the other members")

@@ -71,7 +71,11 @@ func Open(ctx context.Context, c *command.Call, p purpose, limit time.Duration) 
 	} else if err != nil {
 		return nil, problem.New(problem.Usage, "%v", err).Of(err).Cure("--server=HOST:2379")
 	}
-	if err := answer(ctx, c, s.Store, limit); err != nil {
+	err = answer(ctx, c, s.Store, limit)
+	if err == nil && p == Join && len(conf.Endpoints) > 1 {
+		err = s.Store.OneCluster(ctx)
+	}
+	if err != nil {
 		s.Close()
 		return nil, err
 	}

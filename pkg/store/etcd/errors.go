@@ -49,6 +49,8 @@ var (
 	ErrNoTLS = fmt.Errorf("%w: it speaks no TLS", ErrNotEtcd)
 	// ErrNoQuorum: a member answers, but the cluster has no majority.
 	ErrNoQuorum = errors.New("etcd has no quorum")
+	// ErrTwoClusters: endpoints are of different clusters.
+	ErrTwoClusters = errors.New("these are members of different clusters")
 	// ErrOtherCluster: another cluster answers than the one that was read. Its revisions mean
 	// nothing for the old one.
 	ErrOtherCluster = errors.New("another etcd cluster answers")
