@@ -14,6 +14,10 @@ const (
 	filesOfWorker = 8
 )
 
+// addresses is how much address space a process needs: the server maps its database. Below 0.8 GiB no Go
+// program starts.
+const addresses = 4 << 30
+
 // Fit fails if this node cannot work: it would join, and the workers of the others would stop for a node that
 // cannot start its own.
 func Fit(ctx context.Context, o *node.Options) error {
@@ -24,7 +28,21 @@ func Fit(ctx context.Context, o *node.Options) error {
 			return err
 		}
 	}
+	if syscall.Getrlimit(syscall.RLIMIT_AS, &limit) == nil {
+		if err := enoughAddresses(limit.Cur); err != nil {
+			return err
+		}
+	}
 	return ownPorts(ctx, o)
+}
+
+func enoughAddresses(limit uint64) error {
+	if limit >= addresses {
+		return nil
+	}
+	return problem.New(problem.Limits, "this process may have %.1f GiB of address space, and a node needs %d",
+		float64(limit)/(1<<30), addresses>>30).
+		Because("the limit is that low, by ulimit -v").Cure("ulimit -v unlimited where it is started")
 }
 
 func enoughFiles(limit uint64, workers int) error {

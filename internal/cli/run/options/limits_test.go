@@ -2,6 +2,14 @@ package options
 
 import "testing"
 
+func TestEnoughAddresses(t *testing.T) {
+	for limit, is := range map[uint64]bool{1 << 30: false, 4<<30 - 1: false, 4 << 30: true, 1<<64 - 1: true} {
+		if err := enoughAddresses(limit); (err == nil) != is {
+			t.Errorf("%d bytes: %v", limit, err)
+		}
+	}
+}
+
 func TestEnoughFiles(t *testing.T) {
 	for _, c := range []struct {
 		limit   uint64
