@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,7 +31,29 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	closed := make(chan struct{})
+	defer close(closed)
+	context.AfterFunc(ctx, func() {
+		if !within(closeLimit, closed) {
+			fmt.Fprintf(stderr, "elasticd: it did not close within %s, and ends\n", closeLimit)
+			os.Exit(1)
+		}
+	})
 	return status(app(stdout, stderr).RunContext(ctx, append([]string{"elasticd"}, normalize(args)...)), stderr)
+}
+
+// closeLimit is how long elasticd may take to stop. etcd would wait for ever for a listener that once had
+// no descriptor left. What was acknowledged is on the disk.
+const closeLimit = 20 * time.Second
+
+// within reports whether a channel is closed within d.
+func within(d time.Duration, closed <-chan struct{}) bool {
+	select {
+	case <-closed:
+		return true
+	case <-time.After(d):
+		return false
+	}
 }
 
 // status prints err and returns the exit status.
