@@ -75,6 +75,9 @@ func TestQuarantine(t *testing.T) {
 			x.Progress = &rendezvous.Progress{Generation: x.World.Generation, Step: &step}
 		}
 	}
+	resumes := func(step int64) fact {
+		return func(x *situation) { x.World.Resume = &rendezvous.Resume{Number: 1, Step: &step} }
+	}
 	const goesOn, restarts = "propose 2 (worker-failed): a c; leaving b; the failure spent nothing",
 		"propose 2 (worker-failed): a b c; the failure spent a restart"
 	const again = "hold (backoff) 1s; the failure spent a restart"
@@ -126,6 +129,18 @@ func TestQuarantine(t *testing.T) {
 			given(exact(), short, failure("b", 2, time.Second), failed(7, func(l *rendezvous.Ledger) {
 				l.Used, l.Nodes[0].Used = 3, 3
 			}), reports(7)), "failed 2 (worker); the failure spent nothing", "b: lost 0, failed 2; "},
+		{"np does not allow it, and it came later and made no step: the job waits for another node",
+			given(exact(), short, failure("b", 2, time.Second), failed(7, func(l *rendezvous.Ledger) {
+				l.Unproven = []string{"b"}
+			}), resumes(7)), "hold (nodes-missing); the failure spent nothing",
+			"b: lost 0, failed 2, out for 1m0s; "},
+		{"but one that was there before failed, too", given(exact(), short, failure("b", 2, time.Second),
+			failed(7, func(l *rendezvous.Ledger) { l.Unproven = []string{"b"} }), resumes(7),
+			func(x *situation) { x.Failure.Others = []rendezvous.CollateralEnd{{Node: "a"}} }), again,
+			"b: lost 0, failed 2; "},
+		{"it made a step", given(exact(), short, failure("b", 2, time.Second),
+			failed(7, func(l *rendezvous.Ledger) { l.Unproven = []string{"b"} }), resumes(7), reports(8)),
+			again, "b: lost 0, failed 2; "},
 		{"a spare takes its place",
 			given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), short,
 				failure("b", 2, time.Second), failed(7, nil), reports(7)), goesOn,
@@ -236,6 +251,38 @@ func TestQuarantine(t *testing.T) {
 		step := c.x.plan()
 		if got := stepText(step); got != c.want || records(step) != c.records {
 			t.Errorf("%s:\n got %s | %s\nwant %s | %s", c.name, got, records(step), c.want, c.records)
+		}
+	}
+}
+
+// Members that came after the job had trained are listed until they make a step.
+func TestNewcomersAreUnproven(t *testing.T) {
+	trained := ledger(rendezvous.Ledger{Reports: true, Unproven: []string{"b"}})
+	step := func(n int64) fact {
+		return func(x *situation) {
+			x.World.Resume = &rendezvous.Resume{Number: 1, Step: new(int64(7))}
+			x.Progress = &rendezvous.Progress{Generation: x.World.Generation, Step: &n}
+		}
+	}
+	four := func() *jobSnapshot {
+		return aRange(1, 4).here("a", "b", "c", "d").world(rendezvous.Running, "a", "b", "c")
+	}
+	for _, c := range []struct {
+		name string
+		x    *situation
+		want []string
+	}{
+		{"nobody trained yet", given(four(), crashed("c")), nil},
+		{"one that comes, and one that made no step", given(four(), trained, step(7), crashed("c")),
+			[]string{"b", "d"}},
+		{"the other one made a step", given(four(), trained, step(8), crashed("c")), []string{"d"}},
+		{"all are new", given(aJob(1).here("a", "b").world(rendezvous.Running, "a"), trained, step(8), crashed("a")),
+			nil},
+		{"a new attempt", given(aRange(1, 2).here("a", "b").world(rendezvous.Failed, "a"), trained, newAttempt), nil},
+	} {
+		next, ok := c.x.plan().(plan.Propose)
+		if !ok || !slices.Equal(next.World.Ledger.Unproven, c.want) {
+			t.Errorf("%s: %v, want %v (%s)", c.name, next.World.Ledger.Unproven, c.want, stepText(c.x.plan()))
 		}
 	}
 }

@@ -338,6 +338,7 @@ type Ledger struct {
 	// nodes left out since training got beyond LeftOutAt, for failures of their workers
 	LeftOut   int          `json:"left_out,omitempty"`
 	LeftOutAt *int64       `json:"left_out_at,omitempty"` // where training stood then; nil: not known
+	Unproven  []string     `json:"unproven,omitempty"`    // members that came later, and made no step yet
 	Nodes     []NodeRecord `json:"nodes,omitempty"`       // nodes that disturbed the job, by name
 	Death     *Death       `json:"death,omitempty"`
 	Back      *Back        `json:"back,omitempty"`

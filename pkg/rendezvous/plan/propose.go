@@ -34,6 +34,7 @@ func (p *planner) propose(c rendezvous.Cause, text string, b ledger.Settled) Ste
 		return Nothing{} // a record of the job could not be read; status says so
 	}
 	p.arrangeMembers(&w)
+	w.Ledger.Unproven = p.unproven(&w)
 	p.resumeFrom(&w)
 	step := Propose{NewHead: p.newHead, Older: p.older, Distrust: p.distrust, BroughtFrom: p.broughtFrom}
 	p.sortDeparted(&w, &step)
@@ -81,6 +82,27 @@ func (p *planner) arrangeMembers(w *rendezvous.World) {
 		old = p.w.Members
 	}
 	w.Members, w.Rollback = rankNodes(old, candidates(p.s, p.v), w.Count, p.s.Holds), p.rollback(w.Generation)
+}
+
+// unproven returns the members of w that came after the job had trained, and made no step with it
+// yet. Where that is all of them nobody knows better.
+func (p *planner) unproven(w *rendezvous.World) (names []string) {
+	if p.w == nil || p.w.Attempt != w.Attempt || !w.Ledger.Reports && p.s.Head.Number == 0 {
+		return nil
+	}
+	old := map[string]bool{}
+	for _, m := range p.w.Members {
+		old[m.Node] = !slices.Contains(w.Ledger.Unproven, m.Node)
+	}
+	for _, m := range w.Members {
+		if !old[m.Node] {
+			names = append(names, m.Node)
+		}
+	}
+	if len(names) == len(w.Members) || len(names) > ledger.MostUnproven {
+		return nil
+	}
+	return names
 }
 
 // resumeFrom sets the checkpoint that w begins with, and the warm-up that follows from its

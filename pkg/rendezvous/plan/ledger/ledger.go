@@ -78,6 +78,9 @@ func Settle(w *rendezvous.World, rules rendezvous.Rules, e Closing) Settled {
 	if beyond(e.Step, l.LeftOutAt) || !l.Reports && e.Ran >= trainedAfter {
 		l.LeftOut, l.LeftOutAt = 0, nil
 	}
+	if e.trained(w) {
+		l.Unproven = nil
+	}
 	s.Pardoned = e.Lost && Pardon(l, w)
 	if e.Failure != nil || e.Lost {
 		l.Churn++
@@ -163,7 +166,7 @@ func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e Closing)
 	of := f.OfNode()
 	if of {
 		l.Nodes = chargeNode(w, l, e)
-		if e.Dispensable && leavesOut(w, *l, rules, e) {
+		if (e.Dispensable || unproven(*l, f)) && leavesOut(w, *l, rules, e) {
 			s.LeftOut = true
 			leaveOut(l, e)
 			return

@@ -78,6 +78,17 @@ func leavesOut(w *rendezvous.World, l rendezvous.Ledger, rules rendezvous.Rules,
 	return l.Used >= rules.MaxRestarts && (!e.trained(w) || 2*(r.Used+1) > l.Used+1)
 }
 
+// MostUnproven is the largest number of newcomers that are listed. So many are not all bad.
+const MostUnproven = 32
+
+// unproven reports whether only members failed that came later and made no step yet. The job trained
+// without them, so it waits for other nodes where np needs one in their place.
+func unproven(l rendezvous.Ledger, f *rendezvous.Failure) bool {
+	is := func(node string) bool { return slices.Contains(l.Unproven, node) }
+	return is(f.Node) && !slices.ContainsFunc(f.Others,
+		func(o rendezvous.CollateralEnd) bool { return !o.Victim && !is(o.Node) })
+}
+
 // leaveOut puts the node of the failure into quarantine. The restarts that it used are given back.
 func leaveOut(l *rendezvous.Ledger, e Closing) {
 	l.Nodes = EditRecord(l.Nodes, e.Failure.Node, func(r *rendezvous.NodeRecord) {
