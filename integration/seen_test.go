@@ -55,6 +55,7 @@ var known = regexp.MustCompile(`"(step|number)": *\d`)
 // The page, `elastic top` and `elastic status` say a hang and a full disk as soon as they are known,
 // and no longer when they are over.
 func TestTroubleIsSeenEverywhere(t *testing.T) {
+	t.Parallel()
 	for _, x := range troubles {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
