@@ -711,7 +711,7 @@ SettledQ == /\ HasW
             /\ \/ Last.ph = "done"
                \/ Last.ph \in {"failed","stopped"} /\ Last.att = job /\ \A n \in Nodes : ~E(n) \/ Stuck(n)
                \/ ~StopForce /\ Last.ph = "running" /\ \A x \in Range(Last.mem) : wk[x[1]] = Last.g /\ Run(x[1])
-               \/ ~(StopForce /\ FinStop = "hold") /\ Last.ph = "finishing" /\ \E x \in Range(Last.mem) : wk[x[1]] = Last.g   \* then the finish timeout decides
+               \/ ~(StopForce /\ FinStop = "hold") /\ Last.ph = "finishing" /\ \E x \in Range(Last.mem) : wk[x[1]] = Last.g   \* then a person decides
 Idle == \/ ~Enough /\ ~StopForce                                                       \* below min: it may wait
         \/ ~StopForce /\ HasW /\ Last.ph = "forming" /\ (\E m \in hold : ~Healthy(m))       \* a holder is away: it waits,
            /\ \A n \in Nodes : Healthy(n) => ~Reads(n,Last.res)                          \* and no other node has the resume

@@ -21,8 +21,7 @@ const Guardian = "__guardian"
 type Options struct {
 	// The job as this node would create it: Name, Limits, Slots, Base, Rules, Made. Given has the
 	// names of the flags among these that the user set: "np", "nproc-per-node", "batch-size", "lr",
-	// "base-np", "scaling", "replicas", "keep", "load", "max-restarts", "last-call", "grace",
-	// "finish-timeout".
+	// "base-np", "scaling", "replicas", "keep", "load", "max-restarts", "last-call", "grace".
 	Job   rendezvous.Job
 	Given map[string]bool
 
