@@ -12,9 +12,12 @@ import (
 	"github.com/elasticd/elastic/internal/diagnosis"
 )
 
-// rasAddress is the variable with the address at which NCCL's service for health listens in a worker.
-// Without it, all processes of a machine would share one port, also those of other jobs.
-const rasAddress = "NCCL_RAS_ADDR="
+// RASVariable has the address at which NCCL's service for health listens in a worker. Without it, all
+// processes of a machine would share one port, also those of other jobs. NCCL reads it when it makes its
+// first group.
+const RASVariable = "NCCL_RAS_ADDR"
+
+const rasAddress = RASVariable + "="
 
 // rasVariable gives a worker an address of its own. No process listens there unless NCCL is used. The
 // kernel chooses a free port; if that is taken meanwhile, NCCL goes on without the service.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/proc"
@@ -76,7 +77,7 @@ func (w *workers) warming(spec worker.Spec, script launch.Script) worker.Warming
 		hooks = append(hooks, []string{"PYTHONPATH=" + path,
 			"ELASTIC_WARM=" + strconv.Itoa(worker.WarmFD) + ":" + script.Kind + ":" + script.Name})
 	}
-	ofGeneration := map[string]bool{} // variables whose values are paths of the generation
+	ofGeneration := map[string]bool{hang.RASVariable: true} // and variables whose values are paths of it
 	for _, env := range spec.Env {
 		for _, kv := range env {
 			if name, value, _ := strings.Cut(kv, "="); strings.Contains(value, spec.RunDir) {
