@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -341,14 +342,18 @@ func TestDefaults(t *testing.T) {
 func TestCloseDoesNotWaitForWatches(t *testing.T) {
 	m := begin(t, alone(t))
 	c := dial(t, m)
-	ctx, cancel := context.WithCancel(t.Context())
-	w := c.Watch(ctx, "k", clientv3.WithCreatedNotify())
-	defer func() { // the client may wait for ever if it is closed while its watch ends
-		cancel()
-		for range w {
-		}
-	}()
-	<-w
+	// not the client's own watch, which may wait for ever when its server ends
+	w, err := pb.NewWatchClient(c.ActiveConnection()).Watch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte("k")}}
+	if err := w.Send(&pb.WatchRequest{RequestUnion: create}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := w.Recv(); err != nil || !r.Created {
+		t.Fatal(r, err)
+	}
 	closed := make(chan struct{})
 	go func() { m.Close(); close(closed) }()
 	select {
