@@ -60,21 +60,12 @@ func number(v any) int64 {
 // lowestCollective finds the single rank that started fewer collectives than the others. If all
 // started as many, it finds the one whose last collective differs from that of most.
 func lowestCollective(ranks []Standstill) (int, string) {
-	least, most, alone := -1, -1, true
-	for i, r := range ranks {
+	least, most, alone := fewest(ranks, func(r Standstill) (int64, bool) {
 		if r.Collective == nil {
-			return -1, ""
+			return 0, false
 		}
-		switch {
-		case least < 0 || r.Collective.Seq < ranks[least].Collective.Seq:
-			least, alone = i, true
-		case r.Collective.Seq == ranks[least].Collective.Seq:
-			alone = false
-		}
-		if most < 0 || r.Collective.Seq > ranks[most].Collective.Seq {
-			most = i
-		}
-	}
+		return r.Collective.Seq, true
+	})
 	if least < 0 {
 		return -1, ""
 	}
@@ -96,6 +87,28 @@ func lowestCollective(ranks []Standstill) (int, string) {
 			_, name, _ := strings.Cut(theirs, ", ")
 			return fmt.Sprintf("it waits in %s, which is %s for the others", mine, name)
 		})
+}
+
+// fewest returns the rank that began the fewest collectives, and one that began the most. least is -1
+// where the number of a rank is not known. alone reports whether no other rank began as few.
+func fewest(ranks []Standstill, began func(Standstill) (int64, bool)) (least, most int, alone bool) {
+	var low, high int64
+	least, most = -1, -1
+	for i, r := range ranks {
+		n, known := began(r)
+		switch {
+		case !known:
+			return -1, -1, false
+		case i == 0 || n < low:
+			least, low, alone = i, n, true
+		case n == low:
+			alone = false
+		}
+		if i == 0 || n > high {
+			most, high = i, n
+		}
+	}
+	return least, most, alone
 }
 
 // ordinal formats n as 1st, 2nd and so on.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -115,21 +116,12 @@ func missedByNCCL(ranks []Standstill) (int, string) {
 // lowestInNCCL finds the single rank that began fewer collectives of NCCL than the others. If all began
 // as many, it finds the one that began others than most.
 func lowestInNCCL(ranks []Standstill) (int, string) {
-	least, most, alone := -1, -1, true
-	for i, r := range ranks {
+	least, most, alone := fewest(ranks, func(r Standstill) (int64, bool) {
 		if r.NCCL == nil || r.NCCL.Missed != "" {
-			return -1, ""
+			return 0, false
 		}
-		switch {
-		case least < 0 || r.NCCL.Began < ranks[least].NCCL.Began:
-			least, alone = i, true
-		case r.NCCL.Began == ranks[least].NCCL.Began:
-			alone = false
-		}
-		if most < 0 || r.NCCL.Began > ranks[most].NCCL.Began {
-			most = i
-		}
-	}
+		return int64(min(r.NCCL.Began, math.MaxInt64)), true
+	})
 	if least < 0 {
 		return -1, ""
 	}

@@ -77,7 +77,7 @@ func (w *workers) warming(spec worker.Spec, script launch.Script) worker.Warming
 		hooks = append(hooks, []string{"PYTHONPATH=" + path,
 			"ELASTIC_WARM=" + strconv.Itoa(worker.WarmFD) + ":" + script.Kind + ":" + script.Name})
 	}
-	ofGeneration := map[string]bool{hang.RASVariable: true} // and variables whose values are paths of it
+	ofGeneration := map[string]bool{hang.RASVariable: true} // and those with paths of the generation
 	for _, env := range spec.Env {
 		for _, kv := range env {
 			if name, value, _ := strings.Cut(kv, "="); strings.Contains(value, spec.RunDir) {

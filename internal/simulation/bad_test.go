@@ -112,8 +112,9 @@ func (s *faulty) leftOut(machine string, jobs int) {
 	}
 }
 
-// recorded checks that the bad machine alone has a record, and that it says what the job left out. Of a
-// node that fell silent for so long that its lease ran out nobody knows the machine.
+// recorded checks that the bad machine alone has a record, and that it says what the job left out. A
+// node that fell silent is left out here: only its registration names its machine, and its lease may
+// have run out.
 func (s *faulty) recorded(kind badKind, before int) {
 	all, err := machines.All(s.t.Context(), s.etcd.Client("reader"))
 	if err != nil {

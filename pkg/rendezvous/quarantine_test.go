@@ -276,9 +276,10 @@ func TestNewcomersAreUnproven(t *testing.T) {
 		{"one that comes, and one that made no step", given(four(), trained, step(7), crashed("c")),
 			[]string{"b", "d"}},
 		{"the other one made a step", given(four(), trained, step(8), crashed("c")), []string{"d"}},
-		{"all are new", given(aJob(1).here("a", "b").world(rendezvous.Running, "a"), trained, step(8), crashed("a")),
-			nil},
-		{"a new attempt", given(aRange(1, 2).here("a", "b").world(rendezvous.Failed, "a"), trained, newAttempt), nil},
+		{"all are new", given(aJob(1).here("a", "b").world(rendezvous.Running, "a"), trained, step(8),
+			crashed("a")), nil},
+		{"a new attempt", given(aRange(1, 2).here("a", "b").world(rendezvous.Failed, "a"), trained,
+			newAttempt), nil},
 	} {
 		next, ok := c.x.plan().(plan.Propose)
 		if !ok || !slices.Equal(next.World.Ledger.Unproven, c.want) {

@@ -30,8 +30,8 @@ type Config struct {
 	Through func([]roles.Task) // is called when the trainers here are done and the other tasks ended
 }
 
-// Ensemble is the processes of this node, each in a worker.Group of its own. Servers
-// start first. Heter workers and trainers start when every server of the job listens.
+// Ensemble is the processes of this node, each in a worker.Group of its own. Servers start
+// first. Heter workers and trainers start when every server of the job listens.
 // A failed trainer is restarted alone while the others go on. The servers end after the trainers.
 type Ensemble struct {
 	exits   chan worker.Exit

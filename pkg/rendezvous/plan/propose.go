@@ -85,7 +85,7 @@ func (p *planner) arrangeMembers(w *rendezvous.World) {
 }
 
 // unproven returns the members of w that came after the job had trained, and made no step with it
-// yet. Where that is all of them nobody knows better.
+// yet. If all members came so, none is listed.
 func (p *planner) unproven(w *rendezvous.World) (names []string) {
 	if p.w == nil || p.w.Attempt != w.Attempt || !w.Ledger.Reports && p.s.Head.Number == 0 {
 		return nil
