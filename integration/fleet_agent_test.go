@@ -8,13 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
@@ -31,10 +30,10 @@ type fleetAgent struct {
 	tally *memory.Tally // its requests to a store in memory
 
 	// guarded by fleet.mu
-	hello    action.Hello
+	hello    message.Hello
 	watched  []membership.Ref
 	reported map[membership.Incarnation]bool
-	signals  chan event.Signal
+	signals  chan message.Signal
 	starts   int
 	newest   schema.Generation // that it started workers of
 	at       time.Time         // when it did
@@ -43,7 +42,7 @@ type fleetAgent struct {
 func newFleetAgent(h *fleet, name string) *fleetAgent {
 	b := &fleetAgent{h: h, name: name, tally: &memory.Tally{}, dead: make(chan struct{}),
 		quit:    make(chan os.Signal, 2),
-		signals: make(chan event.Signal, 1<<8), reported: map[membership.Incarnation]bool{}}
+		signals: make(chan message.Signal, 1<<8), reported: map[membership.Incarnation]bool{}}
 	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- os.Interrupt; b.quit <- os.Interrupt })
 	return b
 }
@@ -132,14 +131,14 @@ func (s severed) Revoke(ctx context.Context, l store.Lease) error {
 // network is the simulated network to the other agents. A dead agent refuses connections at once.
 type network struct{ *fleetAgent }
 
-func (n network) Knows(context.Context, membership.Ref) (reclaim.Knowledge, error) {
-	return reclaim.Knowledge{}, errors.ErrUnsupported
+func (n network) Knows(context.Context, membership.Ref) (plan.Knowledge, error) {
+	return plan.Knowledge{}, errors.ErrUnsupported
 }
 func (n network) Here() string                        { return n.name + ":1" }
 func (n network) Open([]byte, schema.Job, schema.UID) {}
-func (n network) Signals() <-chan event.Signal        { return n.signals }
+func (n network) Signals() <-chan message.Signal      { return n.signals }
 
-func (n network) Tell(h action.Hello) {
+func (n network) Tell(h message.Hello) {
 	n.h.mu.Lock()
 	defer n.h.mu.Unlock()
 	n.hello = h
@@ -161,7 +160,7 @@ func (n network) notice() {
 	for _, r := range n.watched {
 		if a := n.answer(r); a.Kind == membership.Refused && !n.reported[r.Incarnation] {
 			n.reported[r.Incarnation] = true
-			n.signals <- event.Signal{About: r, Sign: membership.ConnectionClosed, Answer: a}
+			n.signals <- message.Signal{About: r, Sign: membership.ConnectionClosed, Answer: a}
 		}
 	}
 }
@@ -221,12 +220,12 @@ func (s stable) Ports(n int, _ string) ([]int, error) {
 	return all, nil
 }
 
-func (s stable) Start(_ context.Context, st action.Start) (runtime.Group, error) {
+func (s stable) Start(_ context.Context, st message.Start) (agent.Group, error) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
 	s.starts++
 	s.newest, s.at = st.World.Generation, time.Now()
-	g := &idle{generation: s.newest, events: make(chan event.Event), done: make(chan struct{})}
+	g := &idle{generation: s.newest, events: make(chan message.Event), done: make(chan struct{})}
 	g.end = sync.OnceFunc(func() { close(g.events); close(g.done) })
 	return g, nil
 }
@@ -234,7 +233,7 @@ func (s stable) Start(_ context.Context, st action.Start) (runtime.Group, error)
 // idle simulates workers that do nothing, and cannot stay.
 type idle struct {
 	generation schema.Generation
-	events     chan event.Event
+	events     chan message.Event
 	done       chan struct{}
 	end        func()
 }
@@ -245,13 +244,13 @@ func (g *idle) Hangs() <-chan rendezvous.Failure {
 	return none
 }
 
-func (g *idle) Events() <-chan event.Event                   { return g.events }
-func (g *idle) Generation() schema.Generation                { return g.generation }
-func (g *idle) Pause(context.Context) (*int64, error)        { return nil, errors.ErrUnsupported }
-func (g *idle) Continue(context.Context, action.Start) error { return errors.ErrUnsupported }
-func (g *idle) Done() <-chan struct{}                        { return g.done }
-func (g *idle) Ask(string, time.Duration) error              { g.end(); return nil }
-func (g *idle) Stop(context.Context, time.Duration) error    { g.end(); return nil }
+func (g *idle) Events() <-chan message.Event                  { return g.events }
+func (g *idle) Generation() schema.Generation                 { return g.generation }
+func (g *idle) Pause(context.Context) (*int64, error)         { return nil, errors.ErrUnsupported }
+func (g *idle) Continue(context.Context, message.Start) error { return errors.ErrUnsupported }
+func (g *idle) Done() <-chan struct{}                         { return g.done }
+func (g *idle) Ask(string, time.Duration) error               { g.end(); return nil }
+func (g *idle) Stop(context.Context, time.Duration) error     { g.end(); return nil }
 
 // disk stores nothing, because no agent comes back to a machine.
 type disk struct{ *fleetAgent }
@@ -270,9 +269,9 @@ func (d disk) MoveAside(context.Context, string, rendezvous.Aside) (*rendezvous.
 // nothing is saved.
 type nothing struct{}
 
-func (nothing) Knows(schema.Generation) reclaim.Knowledge { return reclaim.Knowledge{} }
-func (nothing) Behind() <-chan struct{}                   { return nil }
-func (nothing) Gone() <-chan error                        { return nil }
+func (nothing) Knows(schema.Generation) plan.Knowledge { return plan.Knowledge{} }
+func (nothing) Behind() <-chan struct{}                { return nil }
+func (nothing) Gone() <-chan error                     { return nil }
 
 func (nothing) Nodes([]membership.Node, checkpoint.Head)                            {}
 func (nothing) Open(rendezvous.World, int)                                          {}
@@ -284,6 +283,6 @@ func (nothing) NotReady(error)                                                  
 func (nothing) Ready()                                                              {}
 func (nothing) CommitLeft(context.Context, rendezvous.World, membership.Node) error { return nil }
 func (nothing) HandOver(context.Context)                                            {}
-func (nothing) Prepare(context.Context, rendezvous.World) (event.Resume, error) {
-	return event.Resume{}, nil
+func (nothing) Prepare(context.Context, rendezvous.World) (message.Resume, error) {
+	return message.Resume{}, nil
 }

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent"
 	"github.com/elasticd/elastic/internal/agent/joining"
-	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/etcdtest"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -177,11 +177,11 @@ func (h *fleet) start(name string) {
 	}
 	h.all = append(h.all, b)
 	h.lives[name] = append(h.lives[name], b)
-	c := runtime.Config{Times: plan.DefaultTimeouts, Config: joining.Config{Job: h.job,
+	c := agent.Config{Times: plan.DefaultTimeouts, Config: joining.Config{Job: h.job,
 		Given: map[string]bool{"np": true}, Node: name, NodeGiven: true, Machine: name, LeaseTTL: h.ttl}}
-	d := runtime.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{},
-		Say: func(action.Line) {}}
-	h.run.Go(func() { runtime.Run(context.Background(), c, d, b.quit) })
+	d := agent.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{},
+		Say: func(message.Line) {}}
+	h.run.Go(func() { agent.Run(context.Background(), c, d, b.quit) })
 }
 
 // kill ends agents at the same time, like SIGKILL. No request of theirs arrives after it.

@@ -15,7 +15,7 @@ import (
 
 // What a reader can take in at once. `make check` prints the largest of each.
 const (
-	maxPackage  = 1600 // lines of code of one package, without tests, comments and empty lines
+	maxPackage  = 2000 // lines of code of one package, without tests, comments and empty lines
 	maxFile     = 400  // lines of one file without tests
 	maxFunction = 60   // lines of one function
 	maxColumns  = 120  // of one line, a tab is four

@@ -8,7 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/elasticd/elastic/internal/coordinator"
-	"github.com/elasticd/elastic/internal/coordinator/backup"
 )
 
 // commands are the commands of elasticd. Without one it serves.
@@ -67,13 +66,13 @@ func writeBackup(c *cli.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s := backup.Source{Endpoint: c.String("endpoint"),
+	s := coordinator.BackupSource{Endpoint: c.String("endpoint"),
 		CA: c.String("cacert"), Cert: c.String("cert"), Key: c.String("key"),
 		User: c.String("user"), Password: os.Getenv("ELASTIC_PASSWORD")}
 	if s.Dir, err = (coordinator.Config{Name: c.String("name"), Dir: c.String("data-dir")}).DataDir(); err != nil {
 		return err
 	}
-	if err := backup.Write(c.Context, s, file); err != nil {
+	if err := coordinator.WriteBackup(c.Context, s, file); err != nil {
 		return err
 	}
 	st, err := os.Stat(file)

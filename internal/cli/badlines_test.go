@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/node"
 )
@@ -83,9 +83,9 @@ func TestBadCommandLines(t *testing.T) {
 		var out, words bytes.Buffer
 		app := command.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &words,
 			Getenv: func(k string) string { return env[k] },
-			Run: func(context.Context, node.Options) event.Result {
+			Run: func(context.Context, node.Options) message.Result {
 				t.Errorf("%q runs a node", line)
-				return event.Result{}
+				return message.Result{}
 			}}
 		status := Main(app, line)
 		lines := strings.Split(strings.TrimSuffix(words.String(), "\n"), "\n")

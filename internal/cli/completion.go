@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/version"
 )
 
@@ -16,12 +16,12 @@ func completionCommand() command.Command {
 
 func completionAction(_ context.Context, c *command.Call) error {
 	if len(c.Args) != 1 {
-		return problem.New(problem.Usage, "completion needs a shell").
+		return screen.New(screen.Usage, "completion needs a shell").
 			Cure("source <(elastic completion bash); also zsh, fish")
 	}
 	known, err := command.Completion(c.Stdout, c.Args[0], commands())
 	if err == nil && !known {
-		return problem.New(problem.Usage, "no completion for %s", c.Args[0]).Cure("bash, zsh or fish")
+		return screen.New(screen.Usage, "no completion for %s", c.Args[0]).Cure("bash, zsh or fish")
 	}
 	return err
 }

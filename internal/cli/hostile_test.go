@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/problem"
+
 	"github.com/elasticd/elastic/internal/cli/screen"
 )
 
@@ -22,7 +22,7 @@ func TestForeignTextIsEscaped(t *testing.T) {
 	if err := p.Table([][]string{{"NODE", "STATE"}, {evil, "running"}}); err != nil {
 		t.Fatal(err)
 	}
-	problem.Report(&words, problem.New(problem.Failed, "%s", evil).Because("%s", evil).Cure("%s", evil))
+	screen.Report(&words, screen.New(screen.Failed, "%s", evil).Because("%s", evil).Cure("%s", evil))
 	if !strings.Contains(out.String(), "\x1b[32mrunning\x1b[0m") {
 		t.Errorf("our own colours are gone: %q", &out)
 	}
@@ -46,7 +46,7 @@ func FuzzCommandLine(f *testing.F) {
 	table := commands()
 	f.Fuzz(func(t *testing.T, line string) {
 		_, err := command.Normalise(strings.Split(line, "\n"), table)
-		if err != nil && problem.Known(err).Status == 0 {
+		if err != nil && screen.KnownProblem(err).Status == 0 {
 			t.Errorf("%q is refused with status 0: %v", line, err)
 		}
 	})

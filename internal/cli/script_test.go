@@ -22,7 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/cli"
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/etcdtest"
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == node.Guardian {
 		os.Exit(worker.Guard())
 	}
-	main := func(run func(context.Context, node.Options) event.Result) func() {
+	main := func(run func(context.Context, node.Options) message.Result) func() {
 		return func() {
 			etcd.Quiet()
 			os.Exit(cli.Main(command.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 }
 
 // show prints what was parsed, and takes part in nothing.
-func show(_ context.Context, o node.Options) event.Result {
+func show(_ context.Context, o node.Options) message.Result {
 	given := []string{}
 	for name, is := range o.Given {
 		if is {
@@ -87,7 +87,7 @@ func show(_ context.Context, o node.Options) event.Result {
 		[]int{int(output.Shown(o.Console, o.Tee, o.Redirects)(0)),
 			int(output.Shown(o.Console, o.Tee, o.Redirects)(1))},
 		o.Launcher.Devices.String(), o.Launcher.Role, o.Launcher.CopyOut, o.Launcher.Lead.String(), o.Place})
-	return event.Result{}
+	return message.Result{}
 }
 
 // TestScripts runs every file of testdata/script. What a script may call beyond testscript's own:

@@ -18,8 +18,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-
-	"github.com/elasticd/elastic/internal/coordinator/crowd"
 )
 
 // readyLimit is how long one check of /readyz may take.
@@ -75,7 +73,7 @@ func (c Config) ListenHTTP(address string) (net.Listener, error) {
 		return nil, open("--http="+address, "can read the metrics, which name every job",
 			"--cert-file, --key-file and --trusted-ca-file")
 	}
-	l, err := crowd.Listen(address)
+	l, err := ListenBounded(address)
 	if err != nil {
 		return nil, listening(address, err)
 	}

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/elasticd/elastic/internal/linetime"
 )
 
 func header(generation, rank int) string {
@@ -91,7 +89,7 @@ func TestTimes(t *testing.T) {
 	began := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
 	for name, m := range map[string]struct{ offset, minute int }{
 		"workerlog.0.1": {0, 0}, "workerlog.0": {len(header(2, 0) + "one\n"), 20}} {
-		var x linetime.Index
+		var x LineIndex
 		x.Mark(filepath.Join(dir, name), 0, began.Add(time.Duration(m.minute/2)*time.Minute))
 		if m.offset > 0 {
 			x.Mark(filepath.Join(dir, name), int64(m.offset), began.Add(time.Duration(m.minute)*time.Minute))

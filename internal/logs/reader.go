@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/linetime"
 	"github.com/elasticd/elastic/internal/regular"
 )
 
@@ -151,14 +150,14 @@ type followedFile struct {
 	at   int64  // offset of part
 	part string // an unfinished line
 
-	times *linetime.Times
+	times *LineTimes
 }
 
 // take handles a line, whose time is what when returns.
 type take func(line string, when func() time.Time) error
 
 func (g *followedFile) begin(f *os.File) {
-	g.f, g.in, g.times = f, bufio.NewReaderSize(f, longestLine), linetime.Of(f)
+	g.f, g.in, g.times = f, bufio.NewReaderSize(f, longestLine), TimesOf(f)
 	g.at = -int64(len(g.part)) // which is from the file before
 }
 

@@ -7,13 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/diagnosis"
 	"github.com/elasticd/elastic/internal/handover"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node/ensemble"
-	"github.com/elasticd/elastic/internal/node/losses"
+
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
@@ -39,7 +38,7 @@ type group struct {
 	g      processes
 	runDir string
 	stay   *handover.Group
-	events chan event.Event
+	events chan message.Event
 	heard  sync.WaitGroup // ends with watchStay
 
 	mu         sync.Mutex        // guards what follows
@@ -57,7 +56,7 @@ type group struct {
 
 // begin starts to watch the workers in the generation of s. If a worker has exited already, it
 // exited in the previous generation, and begin fails with ErrCannotStay.
-func (g *group) begin(s action.Start) error {
+func (g *group) begin(s message.Start) error {
 	world := s.World
 	over := make(chan struct{})
 	g.mu.Lock()
@@ -86,11 +85,11 @@ func (g *group) begin(s action.Start) error {
 }
 
 // lossesOf opens what the workers report, before they make a step of the generation.
-func (g *group) lossesOf(world rendezvous.World, rank int) *losses.Watch {
+func (g *group) lossesOf(world rendezvous.World, rank int) *progress.LossWatch {
 	requests := txn.Requests{Store: g.w.store, Job: g.w.o.Job.Name}
-	n := &losses.Watch{Requests: requests, World: world, Rank: rank, Acts: g.w.job.Load().Rules.ActsOnNaN()}
+	n := &progress.LossWatch{Requests: requests, World: world, Rank: rank, Acts: g.w.job.Load().Rules.ActsOnNaN()}
 	for local := range world.Workers(rank) {
-		tail := progress.NewJSONTail(losses.File(launch.WorkerDir(g.runDir, uint64(g.began), local)))
+		tail := progress.NewJSONTail(progress.FileOf(launch.WorkerDir(g.runDir, uint64(g.began), local)))
 		if e := g.w.o.ProgressRegex; e != nil {
 			tail = progress.NewLogTail(g.w.logs.Path(local), e)
 		}
@@ -145,7 +144,7 @@ func (g *group) translate() {
 			looked = true
 			g.w.lookAtDevices(since)
 		}
-		g.events <- event.Exited{Generation: generation, WorkerExit: event.WorkerExit{Step: step, NaN: nan,
+		g.events <- message.Exited{Generation: generation, WorkerExit: message.WorkerExit{Step: step, NaN: nan,
 			Process:   process,
 			LocalRank: x.LocalRank,
 			Code:      x.Code, Signal: x.Signal, Ours: x.Ours, Message: c.Message, Detail: c.Detail,
@@ -186,7 +185,7 @@ func endOf(x worker.Exit, process rendezvous.Process) capture.WorkerState {
 		return capture.Exited
 	case x.Signal != "":
 		return capture.Killed
-	case event.StatusOfAsked(x.Code):
+	case message.StatusOfAsked(x.Code):
 		return capture.Exited
 	}
 	return capture.Failed
@@ -210,7 +209,7 @@ func (g *group) lastStep(local int) (*int64, bool) {
 	g.mu.Lock()
 	began := uint64(g.began)
 	g.mu.Unlock()
-	return losses.Last(launch.WorkerDir(g.runDir, began, local), g.w.job.Load().Rules)
+	return progress.LastLoss(launch.WorkerDir(g.runDir, began, local), g.w.job.Load().Rules)
 }
 
 // watchStay reports when the workers become able to stay and when they no longer are, and how much
@@ -219,7 +218,7 @@ func (g *group) watchStay() {
 	if e, ok := g.g.(*ensemble.Ensemble); ok {
 		select {
 		case <-e.Serving():
-			g.events <- event.Staying{Generation: g.Generation(), Can: true}
+			g.events <- message.Staying{Generation: g.Generation(), Can: true}
 		case <-e.Done():
 		}
 		return
@@ -230,7 +229,7 @@ func (g *group) watchStay() {
 		now := g.stay.CanStay()
 		if now != can {
 			can = now
-			g.events <- event.Staying{Generation: g.Generation(), Can: can}
+			g.events <- message.Staying{Generation: g.Generation(), Can: can}
 		}
 		if r := g.stay.Received(); r.Total > 0 {
 			receives = true
@@ -262,8 +261,8 @@ func (g *group) Hangs() <-chan rendezvous.Failure {
 	return g.hangs
 }
 
-func (g *group) Events() <-chan event.Event { return g.events }
-func (g *group) Done() <-chan struct{}      { return g.g.Done() }
+func (g *group) Events() <-chan message.Event { return g.events }
+func (g *group) Done() <-chan struct{}        { return g.g.Done() }
 
 func (g *group) Ask(reason string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -305,7 +304,7 @@ func (g *group) Pause(ctx context.Context) (held *int64, err error) {
 	return held, nil
 }
 
-func (g *group) Continue(ctx context.Context, s action.Start) error {
+func (g *group) Continue(ctx context.Context, s message.Start) error {
 	in, err := g.w.inputs(s)
 	if err != nil {
 		return err
@@ -327,7 +326,7 @@ func (g *group) Continue(ctx context.Context, s action.Start) error {
 }
 
 // continueTeam starts the trainers of another generation. The servers stay.
-func (g *group) continueTeam(e *ensemble.Ensemble, in launch.Inputs, s action.Start) error {
+func (g *group) continueTeam(e *ensemble.Ensemble, in launch.Inputs, s message.Start) error {
 	in.ServersStay = true
 	c, err := g.w.team(in)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/device"
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/launch"
@@ -66,7 +66,7 @@ func counted(role string) string {
 }
 
 // inputs collects all values that the environments of one start depend on.
-func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
+func (w *workers) inputs(s message.Start) (launch.Inputs, error) {
 	world, l := s.World, w.o.Launcher
 	in := launch.Inputs{
 		Job: string(w.o.Job.Name), Generation: uint64(world.Generation),
@@ -109,7 +109,7 @@ func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 }
 
 // asTeam sets the role of each process of this node. The processes do not stay for a generation.
-func (w *workers) asTeam(in *launch.Inputs, r *roles.Spec, s action.Start) error {
+func (w *workers) asTeam(in *launch.Inputs, r *roles.Spec, s message.Start) error {
 	team, err := roles.NewTeam(r, w.job.Load().Place(s.World.Count), s.Endpoints)
 	if err != nil {
 		return err

@@ -14,28 +14,28 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent"
 	"github.com/elasticd/elastic/internal/agent/joining"
-	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/peers"
-	"github.com/elasticd/elastic/internal/node/revive"
+
 	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/peer"
-	"github.com/elasticd/elastic/internal/processors"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/scope"
+	"github.com/elasticd/elastic/internal/worker/proc"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
-	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
+
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Run takes part in the job until it ends or this node leaves it. The result has an error if the
 // node could not take part.
-func Run(ctx context.Context, o Options) event.Result {
+func Run(ctx context.Context, o Options) message.Result {
 	// `elastic run … | head`: if the reader of the output ends, the job must go on. The signal is
 	// handled and not ignored, because workers would inherit an ignored signal.
 	pipe := make(chan os.Signal, 1)
@@ -48,11 +48,11 @@ func Run(ctx context.Context, o Options) event.Result {
 	effects := scope.New(ctx)
 	defer effects.Wait()
 	defer effects.End()
-	effects.Go(processors.Follow)
+	effects.Go(proc.FollowProcessors)
 
 	server, err := peer.Listen(net.JoinHostPort(o.Host, strconv.Itoa(o.Port)))
 	if err != nil {
-		return event.Result{Status: 125, Err: err}
+		return message.Result{Status: 125, Err: err}
 	}
 	defer func() {
 		end, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -61,14 +61,14 @@ func Run(ctx context.Context, o Options) event.Result {
 	}()
 	disk, err := disk.Open(o.StateDir, o.Job.Name)
 	if err != nil {
-		return event.Result{Status: 125, Err: err}
+		return message.Result{Status: 125, Err: err}
 	}
 	if o.Local == nil {
 		disk.Server = strings.Join(slices.Sorted(slices.Values(o.Endpoints)), ",")
 	}
 	store := o.Store
 	if s := cmp.Or(o.Local, o.Shared); s != nil {
-		store = revive.Begin(effects, revive.Served{Store: o.Store, At: local.Endpoint(o.Endpoints[0])}, *s)
+		store = reviveStore(effects, ServedStore{Store: o.Store, At: local.Endpoint(o.Endpoints[0])}, *s)
 	}
 	at := &peers.Place{Server: server, Host: o.Host, Port: o.Port, Now: o.Reaches}
 	workers := &workers{o: o, disk: disk, store: store, effects: effects, notice: lines.notice, raw: lines.raw}
@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options) event.Result {
 		effects.Go(workers.kubeflow.Run)
 	}
 	workers.connect(at)
-	c := runtime.Config{WaitTimeout: o.WaitTimeout, Times: plan.DefaultTimeouts, Hint: hint(o),
+	c := agent.Config{WaitTimeout: o.WaitTimeout, Times: plan.DefaultTimeouts, Hint: hint(o),
 		Config: joining.Config{
 			Job: o.Job, Given: o.Given, Again: o.Again, Resume: o.Resume, Borrowed: o.Borrowed,
 			OtherProgram: o.OtherProgram, Node: o.Node, NodeGiven: o.NodeGiven, Place: o.Place,
@@ -85,15 +85,15 @@ func Run(ctx context.Context, o Options) event.Result {
 			Machine: bootID(), Hardware: hardware(lookUp(o.Environ)), Warm: o.Warm,
 			LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout,
 		}}
-	deps := runtime.Deps{Store: store, Workers: workers, Peers: workers.peers, Disk: disk,
+	deps := agent.Deps{Store: store, Workers: workers, Peers: workers.peers, Disk: disk,
 		Saves: workers.saves, Say: lines.agent}
-	return runtime.Run(ctx, c, deps, o.Signals)
+	return agent.Run(ctx, c, deps, o.Signals)
 }
 
 // connect gives the workers the peers and the saves of this node.
 func (w *workers) connect(at *peers.Place) {
 	w.peers = peers.New(w.effects, at)
-	w.peers.Serve(func(g schema.Generation) reclaim.Knowledge { return w.saves.Knows(g) })
+	w.peers.Serve(func(g schema.Generation) plan.Knowledge { return w.saves.Knows(g) })
 	w.mark = &saves.Mark{Dir: w.o.CheckpointDir, Address: at.Here, Notice: w.notice}
 	w.saves = saves.New(saves.Config{Job: w.o.Job.Name, Store: w.store, Effects: w.effects,
 		Peers: &transfer.HTTP{To: w.peers.To}, Serve: w.peers.Share,

@@ -3,21 +3,21 @@ package node
 import (
 	"sync"
 
-	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/message"
 )
 
 // notices delays all other lines until the agent has written its first one, which describes the
 // size of the job.
 type notices struct {
-	say func(action.Line)
+	say func(message.Line)
 
 	mu    sync.Mutex
 	begun bool
-	early []action.Line
+	early []message.Line
 }
 
 // agent writes a line of the agent.
-func (n *notices) agent(l action.Line) {
+func (n *notices) agent(l message.Line) {
 	n.say(l)
 	if !l.Early {
 		n.flush()
@@ -25,13 +25,13 @@ func (n *notices) agent(l action.Line) {
 }
 
 // notice writes a line that is not one of the agent.
-func (n *notices) notice(text string) { n.tell(action.Line{Text: text}) }
+func (n *notices) notice(text string) { n.tell(message.Line{Text: text}) }
 
 // raw writes a text without the prefix "elastic: ".
-func (n *notices) raw(text string) { n.tell(action.Line{Text: text, Raw: true}) }
+func (n *notices) raw(text string) { n.tell(message.Line{Text: text, Raw: true}) }
 
 // tell writes a line, or keeps it until flush.
-func (n *notices) tell(l action.Line) {
+func (n *notices) tell(l message.Line) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.begun {

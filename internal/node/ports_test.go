@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/roles"
 )
@@ -68,7 +68,7 @@ next:
 func TestNewServersInPlaceOfSomeThatWereToStay(t *testing.T) {
 	w := &workers{}
 	w.job.Store(&rendezvous.Job{Roles: &roles.Spec{Mode: roles.PS, Servers: []string{""}}})
-	if _, err := w.Start(t.Context(), action.Start{Unprepared: true}); !errors.Is(err, errServersEnded) {
+	if _, err := w.Start(t.Context(), message.Start{Unprepared: true}); !errors.Is(err, errServersEnded) {
 		t.Errorf("started: %v", err)
 	}
 }

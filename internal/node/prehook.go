@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/hook"
 	"github.com/elasticd/elastic/internal/launch"
-	"github.com/elasticd/elastic/internal/worker/mark"
+	"github.com/elasticd/elastic/internal/worker/proc"
 	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -80,11 +79,11 @@ func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) er
 	ctx, end := w.preHookRun.begin(ctx)
 	defer end()
 	stop := w.tellChecking(g)
-	err := hook.Run(ctx, hook.Hook{Command: h.Command, Limit: h.Limit, Dir: w.o.Dir,
+	err := launch.RunHook(ctx, launch.Hook{Command: h.Command, Limit: h.Limit, Dir: w.o.Dir,
 		Log: filepath.Join(w.logs.Dir(), preHookLog),
-		Env: mark.Of(w.dir).Environ(launch.Overlay(w.o.Environ, env))}, why)
+		Env: proc.MarkOf(w.dir).Environ(launch.Overlay(w.o.Environ, env))}, why)
 	stop()
-	if _, failed := errors.AsType[*hook.Failed](err); failed {
+	if _, failed := errors.AsType[*launch.HookFailed](err); failed {
 		w.note(machines.Check, err.Error())
 		return refused{err, 125}
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/hook"
+	"github.com/elasticd/elastic/internal/launch"
 )
 
 // A node that registers again interrupts the pre-hook of the earlier start. That is not a failure
@@ -21,13 +21,13 @@ func TestInterruptedPreHookIsNoFailure(t *testing.T) {
 		ctx, end := h.begin(t.Context())
 		defer end()
 		close(began)
-		result <- hook.Run(ctx,
-			hook.Hook{Command: "sleep 1000", Limit: time.Hour, Dir: dir, Log: dir + "/log"}, "generation 2")
+		result <- launch.RunHook(ctx,
+			launch.Hook{Command: "sleep 1000", Limit: time.Hour, Dir: dir, Log: dir + "/log"}, "generation 2")
 	}()
 	<-began
 	h.interrupt()
 	err := <-result
-	if _, failed := errors.AsType[*hook.Failed](err); failed || !errors.Is(err, context.Canceled) {
+	if _, failed := errors.AsType[*launch.HookFailed](err); failed || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	ctx, end := h.begin(t.Context())

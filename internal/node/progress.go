@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/hang"
-	"github.com/elasticd/elastic/internal/node/losses"
+
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -23,7 +23,7 @@ func (w *workers) tail(dir string) *progress.Tail {
 	if e := w.o.ProgressRegex; e != nil {
 		return progress.NewLogTail(w.logs.Path(0), e)
 	}
-	return progress.NewTail(losses.File(dir))
+	return progress.NewTail(progress.FileOf(dir))
 }
 
 // reporter passes on the progress that rank 0's worker reports, until its group ends. A report that

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/phrase"
 )
 
@@ -47,7 +47,7 @@ func newTeller(w io.Writer) *teller {
 }
 
 // say queues a line. It drops the line if the queue is full.
-func (t *teller) say(l action.Line) {
+func (t *teller) say(l message.Line) {
 	text := phrase.Plain(l.Text) // node names and error texts of workers come from other machines
 	if !l.Raw {
 		text = "elastic: " + text

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/message"
 )
 
 func TestOutputDoesNotWaitForAStoppedTerminal(t *testing.T) {
@@ -15,10 +15,10 @@ func TestOutputDoesNotWaitForAStoppedTerminal(t *testing.T) {
 		r, w := io.Pipe() // never read
 		tell := newTeller(w)
 		for k := range 2 * queued {
-			tell.say(action.Line{Text: fmt.Sprint(k)}) // a wait would end the bubble in a deadlock
+			tell.say(message.Line{Text: fmt.Sprint(k)}) // a wait would end the bubble in a deadlock
 		}
 		tell.close()
-		tell.say(action.Line{Text: "late"})
+		tell.say(message.Line{Text: "late"})
 		r.Close()
 	})
 }
@@ -26,8 +26,8 @@ func TestOutputDoesNotWaitForAStoppedTerminal(t *testing.T) {
 func TestTheLastLinesAreWritten(t *testing.T) {
 	var b strings.Builder
 	tell := newTeller(&b)
-	tell.say(action.Line{Text: "one"})
-	tell.say(action.Line{Text: "ABORT!!!", Raw: true})
+	tell.say(message.Line{Text: "one"})
+	tell.say(message.Line{Text: "ABORT!!!", Raw: true})
 	tell.close()
 	if got, want := b.String(), "elastic: one\nABORT!!!\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -40,7 +40,7 @@ func TestControlCharactersOfOthersAreEscaped(t *testing.T) {
 	var b strings.Builder
 	tell := newTeller(&b)
 	for _, raw := range []bool{false, true} {
-		tell.say(action.Line{Text: "x\x1b]0;owned\a\r\n\u009b2J", Raw: raw})
+		tell.say(message.Line{Text: "x\x1b]0;owned\a\r\n\u009b2J", Raw: raw})
 	}
 	tell.close()
 	got := b.String()

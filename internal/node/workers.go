@@ -10,22 +10,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/check"
 	"github.com/elasticd/elastic/internal/hang"
-	"github.com/elasticd/elastic/internal/node/activity"
+
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/peers"
 	"github.com/elasticd/elastic/internal/node/saves"
-	"github.com/elasticd/elastic/internal/node/stay"
-	"github.com/elasticd/elastic/internal/node/warmth"
+
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/internal/worker"
-	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/internal/worker/proc"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -51,12 +49,12 @@ type workers struct {
 	job        atomic.Pointer[rendezvous.Job]
 	dir        string // of the node and job
 	logs       *output.Logs
-	doing      *activity.Activity
-	warmth     *warmth.Count
+	doing      *saves.Doing
+	warmth     *warmCount
 	preHookRun preHookRun
 	hangs      atomic.Pointer[hang.Watch] // of the newest generation; nil: it has parameter servers
 	stepped    atomic.Bool                // rank 0's worker was on this node once, and reported a step
-	stay       *stay.Stay
+	stay       *Stay
 
 	announced bool // owned by Start, which is called for one generation after the other
 
@@ -102,14 +100,14 @@ func (w *workers) Open(node string, job rendezvous.Job, committed []checkpoint.H
 		return "", err
 	}
 	w.answerHangs()
-	if w.stay, err = stay.Open(w.dir, node, w.peers); err != nil {
+	if w.stay, err = openStay(w.dir, node, w.peers); err != nil {
 		w.notice("workers cannot stay when the world changes: " + err.Error())
 	}
 	for pattern, h := range check.NewServer(w.peers.To).Handlers() {
 		w.peers.Server.Handle(pattern, h)
 	}
-	w.doing = activity.New(w.effects, w.store, w.o.Job.Name.Doing(node))
-	w.warmth = warmth.New(w.store, w.o.Job.Name.Warm(node), w.standBy)
+	w.doing = saves.NewDoing(w.effects, w.store, w.o.Job.Name.Doing(node))
+	w.warmth = newWarmCount(w.store, w.o.Job.Name.Warm(node), w.standBy)
 	w.effects.Go(w.warmth.Run)
 	joining := saves.Node{Name: node, Dir: w.dir, Store: w.disk.Store(node), Directory: w.directory(),
 		Activity: w.doing}
@@ -184,7 +182,7 @@ func (w *workers) Sweep(ctx context.Context) error {
 	if p := w.take(); p != nil {
 		p.Close() // the sweep would end this guardian too
 	}
-	err := mark.Sweep(ctx, mark.Of(w.dir))
+	err := proc.Sweep(ctx, proc.MarkOf(w.dir))
 	if err != nil {
 		return err
 	}
@@ -233,7 +231,7 @@ func (w *workers) take() *worker.Prepared {
 
 // spec has the settings that all generations share.
 func (w *workers) spec() worker.Spec {
-	return worker.Spec{Mark: mark.Of(w.dir), Logs: w.logs, TTY: w.o.Launcher.TTY,
+	return worker.Spec{Mark: proc.MarkOf(w.dir), Logs: w.logs, TTY: w.o.Launcher.TTY,
 		Guardian: []string{"/proc/self/exe", Guardian}}
 }
 
@@ -264,7 +262,7 @@ func (r refused) ExitCode() int { return r.code }
 var errServersEnded = errors.New("a server ended while the world changed")
 
 // Start implements runtime.Workers.
-func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, error) {
+func (w *workers) Start(ctx context.Context, s message.Start) (agent.Group, error) {
 	world := s.World
 	if s.Unprepared && w.job.Load().Roles != nil {
 		return nil, refused{errServersEnded, 125}
@@ -284,7 +282,7 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 		return nil, refused{err, worker.StartCode(err)}
 	}
 	out := &group{w: w, g: g, began: world.Generation, ports: s.Ports, runDir: in.RunDir, stay: connected,
-		events: make(chan event.Event, world.Slots)}
+		events: make(chan message.Event, world.Slots)}
 	if s.Waits {
 		out.await(world.Generation)
 	} else if err := out.begin(s); err != nil {

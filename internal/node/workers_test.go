@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/internal/worker"
-	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/internal/worker/proc"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -73,7 +73,7 @@ func standing(t *testing.T) (*workers, worker.Spec, *scope.Scope) {
 		effects.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := mark.Sweep(ctx, spec.Mark); err != nil {
+		if err := proc.Sweep(ctx, spec.Mark); err != nil {
 			t.Error(err)
 		}
 	})

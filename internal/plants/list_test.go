@@ -4,11 +4,10 @@ import "slices"
 
 // The folders of the code that the bugs are in.
 const (
+	agent      = "internal/agent"
 	machine    = "internal/agent/machine"
 	workers    = "internal/agent/workers"
-	detection  = "internal/agent/detection"
 	joining    = "internal/agent/joining"
-	runtime    = "internal/agent/runtime"
 	simulation = "internal/simulation"
 	checkpoint = "pkg/checkpoint"
 	chunkstore = checkpoint + "/chunkstore"
@@ -21,7 +20,6 @@ const (
 	verdict    = "pkg/membership/verdict"
 	rendezvous = "pkg/rendezvous"
 	plan       = "pkg/rendezvous/plan"
-	reclaim    = "pkg/rendezvous/reclaim"
 	follow     = "pkg/rendezvous/follow"
 	txn        = "pkg/rendezvous/txn"
 	scaling    = "pkg/scaling"

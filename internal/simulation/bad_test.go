@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -62,9 +62,9 @@ func badNodes(t *testing.T, seed uint64) *sim {
 	broken := true // guarded by mu
 	s.program = func(g *simGroup) {
 		if broken && g.a.name == "bad" && kind.after != nil {
-			x := &event.WorkerExit{Code: 1}
+			x := &message.WorkerExit{Code: 1}
 			if kind.signal != "" {
-				x = &event.WorkerExit{Code: 137, Signal: kind.signal}
+				x = &message.WorkerExit{Code: 137, Signal: kind.signal}
 			}
 			g.later(kind.after(s.rng.of("bad", g.Start.World.Generation)), x)
 		}

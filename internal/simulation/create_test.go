@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
@@ -29,7 +29,7 @@ func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
 		case <-time.After(2 * time.Minute):
 			t.Fatalf("it waits on\n%s", s.story())
 		}
-		if a.result.Status != 124 || !errors.Is(a.result.Err, refusal.ErrNoStore) {
+		if a.result.Status != 124 || !errors.Is(a.result.Err, message.ErrNoStore) {
 			t.Errorf("it ended with %d, %v", a.result.Status, a.result.Err)
 		}
 	})

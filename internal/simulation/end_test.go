@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -65,11 +65,11 @@ func (s *faulty) doneWell() {
 	for _, name := range s.names {
 		// an agent that started no worker, because it was a spare or came when the job was done: 95
 		r, trained := s.at[name].result, len(s.at[name].groups) > 0
-		done := new(refusal.JobDone)
-		if !trained && r.Status == refusal.StatusDone && errors.As(r.Err, &done) {
+		done := new(message.JobDoneError)
+		if !trained && r.Status == message.StatusDone && errors.As(r.Err, &done) {
 			continue
 		}
-		other := s.hosts[name].uid != snap.Job.UID || errors.As(r.Err, new(*refusal.StoreBehind))
+		other := s.hosts[name].uid != snap.Job.UID || errors.As(r.Err, new(*message.StoreBehindError))
 		if r.Status != 0 && !(other && r.Status == 94) {
 			s.wrongf("G8: the job is done, and %s ends with %d (%v)", name, r.Status, r.Err)
 		}
@@ -113,7 +113,7 @@ func (s *faulty) through(g *simGroup, dir *memfs.FS, step int64) {
 		}
 		s.mu.Unlock()
 	}
-	exit, r := &event.WorkerExit{}, s.rng.of(g.a.name, "through")
+	exit, r := &message.WorkerExit{}, s.rng.of(g.a.name, "through")
 	most := []int{10, 3000}[r.IntN(2)]
 	select {
 	case <-g.gone:

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -44,7 +44,7 @@ func TestWhatKeptItOut(t *testing.T) {
 				if a.result.Status != 124 {
 					t.Fatalf("it ended with %+v\n%s", a.result, s.story())
 				}
-				if got := errors.Is(a.result.Err, refusal.ErrNoStore); got != c.server {
+				if got := errors.Is(a.result.Err, message.ErrNoStore); got != c.server {
 					t.Errorf("that it was the server: %v; it says %q", got, a.result.Err)
 				}
 				if c.want != "" && a.result.Err.Error() != c.want {
@@ -77,7 +77,7 @@ func TestTheLockOfADyingAgentIsWaitedFor(t *testing.T) {
 					return
 				}
 				<-a.done
-				if taken := (*refusal.NameTaken)(nil); !errors.As(a.result.Err, &taken) ||
+				if taken := (*message.NameTakenError)(nil); !errors.As(a.result.Err, &taken) ||
 					a.result.Status != 1 {
 					t.Errorf("it ended with %+v\n%s", a.result, s.story())
 				}

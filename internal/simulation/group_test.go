@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	agent "github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -17,8 +16,8 @@ import (
 // told to, or never.
 type simGroup struct {
 	a      *simAgent
-	Start  action.Start // the start of their present generation
-	events chan event.Event
+	Start  message.Start // the start of their present generation
+	events chan message.Event
 	gone   chan struct{}
 	ended  bool
 	asked  chan struct{} // closed when they must save and end; nil: they end at once
@@ -44,12 +43,12 @@ const (
 	stayBroken                 // it leaves, and ends before the next World comes
 )
 
-func (a *simAgent) Start(_ context.Context, st action.Start) (agent.Group, error) {
+func (a *simAgent) Start(_ context.Context, st message.Start) (agent.Group, error) {
 	s := a.s
 	time.Sleep(s.rng.latency(a.name, "start", st.World.Generation))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := &simGroup{a: a, Start: st, events: make(chan event.Event, 64), gone: make(chan struct{}), step: -1}
+	g := &simGroup{a: a, Start: st, events: make(chan message.Event, 64), gone: make(chan struct{}), step: -1}
 	if a.isDead() {
 		return nil, fmt.Errorf("the agent is dead")
 	}
@@ -69,7 +68,7 @@ func (a *simAgent) Start(_ context.Context, st action.Start) (agent.Group, error
 
 // checkStart checks G4: no worker of another generation runs on this node, and workers of older
 // generations run only on nodes whose incarnation is not registered. mu is held.
-func (s *sim) checkStart(a *simAgent, st action.Start) {
+func (s *sim) checkStart(a *simAgent, st message.Start) {
 	registered := map[membership.Incarnation]bool{}
 	for _, n := range s.entries(s.job.Name.Nodes()) {
 		if n, err := schema.Decode[membership.Node](&n); err == nil {
@@ -109,11 +108,11 @@ func (g *simGroup) Hangs() <-chan rendezvous.Failure {
 	return none
 }
 
-func (g *simGroup) Events() <-chan event.Event { return g.events }
-func (g *simGroup) Done() <-chan struct{}      { return g.gone }
+func (g *simGroup) Events() <-chan message.Event { return g.events }
+func (g *simGroup) Done() <-chan struct{}        { return g.gone }
 
 // end ends the worker. mu is held.
-func (g *simGroup) end(x *event.WorkerExit) {
+func (g *simGroup) end(x *message.WorkerExit) {
 	if g.ended {
 		return
 	}
@@ -126,16 +125,16 @@ func (g *simGroup) end(x *event.WorkerExit) {
 		if !x.Ours && x.Signal == "" && x.Code != 0 {
 			g.a.s.failed++
 		}
-		g.events <- event.Exited{Generation: g.Start.World.Generation, WorkerExit: *x}
+		g.events <- message.Exited{Generation: g.Start.World.Generation, WorkerExit: *x}
 	}
 	close(g.events)
 	close(g.gone)
 }
 
 // fail ends the worker as one that is killed from outside. mu is held.
-func (g *simGroup) fail() { g.end(&event.WorkerExit{Code: 137, Signal: "SIGKILL"}) }
+func (g *simGroup) fail() { g.end(&message.WorkerExit{Code: 137, Signal: "SIGKILL"}) }
 
-func (g *simGroup) later(d time.Duration, x *event.WorkerExit) {
+func (g *simGroup) later(d time.Duration, x *message.WorkerExit) {
 	time.AfterFunc(d, func() {
 		g.a.s.mu.Lock()
 		defer g.a.s.mu.Unlock()
@@ -148,13 +147,13 @@ func (g *simGroup) Ask(string, time.Duration) error {
 		close(g.asked)
 		return nil
 	}
-	g.later(g.a.s.between(10, 800), &event.WorkerExit{Ours: true})
+	g.later(g.a.s.between(10, 800), &message.WorkerExit{Ours: true})
 	return nil
 }
 
 func (g *simGroup) Stop(ctx context.Context, grace time.Duration) error {
 	after := g.a.s.between(1, 200)
-	if grace > action.ShortGrace {
+	if grace > message.ShortGrace {
 		after = time.Second // they were asked, and save first
 	}
 	g.a.s.mu.Lock()
@@ -162,7 +161,7 @@ func (g *simGroup) Stop(ctx context.Context, grace time.Duration) error {
 		after = grace
 	}
 	g.a.s.mu.Unlock()
-	g.later(after, &event.WorkerExit{Ours: true, Signal: "SIGTERM", Code: 143})
+	g.later(after, &message.WorkerExit{Ours: true, Signal: "SIGTERM", Code: 143})
 	select {
 	case <-g.gone:
 		return nil

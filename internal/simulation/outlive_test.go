@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
@@ -187,7 +187,7 @@ func (s *faulty) work(g *simGroup, dir *memfs.FS, step int64) {
 			if g.Start.Rank == 0 {
 				s.save(g, dir, step+1)
 			}
-			g.later(time.Millisecond, &event.WorkerExit{Ours: true})
+			g.later(time.Millisecond, &message.WorkerExit{Ours: true})
 			return
 		case <-s.over:
 			if !s.hangs(g) {
@@ -490,7 +490,7 @@ func (s *faulty) endHung() {
 	for _, a := range s.agents {
 		for _, g := range a.groups {
 			if g.hung {
-				g.end(&event.WorkerExit{Code: 134, Signal: "SIGABRT"})
+				g.end(&message.WorkerExit{Code: 134, Signal: "SIGABRT"})
 			}
 		}
 	}

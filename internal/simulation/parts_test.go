@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
@@ -47,7 +47,7 @@ func (s *faulty) workInParts(g *simGroup, dir *memfs.FS, step int64) {
 			return
 		case <-g.asked:
 			if !s.hangs(g) {
-				g.later(time.Millisecond, &event.WorkerExit{Ours: true})
+				g.later(time.Millisecond, &message.WorkerExit{Ours: true})
 			}
 			return
 		case <-s.over:

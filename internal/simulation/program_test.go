@@ -2,12 +2,12 @@ package simulation
 
 import (
 	"errors"
-	agent "github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/agent"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -67,7 +67,7 @@ func TestOtherProgramIsRefused(t *testing.T) {
 					return
 				}
 				<-b.done
-				if refused, ok := errors.AsType[*refusal.OtherProgram](b.result.Err); !ok ||
+				if refused, ok := errors.AsType[*message.OtherProgramError](b.result.Err); !ok ||
 					refused.Error() != c.want ||
 					refused.Node != "a" || !refused.NodeRunsRan || b.result.Status != 2 {
 					t.Errorf("it ended with %+v\n%s", b.result, s.story())

@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/node/activity"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/scope"
@@ -66,7 +65,7 @@ func (x *keptSaves) join(node string, job rendezvous.Job) error {
 	dir.(*memfs.FS).KeepNotes()
 	return x.Join(saves.Node{Name: node, Store: x.a.disk.Store(node),
 		Directory: capture.Dir{FS: dir, Exclude: []string{ownDir}, Boot: fmt.Sprint(x.a.host.boots)},
-		Activity:  activity.New(x.effects, x.a.client, job.Name.Doing(node))}, job)
+		Activity:  saves.NewDoing(x.effects, x.a.client, job.Name.Doing(node))}, job)
 }
 
 func (x *keptSaves) serve(chunks *chunkstore.Store, _ func(time.Duration)) {
@@ -98,11 +97,11 @@ func (x *keptSaves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 }
 
 // ended tells the saves that the workers of g have ended, as internal/node does. mu is held.
-func (x *keptSaves) ended(g schema.Generation, how *event.WorkerExit) {
+func (x *keptSaves) ended(g schema.Generation, how *message.WorkerExit) {
 	state := capture.Killed
 	switch {
 	case !x.a.s.exits || how == nil || how.Signal != "":
-	case how.Code == 0 || event.StatusOfAsked(how.Code):
+	case how.Code == 0 || message.StatusOfAsked(how.Code):
 		state = capture.Exited
 	default:
 		state = capture.Failed

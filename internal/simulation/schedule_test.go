@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -63,7 +63,7 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 		worker(g)
 		if failing && s.rng.IntN(6) == 0 {
 			code := []int{1, 3, 101}[s.rng.IntN(3)]
-			g.later(time.Duration(s.rng.IntN(3000))*time.Millisecond, &event.WorkerExit{Code: code})
+			g.later(time.Duration(s.rng.IntN(3000))*time.Millisecond, &message.WorkerExit{Code: code})
 		}
 	}
 	names := []string{"a", "b", "c", "d", "e"}

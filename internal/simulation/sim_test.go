@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent"
 	"github.com/elasticd/elastic/internal/agent/joining"
-	agent "github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/disk/memdisk"
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -25,7 +24,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
-	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
+
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -97,7 +96,7 @@ type simAgent struct {
 	signals chan os.Signal
 	done    chan struct{}
 	stop    context.CancelFunc // ends the context that it runs in
-	result  event.Result
+	result  message.Result
 	process *memdisk.Process // what it sees of its host's disk
 	disk    *disk.Disk
 	kept    *keptSaves // nil: its saves are simulated by simSaves
@@ -105,13 +104,13 @@ type simAgent struct {
 
 	// guarded by sim.mu
 	node  string
-	hello action.Hello
+	hello message.Hello
 	// speaksAs is the job whose secret it has. Nodes of another job do not answer it.
 	speaksAs schema.UID
 	watch    []membership.Ref
 	crowd    map[membership.Incarnation]membership.Sign
 	again    bool // what is held is reported again
-	noted    chan event.Signal
+	noted    chan message.Signal
 	frozen   chan struct{} // closed when it goes on; nil while it runs
 	dead     chan struct{}
 	cut      bool // from its peers
@@ -197,7 +196,7 @@ func (s *sim) makeAgent(name string) *simAgent {
 		s.hosts[name] = h
 	}
 	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
-		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan event.Signal, 256),
+		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan message.Signal, 256),
 		crowd: map[membership.Incarnation]membership.Sign{}}
 	a.client.Fates(a.fate)
 	a.process = h.state.Process()
@@ -223,7 +222,7 @@ func (s *sim) run(a *simAgent) {
 	}
 	k := time.Duration(len(s.agents))
 	deps := agent.Deps{Store: skew(a.client, s.ahead[a.name], a.host.jumped), Workers: a,
-		Peers: (*simPeers)(a), Disk: simDisk{a.disk, a}, Saves: saves, Say: func(l action.Line) {
+		Peers: (*simPeers)(a), Disk: simDisk{a.disk, a}, Saves: saves, Say: func(l message.Line) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.tracef("%s says: %s", a.label(), l.Text)
@@ -411,9 +410,9 @@ func (p *simPeers) Here() string {
 	defer p.s.mu.Unlock()
 	return p.address
 }
-func (p *simPeers) Signals() <-chan event.Signal { return p.noted }
+func (p *simPeers) Signals() <-chan message.Signal { return p.noted }
 
-func (p *simPeers) Tell(h action.Hello) {
+func (p *simPeers) Tell(h message.Hello) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	p.hello = h
@@ -529,7 +528,7 @@ func (a *simAgent) detect(later time.Duration) {
 			a.s.mu.Unlock()
 			continue
 		}
-		var out []event.Signal
+		var out []message.Signal
 		for _, r := range a.watch {
 			ans := (*simPeers)(a).answer(r)
 			sign := membership.Sign("")
@@ -545,12 +544,12 @@ func (a *simAgent) detect(later time.Duration) {
 			}
 			if sign != a.crowd[r.Incarnation] || a.again && sign != "" {
 				a.crowd[r.Incarnation] = sign
-				out = append(out, event.Signal{About: r, Sign: sign, Answer: ans, Generation: ans.Generation})
+				out = append(out, message.Signal{About: r, Sign: sign, Answer: ans, Generation: ans.Generation})
 			}
 		}
 		a.again = false
 		if g := a.peerGeneration(); g > a.hello.Generation {
-			out = append(out, event.Signal{Generation: g})
+			out = append(out, message.Signal{Generation: g})
 		}
 		a.s.mu.Unlock()
 		for _, x := range out {
@@ -580,15 +579,15 @@ func (a *simAgent) peerGeneration() (g schema.Generation) {
 var errNoAnswer = errors.New("no answer")
 
 // Knows implements recovery.Peers.
-func (p *simPeers) Knows(ctx context.Context, of membership.Ref) (reclaim.Knowledge, error) {
+func (p *simPeers) Knows(ctx context.Context, of membership.Ref) (plan.Knowledge, error) {
 	if p.Probe(ctx, of).Kind != membership.Same {
-		return reclaim.Knowledge{}, errNoAnswer
+		return plan.Knowledge{}, errNoAnswer
 	}
 	p.s.mu.Lock()
 	at := slices.IndexFunc(p.s.agents, func(b *simAgent) bool { return b.address == of.Address })
 	if at < 0 {
 		p.s.mu.Unlock()
-		return reclaim.Knowledge{}, errNoAnswer
+		return plan.Knowledge{}, errNoAnswer
 	}
 	b := p.s.agents[at]
 	knows, kept := b.hello.Knows, b.kept
@@ -596,7 +595,7 @@ func (p *simPeers) Knows(ctx context.Context, of membership.Ref) (reclaim.Knowle
 	if kept == nil {
 		return knows, nil
 	}
-	return reclaim.Merge(knows, kept.Knows(knows.Generation)), nil
+	return plan.MergeKnowledge(knows, kept.Knows(knows.Generation)), nil
 }
 
 // --- Saves
@@ -612,16 +611,16 @@ func (simSaves) CommitLeft(context.Context, rendezvous.World, membership.Node) e
 func (simSaves) Stay(rendezvous.World) error                                         { return nil }
 func (simSaves) NotReady(error)                                                      {}
 func (simSaves) Ready()                                                              {}
-func (simSaves) Knows(schema.Generation) (none reclaim.Knowledge)                    { return none }
+func (simSaves) Knows(schema.Generation) (none plan.Knowledge)                       { return none }
 
 func (x simSaves) Fits(context.Context, rendezvous.World) error {
 	time.Sleep(x.a.s.rng.latency(x.a.name, "fits"))
 	return nil
 }
 
-func (x simSaves) Prepare(context.Context, rendezvous.World) (event.Resume, error) {
+func (x simSaves) Prepare(context.Context, rendezvous.World) (message.Resume, error) {
 	time.Sleep(x.a.s.rng.latency(x.a.name, "prepare"))
-	return event.Resume{}, nil
+	return message.Resume{}, nil
 }
 
 func (s simSaves) HandOver(ctx context.Context) { s.wait(ctx, s.a.stuck.handOver) }

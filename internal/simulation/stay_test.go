@@ -5,8 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -20,7 +19,7 @@ func (g *simGroup) begin() {
 		defer g.a.s.mu.Unlock()
 		if !g.ended && g.a.node != "" {
 			g.can, g.step = true, max(g.step, 0)
-			g.events <- event.Staying{Generation: g.Start.World.Generation, Can: true}
+			g.events <- message.Staying{Generation: g.Start.World.Generation, Can: true}
 		}
 	})
 }
@@ -67,7 +66,7 @@ func (g *simGroup) Pause(ctx context.Context) (*int64, error) {
 		time.AfterFunc(time.Duration(s.rng.IntN(300))*time.Millisecond, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			g.end(&event.WorkerExit{Code: 1})
+			g.end(&message.WorkerExit{Code: 1})
 		})
 	}
 	held := g.step
@@ -81,7 +80,7 @@ func (g *simGroup) Pause(ctx context.Context) (*int64, error) {
 }
 
 // Continue plays how the worker takes the World.
-func (g *simGroup) Continue(_ context.Context, st action.Start) error {
+func (g *simGroup) Continue(_ context.Context, st message.Start) error {
 	s := g.a.s
 	s.mu.Lock()
 	defer s.mu.Unlock()

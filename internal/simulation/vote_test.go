@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -93,7 +93,7 @@ func (v *stayers) agree(w *rendezvous.World, x *simVote) {
 	case newest < head && !brought || newest >= head && giver >= 0 && x.here[giver].step != newest:
 		v.tracef("generation %d has no state to begin with: said %d, checkpoint %d", w.Generation, newest, head)
 		for rank := range w.Count {
-			x.here[rank].later(time.Millisecond, &event.WorkerExit{Code: 1})
+			x.here[rank].later(time.Millisecond, &message.WorkerExit{Code: 1})
 		}
 		return
 	case newest < head || giver < 0:
@@ -120,7 +120,7 @@ func (v *stayers) work(g *simGroup, x *simVote) {
 	case <-g.gone:
 		return
 	case <-g.asked:
-		g.later(time.Millisecond, &event.WorkerExit{Ours: true})
+		g.later(time.Millisecond, &message.WorkerExit{Ours: true})
 		return
 	}
 	zero := g.Start.Rank == 0
@@ -135,7 +135,7 @@ func (v *stayers) work(g *simGroup, x *simVote) {
 			if zero {
 				v.save(g, g.a.host.work(v.job.Name), v.forward(g, x, 1))
 			}
-			g.later(time.Millisecond, &event.WorkerExit{Ours: true})
+			g.later(time.Millisecond, &message.WorkerExit{Ours: true})
 			return
 		case <-time.After(time.Duration(500+v.rng.of(g.a.name, "work").IntN(2500)) * time.Millisecond):
 			if zero {

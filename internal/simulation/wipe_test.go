@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
@@ -361,7 +361,7 @@ func TestWipedWhileAllWereDead(t *testing.T) {
 		nodes[0].kill()
 		nodes[1].kill()
 		s.wipe()
-		if err := s.refused(s.start("a")); !errors.As(err, new(*refusal.OtherServer)) {
+		if err := s.refused(s.start("a")); !errors.As(err, new(*message.OtherServerError)) {
 			t.Errorf("a is refused because of %v", err)
 		}
 		s.refused(s.start("b"))
@@ -389,7 +389,7 @@ func TestSetBackWhileAllWereDead(t *testing.T) {
 		nodes[0].kill()
 		nodes[1].kill()
 		s.setBack(old, true)
-		if err := s.refused(s.start("a")); !errors.As(err, new(*refusal.StoreBehind)) {
+		if err := s.refused(s.start("a")); !errors.As(err, new(*message.StoreBehindError)) {
 			t.Errorf("a is refused because of %v", err)
 		}
 		s.until("the leases are gone", 30*time.Second,
@@ -447,7 +447,7 @@ func TestAnEarlierPermissionSaysNothing(t *testing.T) {
 		nodes[0].kill()
 		nodes[1].kill()
 		s.setBack(old, true)
-		if err := s.refused(s.start("a")); !errors.As(err, new(*refusal.StoreBehind)) {
+		if err := s.refused(s.start("a")); !errors.As(err, new(*message.StoreBehindError)) {
 			t.Errorf("a is refused because of %v", err)
 		}
 		s.end()
@@ -616,7 +616,7 @@ func TestRemovedJobEndsReturningNode(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatalf("it goes on\n%s", s.story())
 		}
-		if a.result.Status != 1 || !errors.Is(a.result.Err, refusal.ErrRemoved) {
+		if a.result.Status != 1 || !errors.Is(a.result.Err, message.ErrRemoved) {
 			t.Errorf("it ended with %d, %v", a.result.Status, a.result.Err)
 		}
 	})

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // agent is another process that runs one group, as an agent does, so that it
@@ -82,7 +82,7 @@ func runAgent(t *testing.T, s Spec, extra ...*os.File) *agent {
 	t.Cleanup(func() {
 		a.cmd.Process.Kill()
 		a.cmd.Wait()
-		if err := mark.Sweep(deadline(t), s.Mark); err != nil {
+		if err := proc.Sweep(deadline(t), s.Mark); err != nil {
 			t.Error(err)
 		}
 	})

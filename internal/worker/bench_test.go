@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // BenchmarkStart is the way from nothing to a running worker and back.
@@ -53,7 +53,7 @@ func benchSpec(b *testing.B, script string, o output.Options) Spec {
 	}
 	b.Cleanup(func() { logs.Close(b.Context()) })
 	return Spec{
-		Mark: mark.Of(dir), Node: "a", Generation: 1, Ranks: []int{0}, WorldSize: 1,
+		Mark: proc.MarkOf(dir), Node: "a", Generation: 1, Ranks: []int{0}, WorldSize: 1,
 		Argv: []string{"/bin/sh", "-c", script}, Env: [][]string{{"PATH=/usr/bin:/bin"}}, Dir: dir,
 		RunDir: filepath.Join(dir, "run"), Logs: logs, Guardian: guardianArgv(),
 	}

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
@@ -42,11 +41,11 @@ func TestKilledAgentTakesMarkedStrangersAlong(t *testing.T) {
 	worker := members(t, a.guardian, 2)[1]
 	var value string
 	eventually(t, "the mark is there", func() bool {
-		value, _ = worker.Environ(mark.Variable)
+		value, _ = worker.Environ(proc.MarkVariable)
 		return value != ""
 	})
 	stranger := exec.Command("/bin/sh", "-c", "sleep 1000 & wait")
-	stranger.Env = []string{"PATH=" + os.Getenv("PATH"), mark.Variable + "=" + value}
+	stranger.Env = []string{"PATH=" + os.Getenv("PATH"), proc.MarkVariable + "=" + value}
 	if err := stranger.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +79,7 @@ func TestSweepTakesWhatAFrozenGuardianLeft(t *testing.T) {
 	if _, err := io.ReadAll(lock); err != nil {
 		t.Fatal(err)
 	}
-	if err := mark.Sweep(deadline(t), mark.Of("elsewhere")); err != nil {
+	if err := proc.Sweep(deadline(t), proc.MarkOf("elsewhere")); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range all {
@@ -88,7 +87,7 @@ func TestSweepTakesWhatAFrozenGuardianLeft(t *testing.T) {
 			t.Fatal("a sweep for another mark took it")
 		}
 	}
-	if err := mark.Sweep(deadline(t), s.Mark); err != nil {
+	if err := proc.Sweep(deadline(t), s.Mark); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range all {
@@ -111,7 +110,7 @@ func TestSweepAfterBothWereKilled(t *testing.T) {
 		a.cmd.Wait()
 		signalPID(t, a.guardian, syscall.SIGKILL)
 		disappear(t, all[:2])
-		if err := mark.Sweep(deadline(t), s.Mark); err != nil {
+		if err := proc.Sweep(deadline(t), s.Mark); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range all {
@@ -132,7 +131,7 @@ func TestSweepSaysWhatIsLeft(t *testing.T) {
 	signalPID(t, a.guardian, syscall.SIGSTOP) // so that it is left, whatever else
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := mark.Sweep(ctx, s.Mark); !errors.Is(err, context.Canceled) ||
+	if err := proc.Sweep(ctx, s.Mark); !errors.Is(err, context.Canceled) ||
 		!strings.Contains(err.Error(), "process") {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/regular"
-	"github.com/elasticd/elastic/internal/worker/mark"
+
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
@@ -137,7 +137,7 @@ func (g *Group) abort(ctx context.Context, i int) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dyingLimit)
 	defer cancel()
-	_ = mark.Until(ctx, func() error {
+	_ = proc.Until(ctx, func() error {
 		if now, ok := proc.Find(w.PID); ok && now.Start == w.Start && !now.Gone() {
 			return fmt.Errorf("process %d lives", w.PID)
 		}

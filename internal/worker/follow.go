@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/elasticd/elastic/internal/linetime"
+	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/regular"
-	"github.com/elasticd/elastic/internal/worker/mark"
+
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
@@ -33,7 +33,7 @@ type Exit struct {
 	Aborted   bool   // it was ended for its stack, because the job hangs
 	At        time.Time
 	Tail      []byte // the last bytes of its output, of stderr if that has its own log
-	TailTimes []linetime.LastLines
+	TailTimes []logs.LastLines
 	ErrorFile []byte // content of $TORCHELASTIC_ERROR_FILE; nil: none
 	Note      string // a reason for the user, or ""
 }
@@ -101,9 +101,9 @@ func (g *Group) takeOver() {
 	}
 	known := make(map[int]uint64) // earlier found processes, with their start times
 	began := time.Now()
-	mark.Until(context.Background(), func() error {
+	proc.Until(context.Background(), func() error {
 		g.cgroup.Kill()
-		c, err := mark.Look(func(p proc.Process, value string) bool {
+		c, err := proc.Look(func(p proc.Process, value string) bool {
 			is := func(of map[int]uint64) bool { start, ok := of[p.PID]; return ok && start == p.Start }
 			return p.PID != g.guardian.Pid && (is(workers) || is(known) || p.Session == g.guardian.Pid ||
 				value == g.mark)

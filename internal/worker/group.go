@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
@@ -41,7 +40,7 @@ func StartCode(err error) int {
 // Spec is one group: all workers of one generation on this node. Local rank i
 // is worker i.
 type Spec struct {
-	Mark       mark.Mark // the mark of the agent's state directory
+	Mark       proc.Mark // the mark of the agent's state directory
 	Job        string
 	Node       string
 	Generation uint64
@@ -317,7 +316,7 @@ func (g *Group) Stop(ctx context.Context, grace time.Duration) error {
 	g.ending.Store(true)
 	g.guardian.Signal(syscall.SIGCONT)
 	g.send(order{Stop: &stopOrder{Grace: grace}})
-	hung := time.NewTimer(grace + mark.HangLimit)
+	hung := time.NewTimer(grace + proc.HangLimit)
 	defer hung.Stop()
 	for {
 		select {
@@ -327,8 +326,8 @@ func (g *Group) Stop(ctx context.Context, grace time.Duration) error {
 			return fmt.Errorf("stop workers of generation %d: %w", g.spec.Generation, context.Cause(ctx))
 		case <-hung.C:
 			silent := time.Since(g.began) - time.Duration(g.heard.Load())
-			if silent < mark.HangLimit { // the guardian works
-				hung.Reset(mark.HangLimit - silent)
+			if silent < proc.HangLimit { // the guardian works
+				hung.Reset(proc.HangLimit - silent)
 				continue
 			}
 			g.guardian.Kill() // workers die with the guardian, and follow kills the rest

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/elasticd/elastic/internal/linetime"
+	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/internal/worker/proc"
@@ -143,7 +143,7 @@ func drainPipe(fd int, path string) {
 				return
 			}
 			defer log.Close()
-			var times linetime.Index
+			var times logs.LineIndex
 			defer times.Close()
 			if info, err := log.Stat(); err == nil {
 				times.Mark(path, info.Size(), time.Now())

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elasticd/elastic/internal/regular"
-	"github.com/elasticd/elastic/internal/worker/mark"
+
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
@@ -294,7 +294,7 @@ func (g *guardian) kill() {
 // killMarked kills processes with our mark that another program started, as at(1) does. It reports
 // whether there were any.
 func (g *guardian) killMarked() bool {
-	c, err := mark.Look(func(_ proc.Process, value string) bool { return value == g.spec.Mark })
+	c, err := proc.Look(func(_ proc.Process, value string) bool { return value == g.spec.Mark })
 	if err != nil {
 		return false
 	}

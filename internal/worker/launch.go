@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // launch makes the pipes of so many workers, and starts the guardian and the pumps. The guardian
@@ -58,7 +58,7 @@ func (g *Group) launch(workers int) (err error) {
 	cmd := exec.Command(g.spec.Guardian[0])
 	cmd.Args = g.spec.Guardian
 	cmd.Dir = "/"
-	cmd.Env = []string{mark.Variable + "=" + g.mark + mark.GuardianWord}
+	cmd.Env = []string{proc.MarkVariable + "=" + g.mark + proc.GuardianWord}
 	cmd.ExtraFiles = pass
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -140,7 +140,7 @@ func (g *Group) order(s Spec) *startOrder {
 		Cgroup: string(g.cgroup), Streams: g.streams}
 	for i, env := range s.Env {
 		w := g.ends[i]
-		w.Argv, w.Env, w.Rank = s.Argv, mark.Set(env, g.mark), s.Ranks[i]
+		w.Argv, w.Env, w.Rank = s.Argv, proc.SetMark(env, g.mark), s.Ranks[i]
 		if s.Args != nil {
 			w.Argv = append([]string{s.Argv[0]}, s.Args[i]...)
 		}

@@ -14,7 +14,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
@@ -59,7 +58,7 @@ func shell(t *testing.T, n int, script string) Spec {
 	t.Helper()
 	dir := t.TempDir()
 	s := Spec{
-		Mark: mark.Of(dir), Job: "j", Node: "a", Generation: 2, WorldSize: n,
+		Mark: proc.MarkOf(dir), Job: "j", Node: "a", Generation: 2, WorldSize: n,
 		Argv: []string{"/bin/sh", "-c", script}, Dir: dir,
 		RunDir:   filepath.Join(dir, "run", "2"),
 		Guardian: guardianArgv(),
@@ -171,12 +170,12 @@ func members(t *testing.T, pid, n int) []proc.Process {
 	return all
 }
 
-func nothingLeft(t *testing.T, m mark.Mark) {
+func nothingLeft(t *testing.T, m proc.Mark) {
 	t.Helper()
-	c, err := mark.Look(
+	c, err := proc.Look(
 		func(_ proc.Process, value string) bool { return strings.HasPrefix(value, string(m)) })
 	if err == nil {
-		err = c.Left(mark.HangLimit + 1)
+		err = c.Left(proc.HangLimit + 1)
 	}
 	if err != nil {
 		t.Error(err)

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -28,7 +27,7 @@ func (j *Joiner) noteEnded(s *rendezvous.Snapshot) {
 // enterEnded handles a job whose attempt has ended. If that was before this node started, a new
 // attempt begins, unless the job is done and was not asked for again. Otherwise this node ends as
 // well.
-func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
+func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*message.Entered, error) {
 	w := s.World
 	was := w.Rev == j.state.endedWorld // it had ended before this node started
 	switch {
@@ -37,7 +36,7 @@ func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event
 	case was && (w.Phase == rendezvous.Done && (j.Again || j.Resume || j.Borrowed) || j.another(s)):
 		return nil, j.beginAnew(ctx, s)
 	case w.Phase == rendezvous.Done && !j.state.joined:
-		e := over(refusal.StatusDone, &refusal.JobDone{Job: string(s.Job.Name),
+		e := over(message.StatusDone, &message.JobDoneError{Job: string(s.Job.Name),
 			Ran: strings.Join(s.Job.Origin.Command, " ")})
 		return &e, nil
 	case w.Phase == rendezvous.Done:
@@ -58,7 +57,7 @@ func (j *Joiner) reopen(ctx context.Context, s *rendezvous.Snapshot) error {
 		return err
 	}
 	if !s.Job.Origin.SameCommand(job.Origin) {
-		j.Say(action.Line{Text: fmt.Sprintf("job %s ran `%s` before, and goes on with `%s`; for a job of its "+
+		j.Say(message.Line{Text: fmt.Sprintf("job %s ran `%s` before, and goes on with `%s`; for a job of its "+
 			"own: another --job-id", s.Job.Name, strings.Join(s.Job.Origin.Command, " "),
 			strings.Join(job.Origin.Command, " "))})
 	}
@@ -74,7 +73,7 @@ func atRest(s *rendezvous.Snapshot) bool {
 // otherwise.
 func (j *Joiner) resettle(
 	ctx context.Context, s *rendezvous.Snapshot, differs error,
-) (*event.Entered, error) {
+) (*message.Entered, error) {
 	here, err := j.readNodes(ctx, store.Below(j.Job.Name.Nodes()))
 	if err != nil {
 		return nil, err
@@ -98,7 +97,7 @@ func (j *Joiner) beginAnew(ctx context.Context, s *rendezvous.Snapshot) error {
 	if err := j.requests.Remove(ctx, s); err != nil {
 		return err
 	}
-	j.Say(action.Line{Text: fmt.Sprintf("job %s %s and ran `%s`; it begins anew, and what it left here "+
+	j.Say(message.Line{Text: fmt.Sprintf("job %s %s and ran `%s`; it begins anew, and what it left here "+
 		"is kept aside: elastic ckpt ls %[1]s", s.Job.Name, endedAs(s),
 		strings.Join(s.Job.Origin.Command, " "))})
 	return nil

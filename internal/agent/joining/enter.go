@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/internal/version"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -51,7 +50,7 @@ type joinState struct {
 }
 
 // Enter joins the job. The node goes from state Outside to Spare.
-func (j *Joiner) Enter(ctx context.Context, a action.Enter) event.Event {
+func (j *Joiner) Enter(ctx context.Context, a message.Enter) message.Event {
 	contact := func() (context.Context, context.CancelFunc) {
 		if a.Again || j.ConnectTimeout == 0 {
 			return context.WithCancel(ctx)
@@ -83,9 +82,9 @@ func (j *Joiner) Enter(ctx context.Context, a action.Enter) event.Event {
 				return nil
 			}
 			if way := (hindrance{}); errors.As(last, &way) {
-				return over(124, &refusal.NotWithin{Limit: j.ConnectTimeout, Err: way.error})
+				return over(124, &message.NotWithinError{Limit: j.ConnectTimeout, Err: way.error})
 			}
-			return over(124, fmt.Errorf("%w: %w", refusal.ErrNoStore, last))
+			return over(124, fmt.Errorf("%w: %w", message.ErrNoStore, last))
 		case <-time.After(wait):
 		}
 	}
@@ -100,13 +99,13 @@ func longestPause(err error) time.Duration {
 }
 
 // over returns the answer to Enter with which the agent ends.
-func over(status int, err error) event.Entered {
-	return event.Entered{Over: &event.Result{Status: status, Err: err}}
+func over(status int, err error) message.Entered {
+	return message.Entered{Over: &message.Result{Status: status, Err: err}}
 }
 
 // tryEnter makes one attempt to join, from a read of the job to the registration. If it returns
 // nothing, or store.ErrMoved, the caller tries again.
-func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
+func (j *Joiner) tryEnter(ctx context.Context) (*message.Entered, error) {
 	s, err := j.reader().ReadJob(ctx)
 	if schema.Unreadable(err) {
 		return nil, hindrance{err} // the record may be repaired; nothing is changed until then
@@ -131,9 +130,9 @@ func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
 	if len(s.Nodes) == 0 && s.World != nil && j.another(&s) {
 		return nil, j.beginAnew(ctx, &s)
 	}
-	if err := j.fits(ctx, &s); errors.As(err, new(*refusal.Differs)) && atRest(&s) {
+	if err := j.fits(ctx, &s); errors.As(err, new(*message.DiffersError)) && atRest(&s) {
 		return j.resettle(ctx, &s, err)
-	} else if errors.As(err, new(*refusal.Differs)) || errors.As(err, new(*refusal.OtherProgram)) {
+	} else if errors.As(err, new(*message.DiffersError)) || errors.As(err, new(*message.OtherProgramError)) {
 		e := over(2, err)
 		return &e, nil
 	} else if err != nil {
@@ -162,15 +161,15 @@ func (j *Joiner) fits(ctx context.Context, s *rendezvous.Snapshot) error {
 	if j.state.joined {
 		return nil
 	}
-	if diff := refusal.Settings(s.Job, &j.Job, j.Given); len(diff) > 0 {
-		return &refusal.Differs{Settings: diff}
+	if diff := message.Settings(s.Job, &j.Job, j.Given); len(diff) > 0 {
+		return &message.DiffersError{Settings: diff}
 	}
 	return j.checkProgram(ctx, s)
 }
 
 // join registers this node, as a new incarnation on its own lease.
 func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
-	replaces membership.Incarnation) (*event.Entered, error) {
+	replaces membership.Incarnation) (*message.Entered, error) {
 	// An earlier agent of this node may have been killed a moment ago. End its processes first.
 	if err := j.Workers.Sweep(ctx); err != nil {
 		return nil, hindrance{fmt.Errorf("end what an earlier agent left: %w", err)}
@@ -205,7 +204,7 @@ func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 		_ = j.Store.Revoke(ctx, lease) // else it expires
 		return nil, err
 	}
-	e := &event.Entered{Node: n, Job: *s.Job, Head: s.Head, Fence: s.Fence, TTL: ttl,
+	e := &message.Entered{Node: n, Job: *s.Job, Head: s.Head, Fence: s.Fence, TTL: ttl,
 		Warms: warms, Logs: strings.TrimSuffix(j.state.logs, "/")}
 	e.Nodes, e.Before = j.countNodes(ctx, n.Node)
 	if !j.state.joined {
@@ -262,7 +261,7 @@ func (j *Joiner) greeting(s *rendezvous.Snapshot) []string {
 // it. It returns the incarnation that this one replaces.
 func (j *Joiner) lockName(
 	ctx context.Context, s *rendezvous.Snapshot,
-) (membership.Incarnation, *event.Entered, error) {
+) (membership.Incarnation, *message.Entered, error) {
 	if j.state.unlock != nil { // this agent has a name already
 		replaced, err := j.replaceOwn(ctx)
 		return replaced, nil, err
@@ -270,11 +269,11 @@ func (j *Joiner) lockName(
 	for k := 1; ; k++ {
 		name := j.candidate(k)
 		unlock, err := j.lock(ctx, name)
-		if errors.Is(err, refusal.ErrLocked) && !j.NodeGiven {
+		if errors.Is(err, message.ErrLocked) && !j.NodeGiven {
 			continue
 		}
-		if errors.Is(err, refusal.ErrLocked) {
-			e := over(1, &refusal.NameTaken{Node: name, Where: "another agent on this host"})
+		if errors.Is(err, message.ErrLocked) {
+			e := over(1, &message.NameTakenError{Node: name, Where: "another agent on this host"})
 			return "", &e, nil
 		}
 		if err != nil {
@@ -295,7 +294,7 @@ func (j *Joiner) lockName(
 				return "", nil, err
 			}
 			if a := j.Peers.Probe(ctx, n.Ref); a.Kind == membership.Same || a.Kind == membership.Other {
-				e := over(1, &refusal.NameTaken{Node: name, Where: "its agent answers at " + n.Address})
+				e := over(1, &message.NameTakenError{Node: name, Where: "its agent answers at " + n.Address})
 				return "", &e, nil
 			}
 			// Wait until its lease ends.

@@ -7,15 +7,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/recovery"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
-	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -57,7 +56,7 @@ type Workers interface {
 
 // Peers is the part of the other agents that joining needs.
 type Peers interface {
-	recovery.Peers
+	RecoveryPeers
 	// Here returns the address at which others dial this agent. It may change when the machine gets
 	// another one.
 	Here() string
@@ -97,7 +96,7 @@ type Saves interface {
 	CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error
 	// Knows returns the newest commit of which this disk has a record, and the captures of
 	// generation g that it has.
-	Knows(g schema.Generation) reclaim.Knowledge
+	Knows(g schema.Generation) plan.Knowledge
 }
 
 // Deps are the interfaces to everything outside.
@@ -107,12 +106,12 @@ type Deps struct {
 	Peers   Peers
 	Disk    Disk
 	Saves   Saves
-	Say     func(action.Line)
+	Say     func(message.Line)
 
 	Members *follow.MemberCache
-	Memory  *recovery.Memory
-	Go      func(func())                             // runs an effect that the agent waits for
-	Send    func(ctx context.Context, e event.Event) // hands an event to the agent's loop
+	Memory  *Memory
+	Go      func(func())                               // runs an effect that the agent waits for
+	Send    func(ctx context.Context, e message.Event) // hands an event to the agent's loop
 }
 
 // Joiner joins the job, and joins again whenever this node lost its registration. While Enter runs,

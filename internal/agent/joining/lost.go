@@ -8,27 +8,25 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/refusal"
-	"github.com/elasticd/elastic/internal/recovery"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Remake brings a job back that the store has lost, while the workers of this node go on. It continues
 // with the job if another agent has made it again, and makes it again if it is the turn of this node.
-func (j *Joiner) Remake(ctx context.Context, a action.Remake) event.Event {
+func (j *Joiner) Remake(ctx context.Context, a message.Remake) message.Event {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	s, err := rendezvous.Read(ctx, j.Store, j.Job.Name)
 	if err != nil {
-		return event.Remade{Err: err}
+		return message.Remade{Err: err}
 	}
 	was := &a.Lost.Job
-	a.Lost.Own = reclaim.Merge(a.Lost.Own, j.Saves.Knows(a.Lost.Own.Generation))
+	a.Lost.Own = plan.MergeKnowledge(a.Lost.Own, j.Saves.Knows(a.Lost.Own.Generation))
 	known := rendezvous.Memory{Job: *was, Generation: a.Lost.Own.Fence, Known: a.Lost.Own.Head}
 	switch {
 	case s.Job != nil && s.Job.Same(was) && s.Job.Remade > was.Remade:
@@ -36,38 +34,38 @@ func (j *Joiner) Remake(ctx context.Context, a action.Remake) event.Event {
 	case s.Job != nil && s.Job.Same(was):
 		same, back := a.Lost.World.SameAs(s.World), a.Cluster != s.Cluster || s.Rev < a.Rev
 		if !known.Ahead(&s) && (same && !back || !same && s.World != nil) {
-			return event.Remade{Job: s.Job} // it was not lost, or others have gone on with it
+			return message.Remade{Job: s.Job} // it was not lost, or others have gone on with it
 		}
 	default:
 		if removed, err := j.requests.Removed(ctx, was); err != nil {
-			return event.Remade{Err: err}
+			return message.Remade{Err: err}
 		} else if removed {
-			return event.Remade{Err: fmt.Errorf("the job was removed: %w", store.ErrMoved)}
+			return message.Remade{Err: fmt.Errorf("the job was removed: %w", store.ErrMoved)}
 		}
 		if s.Yields(known.Known) {
 			break
 		}
 		if known.Known.Number == 0 { // nothing of this job is lost
-			return event.Remade{Err: fmt.Errorf("another job has its name: %w", store.ErrMoved)}
+			return message.Remade{Err: fmt.Errorf("another job has its name: %w", store.ErrMoved)}
 		}
-		return event.Remade{Text: fmt.Sprintf(
+		return message.Remade{Text: fmt.Sprintf(
 			"the server holds another job %s now; workers of this one go on, and nothing is saved. To "+
 				"keep this job, end the nodes of the other one, and: elastic rm %[1]s", was.Name)}
 	}
 	if !a.Try {
-		return event.Remade{}
+		return message.Remade{}
 	}
-	err = recovery.Remake(ctx, j.Peers, j.requests, recovery.Request{Me: a.Me, Lost: a.Lost,
+	err = Remake(ctx, j.Peers, j.requests, RemakeRequest{Me: a.Me, Lost: a.Lost,
 		Secret: j.state.secret, Seen: &s})
-	return event.Remade{Err: err, Again: err == nil || store.Moved(err)}
+	return message.Remade{Err: err, Again: err == nil || store.Moved(err)}
 }
 
 // continueWith continues with the job as living nodes made it again.
-func (j *Joiner) continueWith(s *rendezvous.Snapshot) event.Event {
+func (j *Joiner) continueWith(s *rendezvous.Snapshot) message.Event {
 	if err := j.adopt(s); err != nil {
-		return event.Remade{Err: err}
+		return message.Remade{Err: err}
 	}
-	return event.Remade{Job: s.Job}
+	return message.Remade{Job: s.Job}
 }
 
 // adopt makes the data of this node that of the job in s.
@@ -88,7 +86,7 @@ const lostPatience = 10 * time.Second
 
 // checkDisk compares the server with what this node has of a job of that name. If the node has more, it
 // joins only if the user said what is to become of that.
-func (j *Joiner) checkDisk(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
+func (j *Joiner) checkDisk(ctx context.Context, s *rendezvous.Snapshot) (*message.Entered, error) {
 	if j.state.job.UID != "" {
 		return j.checkOpened(ctx, s)
 	}
@@ -117,7 +115,7 @@ func (j *Joiner) checkDisk(ctx context.Context, s *rendezvous.Snapshot) (*event.
 		return nil, err
 	}
 	if stays == nil {
-		e := over(refusal.StatusHasMore, more)
+		e := over(message.StatusHasMore, more)
 		return &e, nil
 	}
 	if cleared, err := j.clearName(ctx, s, more); err != nil {
@@ -144,7 +142,7 @@ func (j *Joiner) stays(
 		return &rendezvous.Aside{}, nil
 	case more != nil && j.Resume:
 		return &rendezvous.Aside{Newest: true}, nil
-	case errors.As(more, new(*refusal.StoreBehind)):
+	case errors.As(more, new(*message.StoreBehindError)):
 		return nil, nil // what an operator allowed before this job was made says nothing of it
 	}
 	allowed, _, err := j.requests.MayResume(ctx)
@@ -155,7 +153,7 @@ func (j *Joiner) stays(
 }
 
 // onDisk is the answer to an error of this node's disk.
-func (j *Joiner) onDisk(err error) (*event.Entered, error) {
+func (j *Joiner) onDisk(err error) (*message.Entered, error) {
 	if err == nil {
 		return nil, nil
 	}
@@ -179,19 +177,19 @@ func (j *Joiner) moreThan(
 		if removed || err != nil {
 			return nil, err
 		}
-		return &refusal.OtherServer{Job: string(j.Job.Name), Has: m.Has()}, nil
+		return &message.OtherServerError{Job: string(j.Job.Name), Has: m.Has()}, nil
 	}
 	if s.Job.Remade > m.Job.Remade || !m.Ahead(s) {
 		return nil, nil
 	}
-	return &refusal.StoreBehind{Job: string(j.Job.Name), Shown: s.Fence, Seen: m.Generation, Has: m.Has()}, nil
+	return &message.StoreBehindError{Job: string(j.Job.Name), Shown: s.Fence, Seen: m.Generation, Has: m.Has()}, nil
 }
 
 // clearName removes the older state of a job from the server, if no node of it is registered, and allows
 // nodes to bring checkpoints if the user asked for that. It reports whether nothing is left to do
 // before what this node has is moved aside.
 func (j *Joiner) clearName(ctx context.Context, s *rendezvous.Snapshot, more error) (bool, error) {
-	older := errors.As(more, new(*refusal.StoreBehind))
+	older := errors.As(more, new(*message.StoreBehindError))
 	if !older && (s.Job != nil || !j.Resume) {
 		return true, nil
 	}
@@ -213,7 +211,7 @@ func (j *Joiner) clearName(ctx context.Context, s *rendezvous.Snapshot, more err
 }
 
 // checkOpened is checkDisk for an agent that was in the job, and whose data is open.
-func (j *Joiner) checkOpened(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
+func (j *Joiner) checkOpened(ctx context.Context, s *rendezvous.Snapshot) (*message.Entered, error) {
 	was := &j.state.job
 	m, err := j.Disk.Recall(j.state.node, was.Identity())
 	if err != nil {
@@ -238,7 +236,7 @@ func (j *Joiner) checkOpened(ctx context.Context, s *rendezvous.Snapshot) (*even
 	if removed, err := j.requests.Removed(ctx, was); err != nil {
 		return nil, err
 	} else if removed {
-		e := over(1, refusal.ErrRemoved)
+		e := over(1, message.ErrRemoved)
 		return &e, nil
 	}
 	if j.state.lostSince.IsZero() {
@@ -251,9 +249,9 @@ func (j *Joiner) checkOpened(ctx context.Context, s *rendezvous.Snapshot) (*even
 		return nil, j.create(ctx)
 	}
 	has := (&rendezvous.Memory{Known: known, Server: m.Server}).Has()
-	e := over(refusal.StatusHasMore, &refusal.OtherServer{Job: string(was.Name), Has: has})
+	e := over(message.StatusHasMore, &message.OtherServerError{Job: string(was.Name), Has: has})
 	if s.Job != nil && s.Job.Same(was) {
-		e = over(refusal.StatusHasMore, &refusal.StoreBehind{Job: string(was.Name), Shown: s.Fence,
+		e = over(message.StatusHasMore, &message.StoreBehindError{Job: string(was.Name), Shown: s.Fence,
 			Seen: m.Generation, Has: has})
 	}
 	return &e, nil
@@ -271,7 +269,7 @@ func (j *Joiner) openPeers(ctx context.Context, s *rendezvous.Snapshot) error {
 
 // cannotWrite handles an error of writing to disk what this node must know of the job. If the disk is full
 // or fails, a node that was in the job tries again, and says so once. Any other error ends the agent.
-func (j *Joiner) cannotWrite(ctx context.Context, err error) (*event.Entered, error) {
+func (j *Joiner) cannotWrite(ctx context.Context, err error) (*message.Entered, error) {
 	passes := slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO},
 		func(e error) bool { return errors.Is(err, e) })
 	if !passes || j.state.job.UID == "" {
@@ -281,7 +279,7 @@ func (j *Joiner) cannotWrite(ctx context.Context, err error) (*event.Entered, er
 		j.Job.Name, err)
 	if text != j.state.waitingFor {
 		j.state.waitingFor = text
-		j.Send(ctx, event.Waiting{Text: text})
+		j.Send(ctx, message.Waiting{Text: text})
 	}
 	return nil, hindrance{err}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 )
 
 const (
@@ -22,7 +22,7 @@ func (j *Joiner) name(ctx context.Context) (string, func(), error) {
 	for k := 1; ; k++ {
 		name := j.candidate(k)
 		unlock, err := j.lock(ctx, name)
-		if errors.Is(err, refusal.ErrLocked) && !j.NodeGiven {
+		if errors.Is(err, message.ErrLocked) && !j.NodeGiven {
 			continue
 		}
 		return name, unlock, err
@@ -43,7 +43,7 @@ func (j *Joiner) candidate(k int) string {
 func (j *Joiner) lock(ctx context.Context, name string) (func(), error) {
 	for {
 		unlock, err := j.Disk.Lock(name)
-		if !errors.Is(err, refusal.ErrLocked) || !j.NodeGiven {
+		if !errors.Is(err, message.ErrLocked) || !j.NodeGiven {
 			return unlock, err
 		}
 		if j.state.lockUntil.IsZero() {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/agent/detection"
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -43,9 +43,9 @@ func (j *Joiner) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error
 	if err := j.openPeers(ctx, s); err != nil {
 		return err
 	}
-	for _, n := range others[:min(len(others), detection.MaxWitnesses)] {
+	for _, n := range others[:min(len(others), machine.MaxWitnesses)] {
 		if j.Peers.Probe(ctx, n.Ref).Kind == membership.Same {
-			return &refusal.OtherProgram{Job: string(s.Job.Name), Node: n.Node,
+			return &message.OtherProgramError{Job: string(s.Job.Name), Node: n.Node,
 				NodeRunsRan: !s.Job.Origin.Differs(n.Program),
 				Ran:         strings.Join(s.Job.Origin.Command, " "), Yours: strings.Join(mine.Command, " ")}
 		}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/notice"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
@@ -85,7 +85,7 @@ func (r reach) silent() error {
 	if r.reached || len(r.by) == 0 || len(r.by) == 1 && !r.refused {
 		return nil
 	}
-	return errors.New(notice.OutOfReach(strings.Join(r.by, ", "), r.here))
+	return errors.New(message.OutOfReach(strings.Join(r.by, ", "), r.here))
 }
 
 // Unreached returns an error if the members of a World that it asks do not reach this node. They are
@@ -98,7 +98,7 @@ func Unreached(ctx context.Context, p Peers, members []membership.Ref) error {
 func (j *Joiner) warn(text string) {
 	if !j.state.warned {
 		j.state.warned = true
-		j.Say(action.Line{Text: text})
+		j.Say(message.Line{Text: text})
 	}
 }
 

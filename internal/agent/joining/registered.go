@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/elasticd/elastic/internal/agent/detection"
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -67,7 +66,7 @@ func (j *Joiner) countNodes(ctx context.Context, node string) (all, before int) 
 func (j *Joiner) witnesses(ctx context.Context) ([]membership.Node, error) {
 	state, all := &j.state, store.Below(j.Job.Name.Nodes())
 	last := cmp.Or(state.lastAsked, state.node)
-	const most = detection.MaxWitnesses + 1
+	const most = machine.MaxWitnesses + 1
 	behind := store.Range{From: j.Job.Name.Node(last) + "\x00", End: all.End, Most: most}
 	ahead := store.Range{From: all.From, End: behind.From, Most: most}
 	nodes, err := j.readNodes(ctx, behind, ahead)
@@ -76,7 +75,7 @@ func (j *Joiner) witnesses(ctx context.Context) ([]membership.Node, error) {
 	}
 	var others []membership.Node
 	for _, n := range nodes {
-		if n.Node != state.node && len(others) < detection.MaxWitnesses {
+		if n.Node != state.node && len(others) < machine.MaxWitnesses {
 			others, state.lastAsked = append(others, n), n.Node
 		}
 	}

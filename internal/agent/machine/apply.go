@@ -5,48 +5,46 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/outbox"
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
 // apply updates the facts with an event. Conclusions are derived afterwards.
-func (m *Machine) apply(e event.Event) {
+func (m *Machine) apply(e message.Event) {
 	switch e := e.(type) {
-	case event.StoreRead:
+	case message.StoreRead:
 		m.applyRead(e)
-	case event.Stepped:
+	case message.Stepped:
 		m.applyStep(e)
-	case event.Entered, event.Renewed, event.Registered, event.Located, event.Left, event.PublishedWarm:
+	case message.Entered, message.Renewed, message.Registered, message.Located, message.Left, message.PublishedWarm:
 		m.applyRegistration(e)
-	case event.Readied:
+	case message.Readied:
 		m.applyReady(e)
-	case event.Started, event.Hung, event.Exited, event.Staying, event.Paused, event.Halted, event.Closed,
-		event.ExitReported, event.FailureReported:
+	case message.Started, message.Hung, message.Exited, message.Staying, message.Paused, message.Halted, message.Closed,
+		message.ExitReported, message.FailureReported:
 		m.workers.Apply(e, m.workerFacts(), m.out)
-	case event.Probed, event.WatchersAsked, event.Awaited, event.Signaled, event.Suspected, event.Withdrawn,
-		event.SuspicionAnswered, event.Reports:
+	case message.Probed, message.WatchersAsked, message.Awaited, message.Signaled, message.Suspected, message.Withdrawn,
+		message.SuspicionAnswered, message.Reports:
 		m.applyPeers(e)
-	case event.StoreBehind, event.Remembered, event.Waiting, event.Remade:
+	case message.StoreBehind, message.Remembered, message.Waiting, message.Remade:
 		m.applyMemory(e)
-	case event.Asked:
+	case message.Asked:
 		if m.leave == nil || e.Now {
 			m.leave = &departure{e.Leaving, m.now}
 		}
-	case event.Ticked:
+	case message.Ticked:
 	}
 }
 
-func (m *Machine) applyStep(e event.Stepped) {
-	m.out.Answered(outbox.Step, e.Err)
+func (m *Machine) applyStep(e message.Stepped) {
+	m.out.Answered(message.KindStep, e.Err)
 	switch {
 	case e.Err != nil:
 	case e.World.Phase == "": // ReportLost does not change the World, and the snapshot shows its event soon
-		m.out.Rest(outbox.Step, outbox.Rest)
+		m.out.Rest(message.KindStep, message.Rest)
 	default:
 		if e.World.Phase == rendezvous.Running {
 			m.keeper.start.ran = e.World.Generation
@@ -55,16 +53,16 @@ func (m *Machine) applyStep(e event.Stepped) {
 	}
 }
 
-func (m *Machine) applyRegistration(e event.Event) {
+func (m *Machine) applyRegistration(e message.Event) {
 	switch e := e.(type) {
-	case event.Entered:
+	case message.Entered:
 		m.applyEntered(e)
-	case event.Renewed:
+	case message.Renewed:
 		m.applyRenewal(e)
-	case event.Registered:
+	case message.Registered:
 		m.applyRegistered(e)
-	case event.PublishedWarm:
-		m.out.Answered(outbox.Warm, e.Err)
+	case message.PublishedWarm:
+		m.out.Answered(message.KindWarm, e.Err)
 		switch {
 		case !m.is(e.As):
 		case e.Err == nil:
@@ -73,18 +71,18 @@ func (m *Machine) applyRegistration(e event.Event) {
 			m.self.unable = true
 			m.say("no generation has this node yet: %s; trying again", strings.ReplaceAll(e.Err.Error(), "\n", "; "))
 		}
-	case event.Located:
-		m.out.Answered(outbox.Locate, nil)
-		m.out.Rest(outbox.Locate, relocateEvery)
+	case message.Located:
+		m.out.Answered(message.KindLocate, nil)
+		m.out.Rest(message.KindLocate, relocateEvery)
 		m.seen.addressUnverified = false
 		if m.self.joined && e.Address != m.self.node.Address {
 			m.drop() // no peer reaches it at its registered address, which cannot change: it joins again
 		}
-	case event.Left:
+	case message.Left:
 		if !m.is(e.As) {
 			return
 		}
-		m.out.AnsweredFor(outbox.Leave, leavePriority(action.Leave{Quick: e.Quick}), e.Err)
+		m.out.AnsweredFor(message.KindLeave, leavePriority(message.Leave{Quick: e.Quick}), e.Err)
 		if e.Err == nil || store.Moved(e.Err) || e.Quick {
 			m.drop()
 		}
@@ -96,13 +94,13 @@ func (m *Machine) is(inc membership.Incarnation) bool {
 	return m.self.joined && m.self.node.Incarnation == inc
 }
 
-func (m *Machine) applyEntered(e event.Entered) {
-	m.out.Answered(outbox.Enter, nil)
+func (m *Machine) applyEntered(e message.Entered) {
+	m.out.Answered(message.KindEnter, nil)
 	m.notices.Queue(e.Lines...)
 	if e.Over != nil {
 		m.over = e.Over
 		if m.over.Status == 0 && m.over.Err == nil && !m.took && m.self.job != nil {
-			m.over.Status, m.over.Err = refusal.StatusDone, m.stoodBy()
+			m.over.Status, m.over.Err = message.StatusDone, m.stoodBy()
 		}
 		return
 	}
@@ -112,7 +110,7 @@ func (m *Machine) applyEntered(e event.Entered) {
 	m.self = identity{joined: true, node: e.Node, job: &e.Job, head: e.Head,
 		fence: e.Fence, logs: e.Logs, warms: e.Warms}
 	m.keeper.nodes, m.keeper.before = e.Nodes, e.Before
-	m.out.Do(action.Renew{Lease: e.Node.Lease, TTL: e.TTL})
+	m.out.Do(message.Renew{Lease: e.Node.Lease, TTL: e.TTL})
 	m.seen.awaitsJob, m.seen.stale, m.seen.addressUnverified = false, false, false
 	m.seen.peerGeneration, m.seen.readFailed = 0, false
 	m.workers.Joined()
@@ -120,17 +118,17 @@ func (m *Machine) applyEntered(e event.Entered) {
 	m.storeAnswered()
 }
 
-func (m *Machine) applyRegistered(e event.Registered) {
+func (m *Machine) applyRegistered(e message.Registered) {
 	if !m.is(e.As) {
 		if e.Err == nil {
-			m.out.Do(action.Forget{Lease: e.Lease}) // that incarnation is over
+			m.out.Do(message.Forget{Lease: e.Lease}) // that incarnation is over
 		}
 		return
 	}
-	m.out.Answered(outbox.Register, e.Err)
+	m.out.Answered(message.KindRegister, e.Err)
 	switch {
 	case e.Err == nil:
-		m.out.Do(action.Renew{Lease: e.Lease, TTL: e.TTL})
+		m.out.Do(message.Renew{Lease: e.Lease, TTL: e.TTL})
 		m.self.node.Rev, m.self.node.Lease, m.self.unkeyed = e.Rev, e.Lease, time.Time{}
 		m.peers.Reregistered(m.now)
 	case store.Moved(e.Err):
@@ -138,7 +136,7 @@ func (m *Machine) applyRegistered(e event.Registered) {
 	}
 }
 
-func (m *Machine) applyRenewal(e event.Renewed) {
+func (m *Machine) applyRenewal(e message.Renewed) {
 	if !m.self.joined || e.Lease != m.self.node.Lease {
 		return
 	}
@@ -157,35 +155,35 @@ func (m *Machine) applyRenewal(e event.Renewed) {
 	}
 }
 
-func (m *Machine) applyPeers(e event.Event) {
+func (m *Machine) applyPeers(e message.Event) {
 	switch e := e.(type) {
-	case event.Reports:
+	case message.Reports:
 		for _, one := range e.All {
 			m.applyPeers(one)
 		}
-	case event.Probed:
-		m.out.AnsweredAbout(outbox.Probe, e.About.Incarnation, nil)
+	case message.Probed:
+		m.out.AnsweredAbout(message.KindProbe, e.About.Incarnation, nil)
 		m.peers.ApplyProbe(e, m.now)
-	case event.WatchersAsked:
-		m.out.AnsweredAbout(outbox.Probe, e.About.Incarnation, nil)
+	case message.WatchersAsked:
+		m.out.AnsweredAbout(message.KindProbe, e.About.Incarnation, nil)
 		m.peers.ApplyHolds(e, m.now)
-	case event.Awaited:
-		m.out.AnsweredAbout(outbox.AwaitAnswer, e.About.Incarnation, e.Err)
+	case message.Awaited:
+		m.out.AnsweredAbout(message.KindAwaitAnswer, e.About.Incarnation, e.Err)
 		m.peers.ApplyAwaited(e, m.now)
-	case event.SuspicionAnswered:
-		m.out.Answered(outbox.AnswerSuspicion, e.Err)
-		m.out.Rest(outbox.AnswerSuspicion, outbox.Rest) // the snapshot shows it in a moment
-	case event.Signaled:
+	case message.SuspicionAnswered:
+		m.out.Answered(message.KindAnswerSuspicion, e.Err)
+		m.out.Rest(message.KindAnswerSuspicion, message.Rest) // the snapshot shows it in a moment
+	case message.Signaled:
 		m.applySignal(e.Signal)
-	case event.Suspected:
+	case message.Suspected:
 		m.peers.ApplySuspected(e, m.out)
-	case event.Withdrawn:
-		m.out.Answered(outbox.Withdraw, e.Err)
-		m.out.Rest(outbox.Withdraw, outbox.Rest) // the snapshot shows it in a moment
+	case message.Withdrawn:
+		m.out.Answered(message.KindWithdraw, e.Err)
+		m.out.Rest(message.KindWithdraw, message.Rest) // the snapshot shows it in a moment
 	}
 }
 
-func (m *Machine) applySignal(s event.Signal) {
+func (m *Machine) applySignal(s message.Signal) {
 	if s.Generation > max(m.seen.peerGeneration, m.generation()) && m.self.joined {
 		m.seen.peerGeneration, m.seen.peerGenerationAt = s.Generation, m.now
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 )
@@ -29,7 +29,7 @@ func (m *Machine) follow() {
 		if scope == follow.ScopeOwn {
 			m.seen.snap.Whole = false
 		}
-		m.out.Do(action.Follow{Scope: scope})
+		m.out.Do(message.Follow{Scope: scope})
 	}
 }
 

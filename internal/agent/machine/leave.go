@@ -3,9 +3,8 @@ package machine
 import (
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -18,12 +17,12 @@ const statusTimeout = 124
 // leaveOutside ends an agent that is not registered. One that is about to register announces its
 // departure after registering. One that is refused, or does not reach the store, just ends.
 func (m *Machine) leaveOutside() {
-	joining := m.out.UnderWay(outbox.Enter) && m.self.job != nil && !m.seen.awaitsJob && !m.leave.Now
-	if joining && m.now.Sub(m.leave.since) < action.Patience {
-		m.out.Wake(m.leave.since.Add(action.Patience))
+	joining := m.out.UnderWay(message.KindEnter) && m.self.job != nil && !m.seen.awaitsJob && !m.leave.Now
+	if joining && m.now.Sub(m.leave.since) < message.Patience {
+		m.out.Wake(m.leave.since.Add(message.Patience))
 		return
 	}
-	m.over = &event.Result{Status: m.leave.Status, Err: m.leave.Err}
+	m.over = &message.Result{Status: m.leave.Status, Err: m.leave.Err}
 }
 
 // leaving takes a registered node out of the job. A member that leaves breaks the collectives of
@@ -31,8 +30,8 @@ func (m *Machine) leaveOutside() {
 // workers have ended.
 func (m *Machine) leaving() {
 	if m.holdsFirst() {
-		m.out.Request(outbox.Step, action.Take{Seen: m.ownSnapshot(), Me: m.self.node, Step: m.leaveHold()})
-		if !m.awayFor(action.Patience) {
+		m.out.Request(message.KindStep, message.Take{Seen: m.ownSnapshot(), Me: m.self.node, Step: m.leaveHold()})
+		if !m.awayFor(message.Patience) {
 			return
 		}
 	}
@@ -40,15 +39,15 @@ func (m *Machine) leaving() {
 		return
 	}
 	away := !m.seen.awaySince.IsZero()
-	if away && (m.leave.Now || m.awayFor(action.Patience)) {
+	if away && (m.leave.Now || m.awayFor(message.Patience)) {
 		m.drop() // it cannot announce its departure; the end of its lease shows it
 		m.workers.Forget()
-		m.over = &event.Result{Status: m.leave.Status, Err: m.leave.Err}
+		m.over = &message.Result{Status: m.leave.Status, Err: m.leave.Err}
 		return
 	}
-	l := action.Leave{Me: m.self.node, Generation: m.generation(), Why: m.leave.Reason,
+	l := message.Leave{Me: m.self.node, Generation: m.generation(), Why: m.leave.Reason,
 		Stop: m.stopsJob(), Quick: m.leave.Now}
-	m.out.RequestFor(outbox.Leave, leavePriority(l), l)
+	m.out.RequestFor(message.KindLeave, leavePriority(l), l)
 }
 
 // holdsFirst reports whether the others must save before this node leaves.
@@ -71,7 +70,7 @@ func (m *Machine) awayFor(d time.Duration) bool {
 }
 
 // leavePriority numbers requests to leave, so that a quick one replaces a slow one.
-func leavePriority(l action.Leave) schema.Generation {
+func leavePriority(l message.Leave) schema.Generation {
 	if l.Quick {
 		return 2
 	}
@@ -112,6 +111,6 @@ func (m *Machine) giveUp() {
 		return
 	}
 	if m.workers.IdleFor(m.now) >= m.cfg.WaitTimeout {
-		m.leave = &departure{event.Leaving{Reason: membership.Terminated, Status: statusTimeout}, m.now}
+		m.leave = &departure{message.Leaving{Reason: membership.Terminated, Status: statusTimeout}, m.now}
 	}
 }

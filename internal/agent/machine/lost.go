@@ -4,13 +4,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
-	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
+
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -28,24 +27,24 @@ const (
 	mostBackoff  = 30 * time.Second
 )
 
-func (m *Machine) applyMemory(e event.Event) {
+func (m *Machine) applyMemory(e message.Event) {
 	switch e := e.(type) {
-	case event.StoreBehind:
+	case message.StoreBehind:
 		if o := &m.seen; m.self.joined {
 			o.behind, o.setBack = true, true
 			m.loseJob()
 		}
-	case event.Remembered:
-		m.out.Answered(outbox.Remember, e.Err)
+	case message.Remembered:
+		m.out.Answered(message.KindRemember, e.Err)
 		m.noteWritten(e.Err)
 		m.memory.done = m.memory.done || e.Memory.Done
 		if e.Err == nil {
 			m.noteMemory(e.Memory)
 		}
-	case event.Waiting:
+	case message.Waiting:
 		m.seen.awaitsJob = !m.self.joined
-		m.out.Do(action.Say{Line: action.Line{Text: e.Text, Early: m.seen.awaitsJob}})
-	case event.Remade:
+		m.out.Do(message.Say{Line: message.Line{Text: e.Text, Early: m.seen.awaitsJob}})
+	case message.Remade:
 		m.applyRemade(e)
 	}
 }
@@ -55,13 +54,13 @@ func (m *Machine) applyMemory(e event.Event) {
 // writes a World down before it reports Ready.
 func (m *Machine) rememberWorld() {
 	w := m.seen.world
-	if w == nil || m.seen.wrongJob || m.out.UnderWay(outbox.Remember) {
+	if w == nil || m.seen.wrongJob || m.out.UnderWay(message.KindRemember) {
 		return
 	}
 	now := m.knowsNow()
 	if w.Generation > m.memory.world && !(m.seat().rank >= 0 || m.leaver()) ||
 		!m.memory.commits && now.Known.Number > 0 {
-		m.out.Request(outbox.Remember, action.Remember{Memory: now})
+		m.out.Request(message.KindRemember, message.Remember{Memory: now})
 	}
 }
 
@@ -73,7 +72,7 @@ func (m *Machine) rememberedEnd() bool {
 	if !now.Done || m.memory.done || m.memory.backoff > 0 || now.Known.Number == 0 {
 		return true
 	}
-	m.out.Request(outbox.Remember, action.Remember{Memory: now})
+	m.out.Request(message.KindRemember, message.Remember{Memory: now})
 	return false
 }
 
@@ -92,7 +91,7 @@ func (m *Machine) noteWritten(err error) {
 			m.say("this node cannot write down the state of the job (%v)", err)
 		}
 		m.memory.backoff = min(max(2*m.memory.backoff, firstBackoff), mostBackoff)
-		m.out.Rest(outbox.Remember, m.memory.backoff)
+		m.out.Rest(message.KindRemember, m.memory.backoff)
 	case m.memory.backoff > 0:
 		m.memory.backoff = 0
 		m.say("this node has written down the state of the job")
@@ -119,8 +118,8 @@ func (m *Machine) knowsNow() rendezvous.Memory {
 }
 
 // knowledge is what this agent tells a member that makes the job again.
-func (m *Machine) knowledge() reclaim.Knowledge {
-	k := reclaim.Knowledge{Node: m.self.node.Node, Remade: m.self.job.Remade, Fence: m.fence(),
+func (m *Machine) knowledge() plan.Knowledge {
+	k := plan.Knowledge{Node: m.self.node.Node, Remade: m.self.job.Remade, Fence: m.fence(),
 		Head: m.head()}
 	if w := m.seen.world; w != nil {
 		k.Generation, k.Turn = w.Generation, w.Rev
@@ -131,7 +130,7 @@ func (m *Machine) knowledge() reclaim.Knowledge {
 // loseJob records that the store answers, and does not have this job as it is.
 func (m *Machine) loseJob() {
 	if !m.seen.wrongJob {
-		m.out.EndRest(outbox.Remake)
+		m.out.EndRest(message.KindRemake)
 		m.seen.lostSince = m.now
 	}
 	m.seen.wrongJob = true
@@ -164,16 +163,16 @@ func (m *Machine) remakeJob() {
 	if !try {
 		m.out.Wake(at)
 	}
-	m.out.Request(outbox.Remake, action.Remake{Me: m.self.node.Ref, Cluster: m.seen.cluster, Rev: m.seen.rev,
-		Lost: reclaim.Lost{Own: m.knowledge(), Job: *m.self.job, Wish: m.seen.snap.Wish, World: m.seen.world,
+	m.out.Request(message.KindRemake, message.Remake{Me: m.self.node.Ref, Cluster: m.seen.cluster, Rev: m.seen.rev,
+		Lost: plan.LostStore{Own: m.knowledge(), Job: *m.self.job, Wish: m.seen.snap.Wish, World: m.seen.world,
 			History: m.seen.snap.History}, Try: try})
 }
 
 // applyRemade handles what the store shows of the lost job now.
-func (m *Machine) applyRemade(e event.Remade) {
-	m.out.Answered(outbox.Remake, e.Err)
+func (m *Machine) applyRemade(e message.Remade) {
+	m.out.Answered(message.KindRemake, e.Err)
 	if !e.Again {
-		m.out.Rest(outbox.Remake, lookEvery)
+		m.out.Rest(message.KindRemake, lookEvery)
 	}
 	if e.Text != "" && e.Text != m.seen.lostText {
 		m.seen.lostText = e.Text
@@ -194,7 +193,7 @@ func (m *Machine) continueJob(job rendezvous.Job) {
 	o, made := &m.seen, job.UID != m.self.job.UID
 	o.wrongJob, o.behind, o.setBack, o.lostText = false, false, false, ""
 	o.cluster, o.rev = 0, 0
-	m.out.EndRest(outbox.Read)
+	m.out.EndRest(message.KindRead)
 	m.storeAnswered()
 	if !made {
 		return
@@ -233,5 +232,5 @@ func (m *Machine) rejoin(job rendezvous.Job) {
 	m.keeper.marks, m.keeper.step, m.keeper.nodes, m.keeper.scope = plan.Observed{}, "", 0, nil
 	m.memory = memory{}
 	m.notices.JobRemade()
-	m.out.EndRest(outbox.Read)
+	m.out.EndRest(message.KindRead)
 }

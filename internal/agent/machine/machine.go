@@ -1,6 +1,6 @@
 // Package machine decides what one node's agent does. Machine.Decide takes an event and the time
 // and returns actions; the package reads no clock, starts no goroutine and touches nothing outside,
-// so the same events lead to the same actions. Package runtime carries the actions out.
+// so the same events lead to the same actions. Package agent carries the actions out.
 //
 // Each event goes through Decide once, in this order. apply takes the facts out of it. settle
 // judges which nodes are alive, and whether this node still belongs to the World. Drive keeps or
@@ -12,11 +12,8 @@ import (
 	"hash/fnv"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/detection"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/notice"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/internal/agent/workers"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -42,20 +39,20 @@ type Config struct {
 type Machine struct {
 	cfg    Config
 	now    time.Time // time of the current event
-	out    *outbox.Outbox
+	out    *message.Outbox
 	ticked time.Time // time of the event before
 
 	self    identity
 	seen    observation
-	peers   *detection.Detection
-	said    action.Hello // the newest answer to peers
+	peers   *Detection
+	said    message.Hello // the newest answer to peers
 	keeper  planning
 	workers *workers.Workers
 	memory  memory
-	notices notice.Notices
+	notices message.Notices
 
 	leave   *departure        // this node leaves
-	over    *event.Result     // it has left, or cannot take part
+	over    *message.Result   // it has left, or cannot take part
 	quit    bool              // Quit was given
 	took    bool              // a world listed an incarnation of this agent: it trained, or was about to
 	unready schema.Generation // the newest generation for which this node was reported unready
@@ -63,7 +60,7 @@ type Machine struct {
 
 // departure is why this node leaves, and since when.
 type departure struct {
-	event.Leaving
+	message.Leaving
 	since time.Time // when it was asked to leave; zero: it was registered then
 }
 
@@ -118,8 +115,8 @@ type observation struct {
 
 // New returns the machine of an agent that has not joined its job.
 func New(c Config, now time.Time) *Machine {
-	m := &Machine{cfg: c, now: now, ticked: now, workers: workers.New(now), out: outbox.New(),
-		peers: detection.New(verdict.DefaultTimeouts(c.LeaseTTL))}
+	m := &Machine{cfg: c, now: now, ticked: now, workers: workers.New(now), out: message.NewOutbox(),
+		peers: newDetection(verdict.DefaultTimeouts(c.LeaseTTL))}
 	return m
 }
 
@@ -131,7 +128,7 @@ const (
 )
 
 // Decide applies e and returns the actions to carry out now.
-func (m *Machine) Decide(e event.Event, now time.Time) []action.Action {
+func (m *Machine) Decide(e message.Event, now time.Time) []message.Action {
 	m.now = now
 	m.out.Begin(now)
 	if m.ticked.Add(stall).Before(now) {
@@ -147,7 +144,7 @@ func (m *Machine) Decide(e event.Event, now time.Time) []action.Action {
 	m.tell()
 	if m.over != nil && m.workers.Idle() && !m.quit {
 		m.quit = true
-		m.out.Do(action.Quit{Result: *m.over})
+		m.out.Do(message.Quit{Result: *m.over})
 	}
 	return m.out.Actions()
 }
@@ -161,7 +158,7 @@ func (m *Machine) settle() {
 	m.judge()
 	m.checkPeerGeneration()
 	if m.seen.stale && m.self.joined {
-		m.out.Request(outbox.Read, action.Read{})
+		m.out.Request(message.KindRead, message.Read{})
 		return
 	}
 	m.keepRegistration()

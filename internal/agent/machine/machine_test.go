@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
@@ -37,19 +36,19 @@ func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
 	if !w.m.is("a2") {
 		t.Fatalf("it is %v, not in its second life", w.m.self.node)
 	}
-	w.m.Decide(event.Left{As: "a1"}, w.now)
+	w.m.Decide(message.Left{As: "a1"}, w.now)
 	if !w.m.is("a2") {
 		t.Error("that the first life left ends the second")
 	}
 	lease, rev := w.m.self.node.Lease, w.m.self.node.Rev
-	done := w.m.Decide(event.Registered{As: "a1", Lease: 99, Rev: 98, TTL: time.Second}, w.now)
+	done := w.m.Decide(message.Registered{As: "a1", Lease: 99, Rev: 98, TTL: time.Second}, w.now)
 	if w.m.self.node.Lease != lease || w.m.self.node.Rev != rev {
 		t.Error("the registration of the first life is taken for that of the second")
 	}
-	if !slices.Contains(done, action.Action(action.Forget{Lease: store.Lease(99)})) {
+	if !slices.Contains(done, message.Action(message.Forget{Lease: store.Lease(99)})) {
 		t.Errorf("the lease of the first life is not given back: %v", done)
 	}
-	if slices.ContainsFunc(done, func(a action.Action) bool { _, ok := a.(action.Renew); return ok }) {
+	if slices.ContainsFunc(done, func(a message.Action) bool { _, ok := a.(message.Renew); return ok }) {
 		t.Error("the lease of the first life is renewed")
 	}
 }
@@ -61,7 +60,7 @@ func TestAnAnswerOfALostJob(t *testing.T) {
 	job.UID, job.FirstUID, job.Remade = "another", w.job.UID, 1
 	w.m.drop()
 	w.m.rejoin(job)
-	w.m.Decide(event.Readied{Generation: 1, Begun: w.now}, w.now)
+	w.m.Decide(message.Readied{Generation: 1, Begun: w.now}, w.now)
 	if w.m.seen.world != nil {
 		t.Errorf("it knows world %+v", w.m.seen.world)
 	}
@@ -74,7 +73,7 @@ func TestWhoTrainedKnowsThatInTheNextJob(t *testing.T) {
 	job.UID, job.FirstUID, job.Remade = "another", w.job.UID, 1
 	w.m.drop()
 	w.m.rejoin(job)
-	w.m.applyEntered(event.Entered{Over: &event.Result{}})
+	w.m.applyEntered(message.Entered{Over: &message.Result{}})
 	if w.m.over.Err != nil {
 		t.Errorf("it ends with %d: %v", w.m.over.Status, w.m.over.Err)
 	}
@@ -89,8 +88,8 @@ func TestAFailureIsReportedToTheNextStore(t *testing.T) {
 	job.UID, job.FirstUID, job.Remade = "another", w.job.UID, 1
 	w.m.continueJob(job)
 	w.m.seen.world.Rev = rev
-	reports := func(a action.Action) bool { _, ok := a.(action.ReportFailures); return ok }
-	if !slices.ContainsFunc(w.m.Decide(event.Ticked{}, w.now), reports) {
+	reports := func(a message.Action) bool { _, ok := a.(message.ReportFailures); return ok }
+	if !slices.ContainsFunc(w.m.Decide(message.Ticked{}, w.now), reports) {
 		t.Error("nobody hears that its worker failed")
 	}
 }
@@ -172,8 +171,8 @@ func TestNodeWithoutRecordsFollowsItsOwn(t *testing.T) {
 func TestUnreadableJobIsAStoreThatIsAway(t *testing.T) {
 	for _, kind := range []error{schema.ErrNewerFormat, schema.ErrBadRecord} {
 		w := replayed(t, "job 1", "enters", "a joins")
-		w.m.Decide(event.StoreRead{Update: follow.Update{Err: fmt.Errorf("read: %w", kind)}}, w.now)
-		w.m.Decide(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now}, w.now)
+		w.m.Decide(message.StoreRead{Update: follow.Update{Err: fmt.Errorf("read: %w", kind)}}, w.now)
+		w.m.Decide(message.Renewed{Lease: w.m.self.node.Lease, Sent: w.now}, w.now)
 		if w.m.over != nil || w.m.seen.awaySince.IsZero() || w.m.seen.unreadable == nil {
 			t.Errorf("%v: over %+v, away since %v", kind, w.m.over, w.m.seen.awaySince)
 		}
@@ -190,9 +189,9 @@ func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
 		w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step",
 			"ok read", "ok start", "workers can stay", "proposed 3: a c", "unseen")
 		w.s.World.Rollback = x.rollback
-		done := w.m.Decide(event.StoreRead{Update: follow.Update{Snapshot: w.copy()}}, w.now)
+		done := w.m.Decide(message.StoreRead{Update: follow.Update{Snapshot: w.copy()}}, w.now)
 		stays := slices.ContainsFunc(done,
-			func(a action.Action) bool { _, ok := a.(action.PauseWorkers); return ok })
+			func(a message.Action) bool { _, ok := a.(message.PauseWorkers); return ok })
 		if stays != x.stays {
 			t.Errorf("after a rollback in generation %d the workers of generation 1 stay: %v, want %v",
 				x.rollback, stays, x.stays)
@@ -206,14 +205,14 @@ func TestWorkersThatWaitOutlastARollback(t *testing.T) {
 	w := replayed(t, "job 3 min 2 warm", "b joins", "c joins", "proposed 1: b c", "runs", "enters",
 		"ok start", "workers can stay", "workers left without", "ok warm", "proposed 2: b c a", "unseen")
 	w.s.World.Rollback = 2
-	done := w.m.Decide(event.StoreRead{Update: follow.Update{Snapshot: w.copy()}}, w.now)
+	done := w.m.Decide(message.StoreRead{Update: follow.Update{Snapshot: w.copy()}}, w.now)
 	for _, a := range done {
-		if a, ended := a.(action.HaltWorkers); ended {
+		if a, ended := a.(message.HaltWorkers); ended {
 			t.Errorf("the workers of generation %d are ended", a.Generation)
 		}
 	}
-	i := slices.IndexFunc(done, func(a action.Action) bool { _, ok := a.(action.GetReady); return ok })
-	if i < 0 || !done[i].(action.GetReady).InMemory {
+	i := slices.IndexFunc(done, func(a message.Action) bool { _, ok := a.(message.GetReady); return ok })
+	if i < 0 || !done[i].(message.GetReady).InMemory {
 		t.Errorf("not ready with the state of another member: %v", done)
 	}
 }
@@ -237,14 +236,14 @@ func TestStatesThatAreOlderThanTheCheckpoint(t *testing.T) {
 		w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step",
 			"ok read", "ok start", "workers can stay", "proposed 2: a c", "unseen")
 		w.s.World.Resume = x.resume
-		w.m.Decide(event.StoreRead{Update: follow.Update{Snapshot: w.copy()}}, w.now)
-		w.m.Decide(event.Paused{Generation: 1, Held: heldStep(x.held)}, w.now)
-		done := w.m.Decide(event.Closed{Generation: 1}, w.now)
-		i := slices.IndexFunc(done, func(a action.Action) bool { _, ok := a.(action.GetReady); return ok })
+		w.m.Decide(message.StoreRead{Update: follow.Update{Snapshot: w.copy()}}, w.now)
+		w.m.Decide(message.Paused{Generation: 1, Held: heldStep(x.held)}, w.now)
+		done := w.m.Decide(message.Closed{Generation: 1}, w.now)
+		i := slices.IndexFunc(done, func(a message.Action) bool { _, ok := a.(message.GetReady); return ok })
 		if i < 0 {
 			t.Fatalf("held %s: not ready: %v", x.held, done)
 		}
-		if got := done[i].(action.GetReady).InMemory; got != x.inMemory {
+		if got := done[i].(message.GetReady).InMemory; got != x.inMemory {
 			t.Errorf("held %s, checkpoint %+v: in memory %v, want %v", x.held, x.resume, got, x.inMemory)
 		}
 	}

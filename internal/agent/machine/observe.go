@@ -3,9 +3,8 @@ package machine
 import (
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
@@ -13,10 +12,10 @@ import (
 )
 
 // applyRead handles the result of a read or of the follower.
-func (m *Machine) applyRead(e event.StoreRead) {
+func (m *Machine) applyRead(e message.StoreRead) {
 	o := &m.seen
 	if e.Asked {
-		m.out.Answered(outbox.Read, e.Err)
+		m.out.Answered(message.KindRead, e.Err)
 	}
 	unanswered := e.Asked && o.peerGeneration > 0
 	switch {
@@ -39,7 +38,7 @@ func (m *Machine) applyRead(e event.StoreRead) {
 		o.readFailed = o.readFailed || unanswered
 		m.loseJob()
 		o.stale = o.stale && !e.Asked
-		m.out.Rest(outbox.Read, time.Second)
+		m.out.Rest(message.KindRead, time.Second)
 		return
 	}
 	o.unreadable, o.wrongJob = nil, false
@@ -66,7 +65,7 @@ func (m *Machine) noteRevision(cluster uint64, rev int64) {
 // isBehind reports whether the store shows less than this node has seen. Only a read counts that
 // began after everything that this node has seen. An update of a watch, or of an earlier read, may
 // just be late.
-func (m *Machine) isBehind(e *event.StoreRead) bool {
+func (m *Machine) isBehind(e *message.StoreRead) bool {
 	o, s := &m.seen, &e.Snapshot
 	if o.rev == 0 || !e.Begun.After(o.revAt) {
 		return false
@@ -96,7 +95,7 @@ func (m *Machine) keepSnapshot(s rendezvous.Snapshot) {
 		return
 	}
 	if s.Rev > o.snap.Rev {
-		m.out.EndRest(outbox.Step)
+		m.out.EndRest(message.KindStep)
 	}
 	if s.Whole {
 		m.countNodes(s.Nodes)
@@ -181,7 +180,7 @@ func (m *Machine) storeAnswered() {
 		return
 	}
 	o.addressUnverified = true
-	m.out.EndRest(outbox.Locate)
+	m.out.EndRest(message.KindLocate)
 	if m.now.Sub(o.awaySince) > outage {
 		m.peers.StoreWasAway(m.now)
 	}
@@ -200,5 +199,5 @@ func (m *Machine) checkPeerGeneration() {
 		o.peerGeneration, o.readFailed = 0, false
 		return
 	}
-	m.out.Request(outbox.Read, action.Read{})
+	m.out.Request(message.KindRead, message.Read{})
 }

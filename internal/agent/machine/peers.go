@@ -3,13 +3,12 @@ package machine
 import (
 	"reflect"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/detection"
+	"github.com/elasticd/elastic/internal/agent/message"
 )
 
 // peerFacts returns the inputs of detection.
-func (m *Machine) peerFacts() *detection.Facts {
-	return &detection.Facts{Now: m.now, Self: m.self.node, Joined: m.self.joined,
+func (m *Machine) peerFacts() *Sight {
+	return &Sight{Now: m.now, Self: m.self.node, Joined: m.self.joined,
 		Registered: m.self.unkeyed.IsZero(), Snapshot: &m.seen.snap, World: m.seen.world}
 }
 
@@ -30,13 +29,13 @@ func (m *Machine) watchPeers() {
 	m.peers.AnswerSuspicions(m.peerFacts(), m.out)
 	if hello := m.hello(); !reflect.DeepEqual(hello, m.said) {
 		m.said = hello
-		m.out.Do(action.SayHello{Hello: hello})
+		m.out.Do(message.SayHello{Hello: hello})
 	}
 }
 
 // hello returns what this agent answers to its peers now.
-func (m *Machine) hello() action.Hello {
-	h := action.Hello{UID: m.self.job.Identity(), Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
+func (m *Machine) hello() message.Hello {
+	h := message.Hello{UID: m.self.job.Identity(), Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
 		Generation: m.generation(), Suspects: m.peers.Suspects(), Knows: m.knowledge()}
 	h.Stays = m.workers.Stay()
 	if g := m.workers.Group; g != nil && !g.First {

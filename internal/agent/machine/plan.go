@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
@@ -19,8 +19,8 @@ type planning struct {
 	timing status.TimingObserver
 	start  startTiming
 
-	activity map[string]activityRecord // the last activity that each node reported
-	step     string                    // the step that is due, and since when
+	activity map[string]Activity // the last activity that each node reported
+	step     string              // the step that is due, and since when
 	stepAt   time.Time
 
 	scope     *follow.Scope // the scope that is followed
@@ -29,8 +29,8 @@ type planning struct {
 	lookAgain time.Time     // when a node that follows only its own keys next reads everything
 }
 
-// activityRecord is a record of the store, and when it last changed.
-type activityRecord struct {
+// Activity is a record of the store, and when it last changed.
+type Activity struct {
 	rev int64
 	at  time.Time
 }
@@ -117,12 +117,12 @@ func (m *Machine) take(next plan.Step) {
 	if m.seen.wrongJob {
 		return
 	}
-	take := action.Take{Seen: m.seen.snap, Me: m.self.node, Step: next,
+	take := message.Take{Seen: m.seen.snap, Me: m.self.node, Step: next,
 		Timing: k.timing.Timing(m.self.node.Node)}
 	if w := m.seen.snap.World; w != nil && w.Previous > 0 {
 		take.Idle = k.timing.Idle(m.now)
 	}
-	if _, run := next.(plan.Run); m.out.Request(outbox.Step, take) && run {
+	if _, run := next.(plan.Run); m.out.Request(message.KindStep, take) && run {
 		k.start = startTiming{sign: k.timing.Sign(), timing: take.Timing}
 	}
 }
@@ -134,12 +134,12 @@ const maxStandstill = 30 * time.Second
 // noteActivity records when each node last changed its activity.
 func (m *Machine) noteActivity(said []rendezvous.Activity) {
 	was := m.keeper.activity
-	m.keeper.activity = map[string]activityRecord{}
+	m.keeper.activity = map[string]Activity{}
 	for _, d := range said {
 		if x, ok := was[d.Node]; ok && x.rev == d.Rev {
 			m.keeper.activity[d.Node] = x
 		} else {
-			m.keeper.activity[d.Node] = activityRecord{d.Rev, m.now}
+			m.keeper.activity[d.Node] = Activity{d.Rev, m.now}
 		}
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -20,7 +20,7 @@ const relocateEvery = time.Second
 func (m *Machine) verifyAddress() {
 	if m.self.joined && m.seen.awaySince.IsZero() &&
 		(m.seen.addressUnverified || m.peerFacts().Unreached()) {
-		m.out.Request(outbox.Locate, action.Locate{})
+		m.out.Request(message.KindLocate, message.Locate{})
 	}
 }
 
@@ -32,7 +32,7 @@ func (m *Machine) keepRegistration() {
 		return
 	}
 	if m.seen.asOf.Before(m.self.unkeyed) {
-		m.out.Request(outbox.Read, action.Read{})
+		m.out.Request(message.KindRead, message.Read{})
 		return
 	}
 	w := m.seen.world
@@ -50,7 +50,7 @@ func (m *Machine) keepRegistration() {
 		was.Lease != m.self.node.Lease {
 		n.Rev = was.Rev // it is there on another lease
 	}
-	m.out.Request(outbox.Register, action.Register{Node: n, WorldRev: w.Rev})
+	m.out.Request(message.KindRegister, message.Register{Node: n, WorldRev: w.Rev})
 }
 
 // drop ends this incarnation. Its workers end next. Then this node joins as a new incarnation.
@@ -58,8 +58,8 @@ func (m *Machine) drop() {
 	if !m.self.joined {
 		return
 	}
-	m.out.Do(action.Forget{Lease: m.self.node.Lease})
-	m.out.Forget(outbox.Register, outbox.Leave)
+	m.out.Do(message.Forget{Lease: m.self.node.Lease})
+	m.out.Forget(message.KindRegister, message.KindLeave)
 	m.self.joined, m.self.unkeyed, m.self.listed = false, time.Time{}, false
 }
 
@@ -85,7 +85,7 @@ func (m *Machine) departFromWorld() {
 		} else if plan.QuarantineOf(w, m.self.node) != nil {
 			why = membership.Quarantined
 		}
-		m.out.Request(outbox.Leave, action.Leave{Me: m.self.node, Generation: w.Generation, Why: why})
+		m.out.Request(message.KindLeave, message.Leave{Me: m.self.node, Generation: w.Generation, Why: why})
 	}
 }
 
@@ -94,7 +94,7 @@ func (m *Machine) departFromWorld() {
 // this node.
 func (m *Machine) stoppedAlone() bool {
 	g, w := m.workers.Group, m.seen.world
-	return g != nil && !g.First && g.Halt == action.HaltEnded && m.seen.peerGeneration == 0 &&
+	return g != nil && !g.First && g.Halt == message.HaltEnded && m.seen.peerGeneration == 0 &&
 		m.seen.awaySince.IsZero() &&
 		w.Generation == g.World.Generation &&
 		(w.Phase == rendezvous.Running || w.Phase == rendezvous.Finishing)

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/outbox"
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -147,10 +145,10 @@ func (m *Machine) runOutside() {
 		m.leaveOutside()
 		return
 	}
-	if m.out.UnderWay(outbox.Remake) {
+	if m.out.UnderWay(message.KindRemake) {
 		return // it may still make the data of this node that of the job
 	}
-	m.out.Request(outbox.Enter, action.Enter{Again: m.self.job != nil})
+	m.out.Request(message.KindEnter, message.Enter{Again: m.self.job != nil})
 }
 
 // runCut lets the workers run on. Without a registration this node takes no part in the job. If
@@ -176,7 +174,7 @@ func (m *Machine) serveOthers() {
 // stoodBy is the error of a spare whose job is done: a node that did not train never ends with 0.
 func (m *Machine) stoodBy() error {
 	j := m.self.job
-	return &refusal.JobDone{Job: string(j.Name), Ran: strings.Join(j.Origin.Command, " "), Spare: true}
+	return &message.JobDoneError{Job: string(j.Name), Ran: strings.Join(j.Origin.Command, " "), Spare: true}
 }
 
 // leaveEnded leaves the attempt, which has ended, once no worker is left.
@@ -187,10 +185,10 @@ func (m *Machine) leaveEnded() {
 	m.remakeJob()
 	m.serveOthers()
 	if m.leave == nil && m.workers.Idle() && m.rememberedEnd() {
-		m.leave = &departure{Leaving: event.Leaving{Reason: membership.Finished,
+		m.leave = &departure{Leaving: message.Leaving{Reason: membership.Finished,
 			Status: m.seen.world.Outcome.Code}}
 		if m.seen.world.Phase == rendezvous.Done && !m.took {
-			m.leave.Status, m.leave.Err = refusal.StatusDone, m.stoodBy()
+			m.leave.Status, m.leave.Err = message.StatusDone, m.stoodBy()
 		}
 	}
 	if m.leave != nil {

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -59,14 +58,14 @@ type teller struct {
 	moved bool // the machine has not seen the store yet
 	quick bool // the request was answered at once
 	kept  map[string]rendezvous.Snapshot
-	wait  map[string]action.Action // by slot
-	read  time.Time                // when Read was asked
+	wait  map[string]message.Action // by slot
+	read  time.Time                 // when Read was asked
 	said  strings.Builder
 }
 
 func newTeller() *teller {
 	w := &teller{now: begin, lives: map[string]int{}, kept: map[string]rendezvous.Snapshot{},
-		wait: map[string]action.Action{}, rev: 1}
+		wait: map[string]message.Action{}, rev: 1}
 	w.s = rendezvous.Snapshot{Whole: true, Cluster: 1, Ready: map[string]rendezvous.Ready{},
 		Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
 		Missed: map[membership.Incarnation]bool{}}
@@ -130,34 +129,34 @@ func (w *teller) line(text string) error {
 		w.see(s, false)
 	case "worker":
 		code, err := strconv.Atoi(arg(1))
-		x := event.WorkerExit{Code: code}
+		x := message.WorkerExit{Code: code}
 		if code > 128 {
 			x.Signal = "SIGKILL"
 		}
-		w.give(event.Exited{Generation: w.m.workers.Group.World.Generation, WorkerExit: x})
+		w.give(message.Exited{Generation: w.m.workers.Group.World.Generation, WorkerExit: x})
 		return err
 	case "workers":
 		g := w.m.workers.Group.World.Generation
 		switch arg(1) {
 		case "can":
-			w.give(event.Staying{Generation: g, Can: true})
+			w.give(message.Staying{Generation: g, Can: true})
 		case "left":
-			w.give(event.Paused{Generation: g, Held: heldStep(arg(2))})
+			w.give(message.Paused{Generation: g, Held: heldStep(arg(2))})
 		case "hang":
-			w.give(event.Paused{Generation: g, Err: errors.New("no answer")})
+			w.give(message.Paused{Generation: g, Err: errors.New("no answer")})
 		default:
-			w.give(event.Halted{Generation: g})
+			w.give(message.Halted{Generation: g})
 		}
 	case "peer-generation":
 		g, err := strconv.Atoi(arg(1))
-		w.give(event.Signaled{Signal: event.Signal{Generation: schema.Generation(g)}})
+		w.give(message.Signaled{Signal: message.Signal{Generation: schema.Generation(g)}})
 		return err
 	case "heard":
 		sign := map[string]membership.Sign{"silent": membership.Silent,
 			"closed": membership.ConnectionClosed}[arg(2)]
 		kind := map[string]membership.AnswerKind{"closed": membership.Refused,
 			"again": membership.Same}[arg(2)]
-		w.give(event.Signaled{Signal: event.Signal{About: w.ref(arg(1)), Sign: sign,
+		w.give(message.Signaled{Signal: message.Signal{About: w.ref(arg(1)), Sign: sign,
 			Answer: membership.Answer{Kind: kind}}})
 	case "dialled":
 		kinds := map[string]membership.AnswerKind{"no-answer": membership.NoAnswer,
@@ -166,22 +165,22 @@ func (w *teller) line(text string) error {
 		if !ok {
 			return fmt.Errorf("no answer is called %q", arg(2))
 		}
-		e := event.Probed{About: w.ref(arg(1)), Answer: membership.Answer{Kind: kind}}
+		e := message.Probed{About: w.ref(arg(1)), Answer: membership.Answer{Kind: kind}}
 		if arg(3) == "holds" {
 			e.Holds = f[4:]
 		}
 		w.give(e)
 	case "renewed":
-		w.give(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now})
+		w.give(message.Renewed{Lease: w.m.self.node.Lease, Sent: w.now})
 	case "renewal":
 		err := map[string]error{"lost": store.ErrLeaseLost, "unanswered": errors.New("no answer")}[arg(1)]
-		w.give(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now, Err: err})
+		w.give(message.Renewed{Lease: w.m.self.node.Lease, Sent: w.now, Err: err})
 	case "store":
-		w.give(event.StoreRead{Update: follow.Update{Err: errors.New("no answer")}})
+		w.give(message.StoreRead{Update: follow.Update{Err: errors.New("no answer")}})
 	case "SIGTERM":
-		w.give(event.Asked{Leaving: event.Leaving{Reason: membership.Terminated, Status: 75}})
+		w.give(message.Asked{Leaving: message.Leaving{Reason: membership.Terminated, Status: 75}})
 	case "SIGINT":
-		w.give(event.Asked{Leaving: event.Leaving{Reason: membership.Interrupted, Status: 130,
+		w.give(message.Asked{Leaving: message.Leaving{Reason: membership.Interrupted, Status: 130,
 			Now: arg(1) == "again"}})
 	case "after", "stands":
 		d, err := time.ParseDuration(f[len(f)-1])
@@ -225,7 +224,7 @@ func (w *teller) begins(f []string) error {
 	w.s.Job = &w.job
 	w.s.Wish = rendezvous.Wish{NP: np, Request: "r1", By: "run", Rev: 1}
 	w.m = New(Config{LeaseTTL: 3 * time.Second, Times: plan.DefaultTimeouts, Warm: slices.Contains(f, "warm")}, w.now)
-	w.give(event.Ticked{})
+	w.give(message.Ticked{})
 	return nil
 }
 
@@ -236,7 +235,7 @@ func setSeconds(to *rendezvous.Seconds, text string) error {
 }
 
 // give passes an event to the machine, and records the actions.
-func (w *teller) give(e event.Event) {
+func (w *teller) give(e message.Event) {
 	if w.gone {
 		return
 	}
@@ -260,7 +259,7 @@ func (w *teller) pass(d time.Duration, still bool) {
 func (w *teller) during(from time.Time) {
 	old := w.said.String()
 	w.said.Reset()
-	w.give(event.Ticked{})
+	w.give(message.Ticked{})
 	done := w.said.String()
 	w.said.Reset()
 	w.said.WriteString(old)
@@ -281,7 +280,7 @@ func (w *teller) see(s rendezvous.Snapshot, asked bool) {
 			s.Nodes = []membership.Node{*n}
 		}
 	}
-	w.give(event.StoreRead{Update: follow.Update{Snapshot: s, Begun: begun}, Asked: asked})
+	w.give(message.StoreRead{Update: follow.Update{Snapshot: s, Begun: begun}, Asked: asked})
 }
 
 // copy returns a snapshot that later changes do not affect.
@@ -476,54 +475,54 @@ func (w *teller) ends(slot string, err error) error {
 		w.rev++
 	}
 	switch a := a.(type) {
-	case action.Enter:
+	case message.Enter:
 		w.lives["a"]++
 		w.s = w.copy()
 		n := w.register("a")
 		warms := w.m.cfg.Warm && w.s.World != nil && w.s.World.Phase == rendezvous.Running
 		w.s.Node("a").Warming = warms
-		w.give(event.Entered{Node: n, Job: w.job, Head: w.s.Head, Fence: w.s.Fence, TTL: 3 * time.Second,
+		w.give(message.Entered{Node: n, Job: w.job, Head: w.s.Head, Fence: w.s.Fence, TTL: 3 * time.Second,
 			Logs: "log/a", Warms: warms})
 		w.moved = true
-	case action.Read:
+	case message.Read:
 		if err != nil {
-			w.give(event.StoreRead{Update: follow.Update{Err: err}, Asked: true})
+			w.give(message.StoreRead{Update: follow.Update{Err: err}, Asked: true})
 			return nil
 		}
 		w.see(w.copy(), true)
-	case action.Locate:
-		w.give(event.Located{Address: w.m.self.node.Address})
-	case action.PublishWarm:
+	case message.Locate:
+		w.give(message.Located{Address: w.m.self.node.Address})
+	case message.PublishWarm:
 		w.s = w.copy()
 		w.s.Node("a").Warming = false
-		w.give(event.PublishedWarm{As: a.Me.Incarnation, Err: err})
+		w.give(message.PublishedWarm{As: a.Me.Incarnation, Err: err})
 		w.moved = true
-	case action.Register:
+	case message.Register:
 		if err != nil {
-			w.give(event.Registered{As: a.Node.Incarnation, Err: err})
+			w.give(message.Registered{As: a.Node.Incarnation, Err: err})
 			return nil
 		}
 		w.s = w.copy()
 		n := w.register("a")
-		w.give(event.Registered{As: a.Node.Incarnation, Lease: n.Lease, Rev: n.Rev, TTL: 3 * time.Second})
+		w.give(message.Registered{As: a.Node.Incarnation, Lease: n.Lease, Rev: n.Rev, TTL: 3 * time.Second})
 		w.moved = true
-	case action.Take:
+	case message.Take:
 		if err != nil {
-			w.give(event.Stepped{Err: err})
+			w.give(message.Stepped{Err: err})
 			return nil
 		}
 		w.s = w.copy()
 		w.apply(a.Step, a.Idle)
-		done := event.Stepped{World: *w.s.World}
+		done := message.Stepped{World: *w.s.World}
 		if _, reported := a.Step.(plan.ReportLost); reported {
-			done = event.Stepped{}
+			done = message.Stepped{}
 		}
 		w.give(done)
 		w.moved = true
-	case action.GetReady:
+	case message.GetReady:
 		g := a.World.Generation
 		if err != nil {
-			w.give(event.Readied{Generation: g, Err: err})
+			w.give(message.Readied{Generation: g, Err: err})
 			return nil
 		}
 		w.s = w.copy()
@@ -533,21 +532,21 @@ func (w *teller) ends(slot string, err error) error {
 			r.AfterMS = new(w.now.Sub(a.Idle).Milliseconds())
 		}
 		w.s.Ready["a"] = r
-		e := event.Readied{Generation: g, Ports: []int{1, 2, 3}, InMemory: a.InMemory}
+		e := message.Readied{Generation: g, Ports: []int{1, 2, 3}, InMemory: a.InMemory}
 		if w.quick {
 			e.Begun = w.now
 		}
 		w.give(e)
 		w.moved = true
-	case action.Remember:
-		w.give(event.Remembered{Memory: a.Memory, Err: err})
-	case action.StartWorkers:
-		w.give(event.Started{Generation: a.World.Generation})
-	case action.ContinueWorkers:
-		w.give(event.Started{Generation: a.World.Generation})
-	case action.CloseSaves:
-		w.give(event.Closed{Generation: a.Generation, Err: err})
-	case action.ReportExit:
+	case message.Remember:
+		w.give(message.Remembered{Memory: a.Memory, Err: err})
+	case message.StartWorkers:
+		w.give(message.Started{Generation: a.World.Generation})
+	case message.ContinueWorkers:
+		w.give(message.Started{Generation: a.World.Generation})
+	case message.CloseSaves:
+		w.give(message.Closed{Generation: a.Generation, Err: err})
+	case message.ReportExit:
 		if err == nil {
 			w.s = w.copy()
 			x := a.Exit
@@ -555,8 +554,8 @@ func (w *teller) ends(slot string, err error) error {
 			w.s.Exits["a"] = x
 			w.moved = true
 		}
-		w.give(event.ExitReported{Generation: a.World.Generation, Rev: w.rev, Exit: a.Exit, Err: err})
-	case action.ReportFailures:
+		w.give(message.ExitReported{Generation: a.World.Generation, Rev: w.rev, Exit: a.Exit, Err: err})
+	case message.ReportFailures:
 		if err == nil {
 			w.s = w.copy()
 			f := a.Failures[0]
@@ -564,8 +563,8 @@ func (w *teller) ends(slot string, err error) error {
 			w.s.Failure = &f
 			w.moved = true
 		}
-		w.give(event.FailureReported{Generation: a.World.Generation, Err: err})
-	case action.Suspect:
+		w.give(message.FailureReported{Generation: a.World.Generation, Err: err})
+	case message.Suspect:
 		if err == nil {
 			w.s = w.copy()
 			for _, x := range a.Suspicions {
@@ -578,12 +577,12 @@ func (w *teller) ends(slot string, err error) error {
 		if err != nil {
 			rev = 0
 		}
-		answer := event.Suspected{Rev: rev, Err: err}
+		answer := message.Suspected{Rev: rev, Err: err}
 		for _, x := range a.Suspicions {
 			answer.About = append(answer.About, x.Incarnation)
 		}
 		w.give(answer)
-	case action.Withdraw:
+	case message.Withdraw:
 		if err == nil {
 			w.s = w.copy()
 			w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool {
@@ -593,8 +592,8 @@ func (w *teller) ends(slot string, err error) error {
 			})
 			w.moved = true
 		}
-		w.give(event.Withdrawn{Err: err})
-	case action.Leave:
+		w.give(message.Withdrawn{Err: err})
+	case message.Leave:
 		if err == nil {
 			w.s = w.copy()
 			w.remove("a")
@@ -602,7 +601,7 @@ func (w *teller) ends(slot string, err error) error {
 				membership.Left{Node: "a", Incarnation: a.Me.Incarnation, Reason: a.Why})
 			w.moved = true
 		}
-		w.give(event.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: err})
+		w.give(message.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: err})
 	}
 	if w.moved {
 		w.see(w.copy(), false)

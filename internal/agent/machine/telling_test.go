@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -21,9 +21,9 @@ func (w *teller) state() string {
 		more = fmt.Sprintf(", workers of generation %d run", m.workers.Group.World.Generation)
 		if m.workers.Group.Paused {
 			more = fmt.Sprintf(", workers of generation %d wait", m.workers.Group.World.Generation)
-		} else if m.workers.Group.First && m.workers.Group.Halt == action.HaltPaused {
+		} else if m.workers.Group.First && m.workers.Group.Halt == message.HaltPaused {
 			more = ", workers start"
-		} else if m.workers.Group.Halt != action.NoHalt {
+		} else if m.workers.Group.Halt != message.NoHalt {
 			more = fmt.Sprintf(", workers of generation %d are ending", m.workers.Group.World.Generation)
 		}
 	}
@@ -38,7 +38,7 @@ func (w *teller) state() string {
 }
 
 // does records an action, and keeps it if an event answers it.
-func (w *teller) does(a action.Action) {
+func (w *teller) does(a message.Action) {
 	do := func(slot, format string, args ...any) {
 		if slot != "" {
 			w.wait[slot] = a
@@ -46,32 +46,32 @@ func (w *teller) does(a action.Action) {
 		fmt.Fprintf(&w.said, "do   "+format+"\n", args...)
 	}
 	switch a := a.(type) {
-	case action.Enter:
+	case message.Enter:
 		do("enter", "enter")
-	case action.Forget:
+	case message.Forget:
 		for slot, x := range w.wait { // requests of the old incarnation are not answered any more
-			if _, ok := x.(action.StartWorkers); !ok {
+			if _, ok := x.(message.StartWorkers); !ok {
 				delete(w.wait, slot)
 			}
 		}
 		do("", "forget the registration")
-	case action.Follow:
+	case message.Follow:
 		do("", "follow %s", map[follow.Scope]string{follow.ScopeAll: "everything",
 			follow.ScopeOwn: "the world and its own key"}[a.Scope])
-	case action.Read:
+	case message.Read:
 		w.read = w.now
 		do("read", "read the world")
-	case action.Locate:
+	case message.Locate:
 		do("locate", "find out where it is")
-	case action.Remember:
+	case message.Remember:
 		do("remember", "remember generation %d", a.Memory.Generation)
-	case action.Remake:
+	case message.Remake:
 		do("remake", "bring the job back, of generation %d", a.Lost.Own.Generation)
-	case action.Register:
+	case message.Register:
 		do("register", "register again, as %s", a.Node.Incarnation)
-	case action.Take:
+	case message.Take:
 		do("step", "step: %s", step(a.Step))
-	case action.GetReady:
+	case message.GetReady:
 		text := ""
 		if !a.Member {
 			text = ", as a leaver"
@@ -82,9 +82,9 @@ func (w *teller) does(a action.Action) {
 			text += fmt.Sprintf(", its workers gone for %s", gone)
 		}
 		do("ready", "get ready for generation %d%s", a.World.Generation, text)
-	case action.PublishWarm:
+	case message.PublishWarm:
 		do("warm", "tell that the others need not wait for its workers")
-	case action.StartWorkers:
+	case message.StartWorkers:
 		late := ""
 		if a.Waits {
 			late = ", which wait for their first world"
@@ -94,64 +94,64 @@ func (w *teller) does(a action.Action) {
 		}
 		do("start", "start the workers of generation %d, rank %d of %d%s", a.World.Generation, a.Rank,
 			a.World.Count, late)
-	case action.ContinueWorkers:
+	case message.ContinueWorkers:
 		do("start", "hand generation %d to the workers, rank %d of %d", a.World.Generation, a.Rank,
 			a.World.Count)
-	case action.PauseWorkers:
+	case message.PauseWorkers:
 		do("", "have the workers leave generation %d", a.Generation)
-	case action.HaltWorkers:
+	case message.HaltWorkers:
 		switch a.How {
-		case action.HaltAsked:
+		case message.HaltAsked:
 			do("", "ask the workers of generation %d to save (%s), %s", a.Generation, a.Reason, a.Grace)
-		case action.HaltEnded:
+		case message.HaltEnded:
 			do("", "end the workers of generation %d", a.Generation)
 		default:
 			do("", "kill the workers of generation %d", a.Generation)
 		}
-	case action.CloseSaves:
+	case message.CloseSaves:
 		if a.Last {
 			do("close", "close the captures of generation %d, with what is complete", a.Generation)
 		} else {
 			do("close", "close the captures of generation %d", a.Generation)
 		}
-	case action.ReportExit:
+	case message.ReportExit:
 		do("exit", "report the exit of generation %d: %s", a.World.Generation, codes(a.Exit))
-	case action.ReportFailures:
+	case message.ReportFailures:
 		do("failure", "report the failure of generation %d: exit code %d", a.World.Generation,
 			a.Failures[0].Code)
-	case action.PublishTiming:
+	case message.PublishTiming:
 		do("", "tell where the time of generation %d went: %s", a.World.Generation, a.Timing)
-	case action.Probe:
+	case message.Probe:
 		by := ""
 		for _, r := range a.Watchers {
 			by += ", ask " + r.Node
 		}
 		do("", "dial %s%s", life(a.About), by)
-	case action.AskWatchers:
+	case message.AskWatchers:
 		by := ""
 		for _, r := range a.Watchers {
 			by += ", ask " + r.Node
 		}
 		do("", "about %s%s", life(a.About), by)
-	case action.WatchNodes:
+	case message.WatchNodes:
 		var names []string
 		for _, r := range a.Refs {
 			names = append(names, life(r))
 		}
 		do("", "watch %s", orNoNode(names))
-	case action.Suspect:
+	case message.Suspect:
 		var all []string
 		for _, s := range a.Suspicions {
 			all = append(all, fmt.Sprintf("%s (%s)", s.Node, s.Sign))
 		}
 		do("suspect", "suspect %s", strings.Join(all, ", "))
-	case action.Withdraw:
+	case message.Withdraw:
 		var all []string
 		for _, s := range a.Suspicions {
 			all = append(all, s.Node)
 		}
 		do("clear", "clear %s", strings.Join(all, ", "))
-	case action.SayHello:
+	case message.SayHello:
 		text := fmt.Sprintf("answer as %s, generation %d", a.Incarnation, a.Generation)
 		if a.Failed {
 			text += ", its worker failed"
@@ -163,20 +163,20 @@ func (w *teller) does(a action.Action) {
 			text += ", suspects " + life(s)
 		}
 		do("", "%s", text)
-	case action.Leave:
+	case message.Leave:
 		at := ""
 		if a.Quick {
 			at = ", at once"
 		}
 		do("leave", "leave (%s)%s", a.Why, at)
-	case action.Say:
+	case message.Say:
 		fmt.Fprintf(&w.said, "say  %s\n", a.Text)
-	case action.Renew: // it does, for as long as it is registered
-	case action.Wake: // the ticks of a story come soon enough
+	case message.Renew: // it does, for as long as it is registered
+	case message.Wake: // the ticks of a story come soon enough
 		if !a.At.After(w.now) {
 			do("", "spin: a tick now, and again")
 		}
-	case action.Quit:
+	case message.Quit:
 		w.gone = true
 		do("", "quit with %d", a.Status)
 	default:

@@ -3,8 +3,8 @@ package machine
 import (
 	"slices"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
@@ -22,7 +22,7 @@ func (m *Machine) warmUp() {
 		m.workers.StartFirst(m.withThisNode(w), m.workerFacts(), m.out)
 	}
 	if m.self.warms && (m.workers.FirstSettled() || m.workers.Group == nil) {
-		m.out.Request(outbox.Warm, action.PublishWarm{World: *w, Me: m.self.node})
+		m.out.Request(message.KindWarm, message.PublishWarm{World: *w, Me: m.self.node})
 	}
 }
 

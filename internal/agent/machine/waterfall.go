@@ -3,7 +3,7 @@ package machine
 import (
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -17,7 +17,7 @@ type startTiming struct {
 
 // sign returns the sign of a change that this agent saw and the store may not show yet.
 func (m *Machine) sign() string {
-	if g := m.workers.Group; g != nil && len(g.Failures) > 0 && g.Halt == action.NoHalt {
+	if g := m.workers.Group; g != nil && len(g.Failures) > 0 && g.Halt == message.NoHalt {
 		return rendezvous.SignFailure
 	}
 	return string(m.peers.Sign())
@@ -36,5 +36,5 @@ func (m *Machine) publishTiming() {
 	}
 	t.timing.FromMemory = g.Handed
 	t.timing.Started = new(g.StartedAt.Sub(t.sign).Milliseconds())
-	m.out.Do(action.PublishTiming{World: g.World, Timing: t.timing})
+	m.out.Do(message.PublishTiming{World: g.World, Timing: t.timing})
 }

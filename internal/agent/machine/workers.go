@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/internal/agent/workers"
 	"github.com/elasticd/elastic/pkg/membership"
 )
@@ -33,8 +33,8 @@ func (m *Machine) getReady() {
 	m.workers.GetReady(m.knowsNow(), m.workerFacts(), m.out)
 }
 
-func (m *Machine) applyReady(e event.Readied) {
-	m.out.AnsweredFor(outbox.Ready, e.Generation, e.Err)
+func (m *Machine) applyReady(e message.Readied) {
+	m.out.AnsweredFor(message.KindReady, e.Generation, e.Err)
 	m.noteHindrance(e)
 	if e.Err == nil {
 		m.noteWritten(nil) // the memory is written before Ready is sent
@@ -48,11 +48,11 @@ func (m *Machine) applyReady(e event.Readied) {
 
 // noteHindrance tells the user once why this node is not ready, because the others wait for it. If
 // the node never can be ready, it leaves.
-func (m *Machine) noteHindrance(e event.Readied) {
+func (m *Machine) noteHindrance(e message.Readied) {
 	var unable interface{ ExitCode() int }
 	if errors.As(e.Err, &unable) {
 		if m.leave == nil {
-			m.leave = &departure{Leaving: event.Leaving{Reason: membership.Unfit,
+			m.leave = &departure{Leaving: message.Leaving{Reason: membership.Unfit,
 				Status: unable.ExitCode(), Err: e.Err}}
 		}
 		return

@@ -3,55 +3,54 @@ package workers
 import (
 	"slices"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Apply updates the state of the workers with an event.
-func (w *Workers) Apply(e event.Event, f *Facts, out *outbox.Outbox) {
+func (w *Workers) Apply(e message.Event, f *Facts, out *message.Outbox) {
 	switch e := e.(type) {
-	case event.Started:
-		out.AnsweredFor(outbox.Start, e.Generation, nil)
+	case message.Started:
+		out.AnsweredFor(message.KindStart, e.Generation, nil)
 		w.applyStarted(e, f, out)
-	case event.Hung:
-		if g := w.groupOf(e.Generation); g != nil && g.Halt == action.NoHalt {
+	case message.Hung:
+		if g := w.groupOf(e.Generation); g != nil && g.Halt == message.NoHalt {
 			e.Failure.Time = f.Now
 			g.Failures = append(g.Failures, e.Failure)
 		}
-	case event.Exited:
+	case message.Exited:
 		w.applyExit(e, f)
-	case event.Staying:
+	case message.Staying:
 		if g := w.groupOf(e.Generation); g != nil {
 			g.canStay = e.Can
 		}
-	case event.Paused:
+	case message.Paused:
 		w.applyPaused(e, f)
-	case event.Halted:
+	case message.Halted:
 		if g := w.groupOf(e.Generation); g != nil {
 			g.Dead, g.canStay = true, false
 			if !g.First {
 				w.noteIdle(f)
 			}
 		}
-	case event.Closed:
-		out.AnsweredFor(outbox.Close, e.Generation, e.Err)
+	case message.Closed:
+		out.AnsweredFor(message.KindClose, e.Generation, e.Err)
 		if g := w.Group; g != nil && g.World.Generation <= e.Generation && e.Err == nil {
 			g.closed = true
 		}
-	case event.ExitReported:
-		out.AnsweredFor(outbox.Exit, e.Generation, e.Err)
+	case message.ExitReported:
+		out.AnsweredFor(message.KindExit, e.Generation, e.Err)
 		if e.Err == nil || store.Moved(e.Err) {
 			w.exit.generation, w.exit.rev = e.Generation, e.Rev
 			if e.Err == nil {
 				w.exit.record = &e.Exit
 			}
 		}
-	case event.FailureReported:
-		out.AnsweredFor(outbox.Failure, e.Generation, e.Err)
+	case message.FailureReported:
+		out.AnsweredFor(message.KindFailure, e.Generation, e.Err)
 	}
 }
 
@@ -64,7 +63,7 @@ func (w *Workers) groupOf(generation schema.Generation) *Group {
 }
 
 // ApplyReady handles the outcome of the preparation of a generation.
-func (w *Workers) ApplyReady(e event.Readied) {
+func (w *Workers) ApplyReady(e message.Readied) {
 	if e.Err == nil && e.Generation >= w.ready {
 		w.ready, w.ports, w.resume, w.inMemory = e.Generation, e.Ports, e.Resume, e.InMemory
 	}
@@ -72,7 +71,7 @@ func (w *Workers) ApplyReady(e event.Readied) {
 }
 
 // applyStarted records that workers started, or could not be started.
-func (w *Workers) applyStarted(e event.Started, f *Facts, out *outbox.Outbox) {
+func (w *Workers) applyStarted(e message.Started, f *Facts, out *message.Outbox) {
 	g := w.groupOf(e.Generation)
 	if g == nil {
 		return
@@ -80,7 +79,7 @@ func (w *Workers) applyStarted(e event.Started, f *Facts, out *outbox.Outbox) {
 	if e.Err == nil {
 		g.Started, g.StartedAt = true, f.Now
 		if g.First {
-			out.Do(action.PauseWorkers{Generation: e.Generation})
+			out.Do(message.PauseWorkers{Generation: e.Generation})
 		}
 		return
 	}
@@ -91,11 +90,11 @@ func (w *Workers) applyStarted(e event.Started, f *Facts, out *outbox.Outbox) {
 		code := e.Code
 		g.codes[i] = &code
 	}
-	g.Failures = append(g.Failures, g.failure(event.WorkerExit{Code: e.Code, Message: e.Err.Error()}, f))
+	g.Failures = append(g.Failures, g.failure(message.WorkerExit{Code: e.Code, Message: e.Err.Error()}, f))
 }
 
 // applyExit records the end of a worker.
-func (w *Workers) applyExit(e event.Exited, f *Facts) {
+func (w *Workers) applyExit(e message.Exited, f *Facts) {
 	g := w.groupOf(e.Generation)
 	if g == nil || e.Process.Name == "" && e.LocalRank >= len(g.codes) {
 		return
@@ -105,7 +104,7 @@ func (w *Workers) applyExit(e event.Exited, f *Facts) {
 	if e.Ours {
 		return // it was asked or signalled, so its code does not count, and it did not fail
 	}
-	if e.Code != 0 && g.Halt == action.NoHalt {
+	if e.Code != 0 && g.Halt == message.NoHalt {
 		g.Failures = append(g.Failures, g.failure(e.WorkerExit, f))
 	}
 	if e.Process.Name != "" {
@@ -119,7 +118,7 @@ func (w *Workers) applyExit(e event.Exited, f *Facts) {
 }
 
 // failure returns the end of a worker here as it is reported to the others.
-func (g *Group) failure(x event.WorkerExit, f *Facts) rendezvous.Failure {
+func (g *Group) failure(x message.WorkerExit, f *Facts) rendezvous.Failure {
 	rank := 0
 	if x.Process.Name == "" {
 		rank = max(0, g.World.WorkerRank(g.World.Rank(f.Self.Ref), x.LocalRank))

@@ -3,27 +3,27 @@ package workers
 import (
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
 // order is how far the workers must be driven to their end, and how long they may take.
 type order struct {
-	halt   action.Halt
+	halt   message.Halt
 	reason string
 	grace  time.Duration
 }
 
 // endNow is the order for workers whose state is not saved any more.
-func endNow() order { return order{halt: action.HaltEnded, grace: action.ShortGrace} }
+func endNow() order { return order{halt: message.HaltEnded, grace: message.ShortGrace} }
 
 // order returns how far the workers of g must be driven to their end now.
-func (g *Group) order(f *Facts, out *outbox.Outbox) order {
+func (g *Group) order(f *Facts, out *message.Outbox) order {
 	w := f.World
 	switch {
 	case f.Over || f.hurried():
-		return order{halt: action.HaltKilled}
+		return order{halt: message.HaltKilled}
 	case !f.Joined:
 		return endNow() // this incarnation is over: nothing of them counts
 	case g.First:
@@ -33,18 +33,18 @@ func (g *Group) order(f *Facts, out *outbox.Outbox) order {
 	case w == nil || w.Generation < g.World.Generation:
 		return order{}
 	case g.stays(f, out):
-		return order{halt: action.HaltPaused}
+		return order{halt: message.HaltPaused}
 	case w.Generation > g.World.Generation:
 		return endNow()
 	}
 	switch w.Phase {
 	case rendezvous.Waiting:
 		if w.Hold.Planned {
-			return order{action.HaltAsked, w.Hold.Reason, w.Hold.Limit(f.Job)}
+			return order{message.HaltAsked, w.Hold.Reason, w.Hold.Limit(f.Job)}
 		}
 	case rendezvous.Running, rendezvous.Finishing:
 		if f.Leaving != nil && !f.AwaySince.IsZero() { // the Hold cannot be written, but the workers can save
-			return order{action.HaltAsked, "leave", time.Duration(f.Job.Rules.Grace)}
+			return order{message.HaltAsked, "leave", time.Duration(f.Job.Rules.Grace)}
 		}
 		return order{}
 	}
@@ -53,7 +53,7 @@ func (g *Group) order(f *Facts, out *outbox.Outbox) order {
 
 // Drive keeps or stops the workers. It does not need the store: a node that is cut off from the
 // store, and hears of a newer generation, stops its workers.
-func (w *Workers) Drive(f *Facts, out *outbox.Outbox) {
+func (w *Workers) Drive(f *Facts, out *message.Outbox) {
 	g := w.Group
 	if g == nil {
 		return
@@ -63,10 +63,10 @@ func (w *Workers) Drive(f *Facts, out *outbox.Outbox) {
 		if g.haltedAt.IsZero() {
 			g.haltedAt = f.Now
 		}
-		if o.halt == action.HaltPaused {
-			out.Do(action.PauseWorkers{Generation: g.World.Generation})
+		if o.halt == message.HaltPaused {
+			out.Do(message.PauseWorkers{Generation: g.World.Generation})
 		} else {
-			out.Do(action.HaltWorkers{Generation: g.World.Generation, How: o.halt, Reason: o.reason,
+			out.Do(message.HaltWorkers{Generation: g.World.Generation, How: o.halt, Reason: o.reason,
 				Grace: o.grace})
 		}
 	}
@@ -84,12 +84,12 @@ func (w *Workers) Drive(f *Facts, out *outbox.Outbox) {
 // closeCaptures ends the captures of a group. What the workers left complete is saved first, unless
 // they were ended early. In a World that is done none was, even if that World ended before this
 // agent knew that no process of them is left.
-func (g *Group) closeCaptures(f *Facts, out *outbox.Outbox) {
+func (g *Group) closeCaptures(f *Facts, out *message.Outbox) {
 	done := f.generation() == g.World.Generation && f.World.Phase == rendezvous.Done
-	complete := g.Halt <= action.HaltAsked || done
-	saves := action.CloseSaves{Generation: g.World.Generation,
+	complete := g.Halt <= message.HaltAsked || done
+	saves := message.CloseSaves{Generation: g.World.Generation,
 		Last: complete && !f.hurried() && !g.cannotCommit(f)}
-	if out.RequestFor(outbox.Close, g.World.Generation, saves) {
+	if out.RequestFor(message.KindClose, g.World.Generation, saves) {
 		g.closingSince, g.lastSave = f.Now, saves.Last
 	} else if g.lastSave && (g.cannotCommit(f) || g.skipsLastSave(f)) {
 		g.lastSave, saves.Last = false, false
@@ -111,8 +111,8 @@ func (g *Group) skipsLastSave(f *Facts) bool {
 	if f.Leaving == nil || f.Leaving.Now {
 		return f.Leaving != nil
 	}
-	away := !f.AwaySince.IsZero() && f.Now.Sub(f.AwaySince) >= action.Patience
-	return away && f.Now.Sub(g.closingSince) > action.Patience
+	away := !f.AwaySince.IsZero() && f.Now.Sub(f.AwaySince) >= message.Patience
+	return away && f.Now.Sub(g.closingSince) > message.Patience
 }
 
 // linger is how long processes that the workers of rank 0 started may run on. After it, the last
@@ -122,7 +122,7 @@ const linger = 5 * time.Second
 // lingers reports whether the workers of rank 0, on this node, have all ended, while a process that
 // they started has not. That process may run for ever, and the job is not done before the last
 // save.
-func (g *Group) lingers(f *Facts, out *outbox.Outbox) bool {
+func (g *Group) lingers(f *Facts, out *message.Outbox) bool {
 	if g.endedAt.IsZero() || g.World.Rank(f.Self.Ref) != 0 {
 		return false
 	}

@@ -5,26 +5,25 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // ReportEnd reports how workers here ended. The guard of a failure is the World and not the fence:
 // once the World waits, a worker that ends is a victim of the stop.
-func (w *Workers) ReportEnd(f *Facts, out *outbox.Outbox) {
+func (w *Workers) ReportEnd(f *Facts, out *message.Outbox) {
 	if !f.member() || f.Stale {
 		return
 	}
 	world, g := f.World, w.Group
 	if x := w.exitRecord(f, out); x != nil && !(x.Planned && f.Leaving != nil) &&
 		!reflect.DeepEqual(x, w.LastExit(world.Generation)) {
-		out.RequestFor(outbox.Exit, world.Generation, action.ReportExit{World: *world, Node: f.Self.Node,
+		out.RequestFor(message.KindExit, world.Generation, message.ReportExit{World: *world, Node: f.Self.Node,
 			Seen: w.exitRev(world.Generation), Exit: *x})
 	}
-	if g == nil || g.Halt != action.NoHalt || g.World.Generation != world.Generation ||
+	if g == nil || g.Halt != message.NoHalt || g.World.Generation != world.Generation ||
 		world.Phase != rendezvous.Running && world.Phase != rendezvous.Finishing {
 		return
 	}
@@ -32,8 +31,8 @@ func (w *Workers) ReportEnd(f *Facts, out *outbox.Outbox) {
 	if len(failures) == 0 || g.failRev == world.Rev && g.reported == len(failures) {
 		return
 	}
-	report := action.ReportFailures{World: *world, Failures: slices.Clone(failures)}
-	if out.RequestFor(outbox.Failure, world.Generation, report) {
+	report := message.ReportFailures{World: *world, Failures: slices.Clone(failures)}
+	if out.RequestFor(message.KindFailure, world.Generation, report) {
 		g.failRev, g.reported = world.Rev, len(failures)
 	}
 }
@@ -46,11 +45,11 @@ const signalSkew = time.Second
 // none: its planned Hold lets all save, and a failure would begin a new generation, which fences
 // these saves off. If a SIGTERM ended every worker, it waits a moment, because the agents may get
 // the signal as well.
-func (g *Group) failuresToReport(f *Facts, out *outbox.Outbox) []rendezvous.Failure {
+func (g *Group) failuresToReport(f *Facts, out *message.Outbox) []rendezvous.Failure {
 	if f.Leaving != nil || len(g.Failures) == 0 {
 		return nil
 	}
-	if slices.ContainsFunc(g.Failures, func(x rendezvous.Failure) bool { return !event.StatusOfAsked(x.Code) }) {
+	if slices.ContainsFunc(g.Failures, func(x rendezvous.Failure) bool { return !message.StatusOfAsked(x.Code) }) {
 		return g.Failures
 	}
 	if at := g.Failures[0].Time.Add(signalSkew); f.Now.Before(at) {
@@ -61,13 +60,13 @@ func (g *Group) failuresToReport(f *Facts, out *outbox.Outbox) []rendezvous.Fail
 }
 
 // exitRecord returns the exit record that this node should have in the store; nil: none yet.
-func (w *Workers) exitRecord(f *Facts, out *outbox.Outbox) *rendezvous.Exit {
+func (w *Workers) exitRecord(f *Facts, out *message.Outbox) *rendezvous.Exit {
 	world, g := f.World, w.Group
 	saved := world.Phase == rendezvous.Waiting && world.Hold.Planned
 	x := &rendezvous.Exit{Incarnation: f.Self.Incarnation, Codes: make([]*int, world.Workers(f.Rank))}
 	switch {
 	// It never started, so it has nothing to save.
-	case (g == nil || w.waiting(f)) && saved && !out.UnderWay(outbox.Start):
+	case (g == nil || w.waiting(f)) && saved && !out.UnderWay(message.KindStart):
 		x.Planned, x.Waits = true, w.waiting(f)
 		return x
 	case g == nil || g.World.Generation != world.Generation:

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -22,13 +22,13 @@ const askAgain = 10 * time.Second
 
 // StartFirst starts workers that wait for their first World, once in a generation. They get the
 // World like in the meantime: the newest World with this node as one more member.
-func (w *Workers) StartFirst(like rendezvous.World, f *Facts, out *outbox.Outbox) {
+func (w *Workers) StartFirst(like rendezvous.World, f *Facts, out *message.Outbox) {
 	if g := w.Group; g != nil && (!g.Dead || g.Started || f.Now.Before(g.haltedAt.Add(askAgain))) {
 		return
 	}
-	w.Group = &Group{World: like, codes: make([]*int, like.Slots), First: true, Halt: action.HaltPaused,
+	w.Group = &Group{World: like, codes: make([]*int, like.Slots), First: true, Halt: message.HaltPaused,
 		haltedAt: f.Now, closed: true}
-	out.RequestFor(outbox.Start, like.Generation, action.StartWorkers{Start: action.Start{World: like,
+	out.RequestFor(message.KindStart, like.Generation, message.StartWorkers{Start: message.Start{World: like,
 		Rank: like.Count - 1, Node: f.Self.Node, Waits: true}})
 }
 
@@ -38,7 +38,7 @@ func (w *Workers) FirstSettled() bool { return w.Group != nil && (w.Group.Paused
 // firstOrder is the order for workers that wait for their first World, or will. They are ended if
 // one of them fails or they are late, and if this node leaves or the job has no use for them. A
 // member starts other workers in place of those that do not wait yet.
-func (g *Group) firstOrder(f *Facts, out *outbox.Outbox) order {
+func (g *Group) firstOrder(f *Facts, out *message.Outbox) order {
 	limit := g.haltedAt.Add(WarmLimit)
 	late := f.member() || !f.Now.Before(limit)
 	if !g.Paused && !late {

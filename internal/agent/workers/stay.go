@@ -1,9 +1,8 @@
 package workers
 
 import (
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -15,9 +14,9 @@ import (
 // are ended instead if this node leaves or is not in the newest World, if the job stops, if another
 // member leaves so that all must save, if the next World begins from an older checkpoint, or if
 // they take longer than PauseLimit.
-func (g *Group) stays(f *Facts, out *outbox.Outbox) bool {
+func (g *Group) stays(f *Facts, out *message.Outbox) bool {
 	w := f.World
-	if !f.member() || !g.canStay || f.Leaving != nil || g.Halt > action.HaltPaused ||
+	if !f.member() || !g.canStay || f.Leaving != nil || g.Halt > message.HaltPaused ||
 		w.Phase.Ended() || w.Rollback > g.World.Generation || g.pauseIsOver(f, out) {
 		return false
 	}
@@ -38,11 +37,11 @@ func (g *Group) stays(f *Facts, out *outbox.Outbox) bool {
 func keepsState(h *rendezvous.Hold) bool { return h.Reason == "scale" || h.Reason == "join" }
 
 // pauseIsOver reports whether the workers of g have not left their generation within PauseLimit.
-func (g *Group) pauseIsOver(f *Facts, out *outbox.Outbox) bool {
-	if g.Halt != action.HaltPaused || g.Paused {
+func (g *Group) pauseIsOver(f *Facts, out *message.Outbox) bool {
+	if g.Halt != message.HaltPaused || g.Paused {
 		return false
 	}
-	at := g.haltedAt.Add(action.PauseLimit)
+	at := g.haltedAt.Add(message.PauseLimit)
 	if f.Now.Before(at) {
 		out.Wake(at)
 		return false
@@ -68,9 +67,9 @@ func (w *Workers) holdsState(f *Facts) bool {
 }
 
 // applyPaused records that workers wait for the next World, or could not leave their generation.
-func (w *Workers) applyPaused(e event.Paused, f *Facts) {
+func (w *Workers) applyPaused(e message.Paused, f *Facts) {
 	g := w.groupOf(e.Generation)
-	if g == nil || g.Halt != action.HaltPaused {
+	if g == nil || g.Halt != message.HaltPaused {
 		return
 	}
 	if e.Err != nil {

@@ -6,8 +6,7 @@ package workers
 import (
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -31,9 +30,9 @@ type Facts struct {
 	// 0: none.
 	Overtaken schema.Generation
 
-	AwaySince time.Time      // since when the store does not answer; zero: it answers
-	Leaving   *event.Leaving // not nil: this node leaves
-	Over      bool           // this node has left, or cannot take part
+	AwaySince time.Time        // since when the store does not answer; zero: it answers
+	Leaving   *message.Leaving // not nil: this node leaves
+	Over      bool             // this node has left, or cannot take part
 }
 
 // member reports whether this node is a member of World.
@@ -57,7 +56,7 @@ type Workers struct {
 	floor     schema.Generation // no generation up to this one is started again
 	ready     schema.Generation // the newest generation that was reported Ready
 	ports     []int
-	resume    event.Resume
+	resume    message.Resume
 	inMemory  bool // no checkpoint was fetched for that generation
 	exit      reportedExit
 	stopMS    int64             // duration of the last stop of workers
@@ -79,7 +78,7 @@ type Group struct {
 	Started   bool
 	StartedAt time.Time
 	Failures  []rendezvous.Failure // in the order in which they were seen
-	Halt      action.Halt
+	Halt      message.Halt
 	First     bool // they wait for their first World, and World is only similar to it
 	Handed    bool // they waited for World: the state comes from memory, of these workers or of others
 	Paused    bool // they left their generation and wait for the next World

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/kube"
 	"github.com/elasticd/elastic/pkg/history"
@@ -32,7 +32,7 @@ func Kube() command.Command {
 
 func kubeAction(ctx context.Context, c *command.Call) error {
 	if len(c.Args) != 1 || c.Args[0] != "sync" {
-		return problem.New(problem.Usage, "kube %s: there is only kube sync", strings.Join(c.Args, " ")).
+		return screen.New(screen.Usage, "kube %s: there is only kube sync", strings.Join(c.Args, " ")).
 			Cure("elastic kube sync")
 	}
 	every, err := c.Setting("every").Duration(time.Second)
@@ -41,12 +41,12 @@ func kubeAction(ctx context.Context, c *command.Call) error {
 	}
 	api, err := kube.InCluster(c.Getenv)
 	if errors.Is(err, kube.ErrNotInCluster) {
-		return problem.New(problem.Usage, "kube sync runs in a pod").
+		return screen.New(screen.Usage, "kube sync runs in a pod").
 			Because("KUBERNETES_SERVICE_HOST is not set").
 			Cure("kubectl apply -k deploy/kubernetes/sync")
 	}
 	if err != nil {
-		return problem.New(problem.Failed, "the service account cannot be used: %v", err)
+		return screen.New(screen.Failed, "the service account cannot be used: %v", err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()

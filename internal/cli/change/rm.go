@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/problem"
+
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node/disk"
@@ -40,7 +40,7 @@ func openNamed(ctx context.Context, c *command.Call) (*target.Server, schema.Job
 		return nil, "", err
 	}
 	if name == "" {
-		return nil, "", problem.New(problem.Usage, "which job?").Cure("elastic %s JOB", c.Command.Name)
+		return nil, "", screen.New(screen.Usage, "which job?").Cure("elastic %s JOB", c.Command.Name)
 	}
 	s, err := target.Open(ctx, c, target.Ask, 0)
 	return s, name, err
@@ -54,8 +54,8 @@ func rmAction(ctx context.Context, c *command.Call) error {
 	defer s.Close()
 	for agreed := false; ; {
 		snap, err := target.ReadJob(ctx, s, name)
-		var none *problem.Error
-		if errors.As(err, &none) && none.Code == problem.JobNone {
+		var none *screen.Error
+		if errors.As(err, &none) && none.Code == screen.JobNone {
 			return removal{c, s, name}.forget(err)
 		}
 		if schema.Unreadable(err) {
@@ -69,7 +69,7 @@ func rmAction(ctx context.Context, c *command.Call) error {
 			for _, n := range snap.Nodes {
 				nodes = append(nodes, n.Node)
 			}
-			return problem.New(problem.JobLive, "job %s has %s: %s", name, phrase.Count(len(nodes), "node"),
+			return screen.New(screen.JobLive, "job %s has %s: %s", name, phrase.Count(len(nodes), "node"),
 				phrase.List(nodes)).
 				Cure("elastic stop %s", name).Detail("nodes", nodes)
 		}
@@ -169,7 +169,7 @@ func holdersAway(snap *rendezvous.Snapshot, here []disk.Kept) []string {
 func removed(c *command.Call, name schema.Job, kept []disk.Kept) error {
 	nodes, bytes, err := clear(c, name, kept)
 	if err != nil {
-		return problem.New(problem.Failed, "job %s is removed, but not all that it left here: %v",
+		return screen.New(screen.Failed, "job %s is removed, but not all that it left here: %v",
 			name, err).Of(err)
 	}
 	if c.Out.Json {
@@ -184,7 +184,7 @@ func clear(c *command.Call, name schema.Job, kept []disk.Kept) (nodes []string, 
 	nodes = []string{}
 	for _, k := range kept {
 		n, err := k.Remove(name, part(c))
-		if errors.Is(err, refusal.ErrLocked) {
+		if errors.Is(err, message.ErrLocked) {
 			c.Out.Say("node %s of the job still runs here: its data stays", k.Node)
 			continue
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/problem"
+
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node/disk"
@@ -80,7 +80,7 @@ func askOthers(c *command.Call, name schema.Job, uid schema.UID) ([]disk.Kept, e
 		return nil, nil
 	}
 	if no := c.Confirm("delete that, too?"); no != nil {
-		if e := problem.Known(no); e.Err != nil {
+		if e := screen.KnownProblem(no); e.Err != nil {
 			return nil, no
 		}
 		return nil, nil

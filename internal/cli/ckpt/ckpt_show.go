@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/overview"
@@ -174,7 +173,7 @@ func (k *saves) manifest(ctx context.Context, h checkpoint.Head) (*checkpoint.Ma
 func (k *saves) reading(h checkpoint.Head, err error) error {
 	switch {
 	case errors.Is(err, checkpoint.ErrDamaged):
-		return problem.New(problem.CkptBad, "checkpoint %d of job %s is damaged wherever it can be read",
+		return screen.New(screen.CkptBad, "checkpoint %d of job %s is damaged wherever it can be read",
 			h.Number, k.snap.Job.Name).Of(err).
 			Because("%s", oneLine(err)).
 			Cure("elastic ckpt verify on each machine tells where; an older one: elastic ckpt ls")

@@ -14,8 +14,8 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/node"
 )
@@ -25,7 +25,7 @@ type App struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
-	Run            func(context.Context, node.Options) event.Result // runs the node of `elastic run`
+	Run            func(context.Context, node.Options) message.Result // runs the node of `elastic run`
 }
 
 // Main parses one command line without the program's name, runs its command, and returns the exit
@@ -38,9 +38,9 @@ func (a App) Main(args []string, table []Command) int {
 	} else {
 		err = a.dispatch(line, table)
 	}
-	report := problem.Report
+	report := screen.Report
 	if asJSON {
-		report = problem.ReportJSON
+		report = screen.ReportJSON
 	}
 	return report(a.Stderr, explain(err, name, table))
 }
@@ -73,7 +73,7 @@ func (a App) dispatch(line typed, table []Command) error {
 }
 
 func usageError(_ *urfave.Context, err error, _ bool) error {
-	return problem.New(problem.Usage, "%v", err)
+	return screen.New(screen.Usage, "%v", err)
 }
 
 func (a App) command(c Command, line typed, table []Command) *urfave.Command {
@@ -92,7 +92,7 @@ func (a App) command(c Command, line typed, table []Command) *urfave.Command {
 			defer stop()
 			err := c.Action(interrupted, k)
 			if interrupted.Err() != nil && err != nil {
-				return problem.Exit{Status: 130}
+				return screen.Exit{Status: 130}
 			}
 			return err
 		},
@@ -129,7 +129,7 @@ func (c *Call) Leave(getenv func(string) string) { c.Getenv, c.file = getenv, ni
 func (c *Call) prepare(table []Command) error {
 	o := c.Context.String("output")
 	if c.Context.IsSet("output") && o != "json" {
-		return problem.New(problem.Usage, "--output=%s: json is the only one", o)
+		return screen.New(screen.Usage, "--output=%s: json is the only one", o)
 	}
 	c.Out = screen.Printer{Out: c.Stdout, Words: c.Stderr, Json: o == "json", Quiet: c.Context.Bool("quiet"),
 		Now: time.Now}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
 )
 
 // typed is a parsed command line. Argv returns it in an order that urfave/cli parses correctly: the
@@ -73,7 +73,7 @@ func Normalise(words []string, table []Command) (typed, error) {
 	}
 	r.all = spell(known)
 	if n := len(words); n > 0 && words[n-1] == "--generate-bash-completion" {
-		return r.line, problem.New(problem.Usage,
+		return r.line, screen.New(screen.Usage,
 			"--generate-bash-completion is not taken: it would run the line that it was to complete")
 	}
 	for len(r.words) > 0 {
@@ -83,7 +83,7 @@ func Normalise(words []string, table []Command) (typed, error) {
 		switch {
 		case word == "--":
 			if r.cmd == nil {
-				return r.line, problem.New(problem.Usage, "no command before --").
+				return r.line, screen.New(screen.Usage, "no command before --").
 					Cure("elastic run [flags] -- PROGRAM [ARGS…]")
 			}
 			r.rest()
@@ -105,7 +105,7 @@ func Normalise(words []string, table []Command) (typed, error) {
 	case r.line.Help:
 		return r.line, nil
 	case r.cmd == nil && len(r.given) > 0:
-		return r.line, problem.New(problem.Usage, "no command").
+		return r.line, screen.New(screen.Usage, "no command").
 			Cure("elastic run, scale, status, events, jobs, nodes, stop, rm, ckpt or version; elastic --help")
 	case r.cmd == nil:
 		r.line.Help = true
@@ -170,7 +170,7 @@ func (r *reader) flag(word string) error {
 		r.line.topic, val = val, "true"
 	}
 	if _, err := strconv.ParseBool(val); err != nil && f.Kind == Boolean {
-		return problem.New(problem.Usage, "%s: true or false", word)
+		return screen.New(screen.Usage, "%s: true or false", word)
 	}
 	switch {
 	case val == "" && slices.Contains(unset, name):
@@ -226,7 +226,7 @@ func (r *reader) value(word string, f *Flag) (string, error) {
 			return next, nil
 		}
 	}
-	return "", problem.New(problem.Usage, "%s needs a value", word).Cure("%s=%s", word, f.Arg)
+	return "", screen.New(screen.Usage, "%s needs a value", word).Cure("%s=%s", word, f.Arg)
 }
 
 // fits fails if the command does not take a flag or an argument of the line.
@@ -234,12 +234,12 @@ func (r *reader) fits() error {
 	cmd, own := r.cmd, spell(r.cmd.Flags)
 	for name := range r.given {
 		if own[name] == nil {
-			return problem.New(problem.Usage, "--%s is no flag of elastic %s", name, cmd.Name).
+			return screen.New(screen.Usage, "--%s is no flag of elastic %s", name, cmd.Name).
 				Cure("elastic %s --help", cmd.Name)
 		}
 	}
 	if len(r.line.Unused) > 0 && cmd.Most >= 0 {
-		return problem.New(problem.Usage, "%s is no flag of elastic %s", r.line.Unused[0], cmd.Name).
+		return screen.New(screen.Usage, "%s is no flag of elastic %s", r.line.Unused[0], cmd.Name).
 			Cure("elastic %s --help", cmd.Name)
 	}
 	words := r.line.args
@@ -255,10 +255,10 @@ func (r *reader) fits() error {
 		if !assigned {
 			val = words[i+1]
 		}
-		return problem.New(problem.Usage, "%q is a flag without its dashes", w).Cure("--%s=%s", f.Name, val)
+		return screen.New(screen.Usage, "%q is a flag without its dashes", w).Cure("--%s=%s", f.Name, val)
 	}
 	if cmd.Most >= 0 && len(r.line.args) > cmd.Most {
-		return problem.New(problem.Usage, "elastic %s does not take %q", cmd.Name, r.line.args[cmd.Most]).
+		return screen.New(screen.Usage, "elastic %s does not take %q", cmd.Name, r.line.args[cmd.Most]).
 			Cure("elastic %s [flags] %s", cmd.Name, cmd.Args)
 	}
 	return nil

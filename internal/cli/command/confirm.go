@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/screen"
 )
 
@@ -19,11 +18,11 @@ func (c *Call) Confirm(question string) error {
 	fmt.Fprintf(c.Stderr, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(c.Stdin).ReadString('\n')
 	if err != nil && err != io.EOF {
-		return problem.New(problem.Failed, "read the answer: %v", err).Of(err)
+		return screen.New(screen.Failed, "read the answer: %v", err).Of(err)
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
 	}
-	return problem.New(problem.Failed, "nothing was done").Because("the answer was not yes")
+	return screen.New(screen.Failed, "nothing was done").Because("the answer was not yes")
 }

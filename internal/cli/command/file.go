@@ -9,14 +9,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/cli/problem"
-	"github.com/elasticd/elastic/internal/configfile"
+	"github.com/elasticd/elastic/internal/cli/screen"
+
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/internal/regular"
 )
 
 // FileName is the name of the settings file in the working directory.
-const FileName = configfile.Name
+const FileName = ConfigFileName
 
 // FileUse says which flags of a command elastic.yaml can set.
 type FileUse int
@@ -45,9 +45,9 @@ func (c *Call) readFile(table []Command) error {
 	if err != nil || text == nil {
 		return err
 	}
-	entries, err := configfile.Parse(text)
+	entries, err := ParseConfig(text)
 	if err != nil {
-		return problem.New(problem.Usage, "%v", err).Of(err).
+		return screen.New(screen.Usage, "%v", err).Of(err).
 			Cure("lines of the form np: 2; elastic run --help names the settings")
 	}
 	known := fileSpelling(table)
@@ -73,8 +73,8 @@ func fileSpelling(table []Command) spelling {
 }
 
 // take stores one entry of the file.
-func (c *Call) take(e configfile.Entry, known spelling) error {
-	origin := configfile.Name + ":" + strconv.Itoa(e.Line) + ": " + e.Key
+func (c *Call) take(e ConfigEntry, known spelling) error {
+	origin := ConfigFileName + ":" + strconv.Itoa(e.Line) + ": " + e.Key
 	name := strings.ReplaceAll(e.Key, "_", "-")
 	f := known[name]
 	switch {
@@ -88,7 +88,7 @@ func (c *Call) take(e configfile.Entry, known spelling) error {
 	}
 	s := Setting{Name: f.Name, Text: e.Value, Origin: origin, Given: true, From: FromFile}
 	if other, twice := c.file[f.Name]; twice {
-		return problem.New(problem.Usage, "%s is given twice", origin).
+		return screen.New(screen.Usage, "%s is given twice", origin).
 			Because("it is the same as %s", other.Origin).Cure("leave one of them out")
 	}
 	if _, err := strconv.ParseBool(e.Value); err != nil && f.Kind == Boolean {
@@ -98,8 +98,8 @@ func (c *Call) take(e configfile.Entry, known spelling) error {
 	return nil
 }
 
-func unknownKey(origin, name string, known spelling) *problem.Error {
-	e := problem.New(problem.Usage, "%s: there is no such setting", origin).
+func unknownKey(origin, name string, known spelling) *screen.Error {
+	e := screen.New(screen.Usage, "%s: there is no such setting", origin).
 		Cure("elastic run --help names the settings")
 	if g, ok := removed()[name]; ok {
 		return e.Because("%s", g.why).Cure("%s", g.fix)
@@ -123,26 +123,26 @@ func (c *Call) FromFile() (names []string) {
 
 // fileText returns the content of elastic.yaml, or nil if there is none.
 func fileText() ([]byte, error) {
-	info, err := os.Stat(configfile.Name)
+	info, err := os.Stat(ConfigFileName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	refused := problem.New(problem.Usage, "%s cannot be read", FileName).
+	refused := screen.New(screen.Usage, "%s cannot be read", FileName).
 		Cure("make it a readable file, or rename it")
 	switch {
 	case err != nil:
 		return nil, refused.Because("%v", err).Of(err)
 	case !info.Mode().IsRegular():
 		return nil, refused.Because("it is no regular file")
-	case info.Size() > configfile.MaxSize:
-		return nil, refused.Because("it has %d bytes; the limit is %d", info.Size(), configfile.MaxSize)
+	case info.Size() > MaxConfigFile:
+		return nil, refused.Because("it has %d bytes; the limit is %d", info.Size(), MaxConfigFile)
 	}
-	f, err := regular.Open(configfile.Name)
+	f, err := regular.Open(ConfigFileName)
 	if err != nil {
 		return nil, refused.Because("%v", err).Of(err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, configfile.MaxSize))
+	text, err := io.ReadAll(io.LimitReader(f, MaxConfigFile))
 	if err != nil {
 		return nil, refused.Because("%v", err).Of(err)
 	}

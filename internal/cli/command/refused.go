@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
 )
 
 // explain adds a reason and a fix to an error of the command line that has none. They come from
@@ -14,8 +14,8 @@ func explain(err error, name string, table []Command) error {
 	if err == nil {
 		return nil
 	}
-	e := problem.Known(err)
-	if e.Status != problem.Usage.Status() || e.Why != "" && e.Fix != "" {
+	e := screen.KnownProblem(err)
+	if e.Status != screen.Usage.Status() || e.Why != "" && e.Fix != "" {
 		return err
 	}
 	c := find(table, name)
@@ -41,7 +41,7 @@ func explain(err error, name string, table []Command) error {
 		fmt.Sprintf("--%s=%s; %s", f.Name, f.Arg, help))
 }
 
-func fill(e *problem.Error, why, fix string) error {
+func fill(e *screen.Error, why, fix string) error {
 	if e.Why == "" {
 		e.Why = why
 	}

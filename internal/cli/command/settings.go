@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -64,8 +64,8 @@ func (c *Call) Setting(name string) Setting {
 	return Setting{Name: name, Origin: "--" + name}
 }
 
-func (s Setting) Refuse(format string, args ...any) *problem.Error {
-	return problem.New(problem.Usage, "%s: "+format, append([]any{s}, args...)...)
+func (s Setting) Refuse(format string, args ...any) *screen.Error {
+	return screen.New(screen.Usage, "%s: "+format, append([]any{s}, args...)...)
 }
 
 // Number parses a whole number that is at least least.
@@ -125,13 +125,13 @@ func (s Setting) Nodes(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil && !Digits(text):
-		return 0, problem.New(problem.NPRange, "%s: np is a number of nodes", s).
+		return 0, screen.New(screen.NPRange, "%s: np is a number of nodes", s).
 			Cure("a number of nodes, from 1 to %d", maxNodes)
 	case err != nil || n > maxNodes:
-		return 0, problem.New(problem.NPRange, "%s: more than %d nodes", s, maxNodes).
+		return 0, screen.New(screen.NPRange, "%s: more than %d nodes", s, maxNodes).
 			Cure("a number of nodes, from 1 to %d", maxNodes)
 	case n < 1:
-		return 0, problem.New(problem.NPRange, "%s: a job needs at least 1 node", s).
+		return 0, screen.New(screen.NPRange, "%s: a job needs at least 1 node", s).
 			Cure("a number of nodes, from 1 to %d", maxNodes)
 	}
 	return n, nil
@@ -148,17 +148,17 @@ func (s Setting) Limits() (rendezvous.Limits, error) {
 	low, high, ranged := strings.Cut(s.Text, ":")
 	least, err := s.Nodes(low)
 	if err != nil {
-		return rendezvous.Limits{}, problem.Known(err).Cure(NpFix)
+		return rendezvous.Limits{}, screen.KnownProblem(err).Cure(NpFix)
 	}
 	if !ranged {
 		return rendezvous.Limits{Min: least, Max: least, Exact: true}, nil
 	}
 	most, err := s.Nodes(high)
 	if err != nil {
-		return rendezvous.Limits{}, problem.Known(err).Cure(NpFix)
+		return rendezvous.Limits{}, screen.KnownProblem(err).Cure(NpFix)
 	}
 	if least > most {
-		return rendezvous.Limits{}, problem.New(problem.NPRange, "%s: MIN is above MAX", s).
+		return rendezvous.Limits{}, screen.New(screen.NPRange, "%s: MIN is above MAX", s).
 			Cure("--np=%d:%d", most, least)
 	}
 	return rendezvous.Limits{Min: least, Max: most}, nil
@@ -169,7 +169,7 @@ func ValidName(what, name string) error {
 	if schema.ValidName(name) {
 		return nil
 	}
-	return problem.New(problem.BadName, "%s name %q", what, name).
+	return screen.New(screen.BadName, "%s name %q", what, name).
 		Because("a name has 1 to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit")
 }
 

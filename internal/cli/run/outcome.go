@@ -10,10 +10,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
+
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -30,30 +30,30 @@ type part struct {
 }
 
 // outcome converts the result of a node to the error of its command.
-func (p part) outcome(ctx context.Context, r event.Result) error {
+func (p part) outcome(ctx context.Context, r message.Result) error {
 	c, o := p.c, p.o
 	switch {
 	case r.Err == nil && r.Status == 0:
 		return nil
-	case r.Err == nil && r.Status == problem.Timeout.Status() && o.WaitTimeout > 0:
+	case r.Err == nil && r.Status == screen.Timeout.Status() && o.WaitTimeout > 0:
 		return p.waited(ctx)
-	case r.Err == nil && r.Status == problem.CkptLost.Status():
+	case r.Err == nil && r.Status == screen.CkptLost.Status():
 		return p.never(ctx)
 	case r.Err == nil:
-		return problem.Exit{Status: r.Status}
+		return screen.Exit{Status: r.Status}
 	}
-	if done := new(refusal.JobDone); errors.As(r.Err, &done) && o.DoneOK {
+	if done := new(message.JobDoneError); errors.As(r.Err, &done) && o.DoneOK {
 		c.Out.Say("elastic: %v", done)
 		return nil
 	}
-	e := *problem.Known(r.Err)
-	if e.Code == problem.JobDiffers && e.Details["flag"] == "nproc-per-node" && c.Setting("gpus").Given {
+	e := *screen.KnownProblem(r.Err)
+	if e.Code == screen.JobDiffers && e.Details["flag"] == "nproc-per-node" && c.Setting("gpus").Given {
 		e.Because("%s is one worker for each device, and all nodes of a job have as many", c.Setting("gpus"))
 	}
-	if e.Code == problem.Failed && r.Status != 0 {
+	if e.Code == screen.Failed && r.Status != 0 {
 		e.Code, e.Status = codeOfPath(r.Err, o), r.Status
 	}
-	if e.Code == problem.StateDir && errors.Is(r.Err, syscall.EPERM) {
+	if e.Code == screen.StateDir && errors.Is(r.Err, syscall.EPERM) {
 		e.Cure("--state-dir=DIR on a file system that has hard links and locks, as ext4 and XFS have")
 	}
 	return &e
@@ -63,7 +63,7 @@ func (p part) outcome(ctx context.Context, r event.Result) error {
 // status returns only the status.
 func (p part) waited(ctx context.Context) error {
 	c, s, o := p.c, p.s, p.o
-	e := problem.New(problem.Timeout, "no world ran here for %s", o.WaitTimeout).
+	e := screen.New(screen.Timeout, "no world ran here for %s", o.WaitTimeout).
 		Because("the server did not answer")
 	ctx, cancel := context.WithTimeout(ctx, target.Patience)
 	defer cancel()
@@ -72,7 +72,7 @@ func (p part) waited(ctx context.Context) error {
 		return e
 	}
 	if target.Ended(&snap) {
-		return problem.Exit{Status: e.Status}
+		return screen.Exit{Status: e.Status}
 	}
 	// the status must count this node, which is no longer registered
 	snap.Nodes = append(snap.Nodes, membership.Node{Attempt: snap.Job.Attempt})
@@ -88,34 +88,34 @@ func (p part) never(ctx context.Context) error {
 	snap, err := rendezvous.Read(ctx, s, o.Job.Name)
 	if err != nil || snap.Job == nil || !target.Ended(&snap) || snap.World.Outcome == nil ||
 		snap.World.Outcome.Why != rendezvous.CheckpointLost {
-		return problem.Exit{Status: problem.CkptLost.Status()}
+		return screen.Exit{Status: screen.CkptLost.Status()}
 	}
-	return problem.New(problem.CkptLost, "job %s has no checkpoint that can be read", o.Job.Name).
+	return screen.New(screen.CkptLost, "job %s has no checkpoint that can be read", o.Job.Name).
 		Because("%s", snap.World.Outcome.Message).
 		Cure("bring back a node that has one, with its --state-dir, and run again; or from scratch: elastic rm %s",
 			o.Job.Name)
 }
 
 // codeOfPath returns the code for a directory that cannot be used, by the path in the error.
-func codeOfPath(err error, o *node.Options) problem.Code {
+func codeOfPath(err error, o *node.Options) screen.Code {
 	var path string
 	if bad, ok := errors.AsType[*fs.PathError](err); ok {
 		path = bad.Path
 	} else if bad, ok := errors.AsType[*os.LinkError](err); ok {
 		path = bad.New
 	} else {
-		return problem.Failed
+		return screen.Failed
 	}
 	logs, _ := filepath.Abs(o.LogDir)
 	switch {
 	case o.CheckpointDir != "" && strings.HasPrefix(path, o.CheckpointDir):
-		return problem.CkptDir
+		return screen.CkptDir
 	case strings.HasPrefix(path, o.StateDir):
-		return problem.StateDir
+		return screen.StateDir
 	case strings.HasPrefix(path, logs):
-		return problem.LogDir
+		return screen.LogDir
 	}
-	return problem.Failed
+	return screen.Failed
 }
 
 // terminationLog is the file from which Kubernetes reads the reason for the end of a container. It

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/run/options"
+	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/device"
 	"github.com/elasticd/elastic/internal/node"
@@ -32,7 +32,7 @@ func Command() command.Command {
 func runAction(ctx context.Context, c *command.Call) error {
 	var last strings.Builder
 	err := takePart(ctx, c, &last)
-	problem.Report(&last, err)
+	screen.Report(&last, err)
 	leaveMessage(terminationLog, last.String())
 	return err
 }
@@ -206,7 +206,7 @@ func connect(
 		if r := <-done; r.s != nil {
 			r.s.Close()
 		}
-		return nil, problem.Exit{Status: map[os.Signal]int{syscall.SIGINT: 130, syscall.SIGQUIT: 131,
+		return nil, screen.Exit{Status: map[os.Signal]int{syscall.SIGINT: 130, syscall.SIGQUIT: 131,
 			syscall.SIGTERM: 75, syscall.SIGHUP: 75}[sig]}
 	}
 }

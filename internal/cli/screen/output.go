@@ -1,4 +1,5 @@
-// Package screen writes what a command prints: lines, tables and JSON, for people and for scripts.
+// Package screen writes what a command prints, for people and for scripts: lines, tables, JSON, and errors with
+// a code, a reason, a fix and an exit status.
 package screen
 
 import (

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/node"
@@ -98,7 +98,7 @@ func (r *reading) unknown() error {
 		}
 		names = append(names, n.Node)
 	}
-	e := problem.New(problem.Usage, "%s: job %s has no such node", only, r.snap.Job.Name)
+	e := screen.New(screen.Usage, "%s: job %s has no such node", only, r.snap.Job.Name)
 	if len(names) > 0 {
 		e = e.Because("its nodes are %s", phrase.List(names))
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/page"
 )
@@ -40,7 +40,7 @@ func pageAction(ctx context.Context, c *command.Call) error {
 	s.TellKind(ctx)
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
-		return problem.New(problem.Usage, "--port=%d: %v", port, err).Of(err).Cure("another port, or none")
+		return screen.New(screen.Usage, "--port=%d: %v", port, err).Of(err).Cure("another port, or none")
 	}
 	p := page.New(page.Config{Source: s.Store, Health: healthOf(s), Lines: page.NodeLines(s.Store)})
 	defer p.Close()

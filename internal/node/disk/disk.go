@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -101,7 +101,7 @@ func (d *Disk) Lock(node string) (func(), error) {
 		}
 		unlock, err := d.files.Lock(path.Join(dir, lockFile))
 		switch {
-		case err == nil || errors.Is(err, refusal.ErrLocked):
+		case err == nil || errors.Is(err, message.ErrLocked):
 			return unlock, err
 		case !errors.Is(err, fs.ErrNotExist): // else another process removed the directory
 			return nil, fmt.Errorf("lock node %s: %w", node, err)

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
@@ -86,7 +86,7 @@ func (h hostFiles) Lock(name string) (func(), error) {
 		}
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = refusal.ErrLocked
+			err = message.ErrLocked
 		}
 		var mine, there fs.FileInfo
 		if err == nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -185,7 +185,7 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Remove("x", Everything); !errors.Is(err, refusal.ErrLocked) {
+	if _, err := k.Remove("x", Everything); !errors.Is(err, message.ErrLocked) {
 		t.Errorf("while its agent lives: %v", err)
 	}
 	unlock()
@@ -222,7 +222,7 @@ func TestLockOutlivesRemoval(t *testing.T) {
 		wg.Go(func() {
 			for range 3000 {
 				unlock, err := d.Lock("a")
-				if errors.Is(err, refusal.ErrLocked) {
+				if errors.Is(err, message.ErrLocked) {
 					continue
 				}
 				if err != nil {
@@ -238,7 +238,7 @@ func TestLockOutlivesRemoval(t *testing.T) {
 		wg.Go(func() {
 			for range 3000 {
 				if _, err := (Kept{Node: "a", disk: d, at: d.dirOf("a")}).Remove("x", Everything); err != nil &&
-					!errors.Is(err, refusal.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
+					!errors.Is(err, message.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
 					t.Error(err)
 				}
 			}

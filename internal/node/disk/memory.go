@@ -10,7 +10,7 @@ import (
 	"path"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -176,11 +176,11 @@ func (d *Disk) asideRun(dir string, run schema.UID) (from string, newest *rememb
 
 // bringFrom makes a store in to that has the newest checkpoint of the store in from. Both share the
 // files.
-func (d *Disk) bringFrom(ctx context.Context, from, to string) (*bring.Found, error) {
-	var found *bring.Found
+func (d *Disk) bringFrom(ctx context.Context, from, to string) (*readonly.Found, error) {
+	var found *readonly.Found
 	kept, err := d.share(from, to, func(t dirfs.FS) (bool, error) {
 		var err error
-		found, err = bring.In(ctx, t)
+		found, err = readonly.FindIn(ctx, t)
 		return found != nil, err
 	})
 	if err != nil {
@@ -200,7 +200,7 @@ func (d *Disk) keepCommitted(dir string, job rendezvous.Job, committed []checkpo
 		return err
 	}
 	_, err = d.share(path.Join(from, StoreDir), path.Join(dir, StoreDir), func(t dirfs.FS) (bool, error) {
-		return bring.Keep(context.Background(), t, committed)
+		return readonly.KeepFound(context.Background(), t, committed)
 	})
 	if err != nil {
 		return fmt.Errorf("keep the newest checkpoint: %w", err)

@@ -19,8 +19,8 @@ import (
 
 	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/internal/worker"
-	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/internal/worker/proc"
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
@@ -77,7 +77,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.spec = worker.Spec{Mark: mark.Of(b.dir), Job: "x", Node: "n", Generation: 1, Argv: []string{"/bin/sh"},
+	b.spec = worker.Spec{Mark: proc.MarkOf(b.dir), Job: "x", Node: "n", Generation: 1, Argv: []string{"/bin/sh"},
 		Dir: b.dir, RunDir: filepath.Join(b.dir, "run"), Logs: logs, NoCgroup: true,
 		Guardian: []string{"/usr/bin/env", "GORACE=atexit_sleep_ms=0", exe, "__guardian"}}
 	b.at = "127.0.0.1:" + b.port()

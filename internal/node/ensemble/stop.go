@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/roles"
 )
@@ -98,7 +98,7 @@ func (e *Ensemble) Stop(ctx context.Context, grace time.Duration) error {
 		if err != nil {
 			return err
 		}
-		grace = min(grace, action.ShortGrace)
+		grace = min(grace, message.ShortGrace)
 	}
 	select {
 	case <-e.done:

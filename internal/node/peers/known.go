@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	"github.com/elasticd/elastic/pkg/membership"
-	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -19,17 +19,17 @@ const knownPath = "/known"
 const mostKnown = 4 << 20
 
 // Serve answers other agents what this one knows: what the machine told last, and what is on the disk.
-func (p *Peers) Serve(disk func(schema.Generation) reclaim.Knowledge) {
+func (p *Peers) Serve(disk func(schema.Generation) plan.Knowledge) {
 	p.Server.Handle(knownPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		p.mu.Lock()
 		k := p.knows
 		p.mu.Unlock()
-		_ = json.NewEncoder(w).Encode(reclaim.Merge(k, disk(k.Generation))) // else the other one asks again
+		_ = json.NewEncoder(w).Encode(plan.MergeKnowledge(k, disk(k.Generation))) // else the other one asks again
 	}))
 }
 
 // Knows implements recovery.Peers.
-func (p *Peers) Knows(ctx context.Context, of membership.Ref) (k reclaim.Knowledge, err error) {
+func (p *Peers) Knows(ctx context.Context, of membership.Ref) (k plan.Knowledge, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+of.Address+knownPath, nil)
 	if err != nil {
 		return k, err

@@ -9,15 +9,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/membership"
-	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -30,12 +29,12 @@ type Peers struct {
 	place   *Place
 	effects *scope.Scope
 	Server  *peer.Server
-	signals chan event.Signal
+	signals chan message.Signal
 	news    chan struct{} // holds one value when larger is set
 
 	mu      sync.Mutex // guards what follows: Tell and Open write it, many connections read it
 	hello   peer.Hello
-	knows   reclaim.Knowledge
+	knows   plan.Knowledge
 	alive   time.Time // when the loop last called Tell
 	secret  []byte
 	client  *peer.Client
@@ -45,7 +44,7 @@ type Peers struct {
 
 // New returns the peers of a node. All its goroutines end with effects.
 func New(effects *scope.Scope, at *Place) *Peers {
-	return &Peers{place: at, effects: effects, Server: at.Server, signals: make(chan event.Signal),
+	return &Peers{place: at, effects: effects, Server: at.Server, signals: make(chan message.Signal),
 		news: make(chan struct{}, 1)}
 }
 
@@ -89,7 +88,7 @@ func (p *Peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	p.effects.Go(p.passOn)
 	p.effects.Go(func(ctx context.Context) {
 		for s := range p.watcher.Signals() {
-			p.tell(ctx, event.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent,
+			p.tell(ctx, message.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent,
 				Never: s.Never, Generation: s.Answer.Generation})
 		}
 	})
@@ -104,7 +103,7 @@ func (p *Peers) rekey(secret []byte) {
 }
 
 // tell passes a signal to the agent.
-func (p *Peers) tell(ctx context.Context, s event.Signal) {
+func (p *Peers) tell(ctx context.Context, s message.Signal) {
 	select {
 	case p.signals <- s:
 	case <-ctx.Done():
@@ -135,7 +134,7 @@ func (p *Peers) passOn(ctx context.Context) {
 		g := p.larger
 		p.larger = 0
 		p.mu.Unlock()
-		p.tell(ctx, event.Signal{Generation: g})
+		p.tell(ctx, message.Signal{Generation: g})
 	}
 }
 
@@ -157,7 +156,7 @@ func (p *Peers) holds(about membership.Ref) bool {
 }
 
 // Tell sets what this agent says about itself, and proves that its loop is alive.
-func (p *Peers) Tell(h action.Hello) {
+func (p *Peers) Tell(h message.Hello) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.alive, p.knows = time.Now(), h.Knows
@@ -215,7 +214,7 @@ func (p *Peers) Watch(refs []membership.Ref) {
 }
 
 // Signals delivers what the watch finds, and newer generations of which other nodes told.
-func (p *Peers) Signals() <-chan event.Signal { return p.signals }
+func (p *Peers) Signals() <-chan message.Signal { return p.signals }
 
 // To returns the transport to one incarnation of a node.
 func (p *Peers) To(r membership.Ref) http.RoundTripper {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -43,7 +43,7 @@ func lockFor(dir string, job schema.Job) (*os.File, error) {
 			return f, nil
 		default:
 			f.Close()
-			return nil, &refusal.DirTaken{Dir: dir, Job: has}
+			return nil, &message.DirTakenError{Dir: dir, Job: has}
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 )
 
 // Nodes of one job share a checkpoint directory. Another job gets it when the last of them has
@@ -23,7 +23,7 @@ func TestOneJobHasADirectory(t *testing.T) {
 	a, b := take("a"), take("b")
 	other := &Mark{Dir: dir, Node: "o", Address: func() string { return "" }}
 	for _, m := range []*Mark{a, b} {
-		var taken *refusal.DirTaken
+		var taken *message.DirTakenError
 		if err := other.Take("y"); !errors.As(err, &taken) || taken.Job != "x" || taken.Dir != dir {
 			t.Errorf("the directory of a job with nodes is taken: %v", err)
 		}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
@@ -121,7 +121,7 @@ func (s *Saves) awaitReturn(ctx context.Context, was places, k *replicator.Repli
 // leave signals Gone, once.
 func (s *Saves) leave() {
 	select {
-	case s.gone <- fmt.Errorf("%w: %s", refusal.ErrStoreRemoved, s.storeDir()):
+	case s.gone <- fmt.Errorf("%w: %s", message.ErrStoreRemoved, s.storeDir()):
 	default: // it was signalled before
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
@@ -258,7 +258,7 @@ func TestNotReadyWithoutStore(t *testing.T) {
 		if len(w.Gone()) != 1 {
 			t.Fatal("it stays")
 		}
-		if err := <-w.Gone(); !errors.Is(err, refusal.ErrStoreRemoved) {
+		if err := <-w.Gone(); !errors.Is(err, message.ErrStoreRemoved) {
 			t.Errorf("it leaves with %v", err)
 		}
 	})

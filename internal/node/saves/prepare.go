@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/parts"
@@ -20,9 +20,9 @@ import (
 
 // Prepare fetches and verifies the resume checkpoint of w, and restores its files in the checkpoint
 // directory.
-func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error) {
+func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (message.Resume, error) {
 	if err := s.c.PreHook(ctx, w.Generation, w.Size()); err != nil {
-		return event.Resume{}, err
+		return message.Resume{}, err
 	}
 	dir := s.node.Directory
 	var manifest *checkpoint.Manifest
@@ -32,16 +32,16 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 		s.mu.Unlock()
 	}()
 	if err := s.chunks.Raise(w.Generation); err != nil {
-		return event.Resume{}, err
+		return message.Resume{}, err
 	}
 	r, shared := w.Resume, s.shared(w)
 	if r == nil {
 		if shared {
-			return event.Resume{}, nil
+			return message.Resume{}, nil
 		}
-		return event.Resume{}, capture.Scratch(s.chunks, dir)
+		return message.Resume{}, capture.Scratch(s.chunks, dir)
 	}
-	resume := event.Resume{Step: r.Step, Samples: r.Samples}
+	resume := message.Resume{Step: r.Step, Samples: r.Samples}
 	if s.rules().Load == checkpoint.LoadRank0 && w.Members[0].Node != s.replicator.Self {
 		return resume, nil
 	}

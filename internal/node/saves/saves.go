@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -114,11 +114,11 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.node.Directory.Names = job.Rules.SaveFiles.Names()
 	chunks, err := open(node.Store)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", refusal.ErrDisk, s.storeDir(), err)
+		return fmt.Errorf("%w: %s: %w", message.ErrDisk, s.storeDir(), err)
 	}
 	here, err := look(node.Store.Stat, chunkstore.Dirs("."))
 	if err != nil {
-		return errors.Join(fmt.Errorf("%w: %w", refusal.ErrDisk, err), chunks.Close())
+		return errors.Join(fmt.Errorf("%w: %w", message.ErrDisk, err), chunks.Close())
 	}
 	name := s.c.Job
 	k := &replicator.Replicator{Store: chunks, Self: node.Name, Replicas: job.Rules.Replicas,

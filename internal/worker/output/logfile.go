@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/elasticd/elastic/internal/linetime"
+	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/regular"
 )
 
@@ -31,7 +31,7 @@ type logFile struct {
 
 	mu      sync.Mutex // guards everything below
 	f       *os.File   // nil: to be opened
-	times   linetime.Index
+	times   logs.LineIndex
 	next    int   // number of the next rotated file
 	limit   int64 // size from which to rotate
 	dropped int64 // bytes lost since the last write that succeeded
@@ -206,11 +206,11 @@ func (l *logFile) rotateIfFull(last []byte) {
 		return
 	}
 	l.closeFile()
-	_ = linetime.Rename(l.Path, l.rotated(l.next)) // else its lines have no times
+	_ = logs.RenameTimes(l.Path, l.rotated(l.next)) // else its lines have no times
 	if l.keep > 0 && l.next > l.keep {
 		oldest := l.rotated(l.next - l.keep)
 		os.Remove(oldest)
-		os.Remove(linetime.Path(oldest))
+		os.Remove(logs.TimesPath(oldest))
 	}
 	l.next++
 }

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/elasticd/elastic/internal/linetime"
+	"github.com/elasticd/elastic/internal/logs"
 )
 
 const (
@@ -37,7 +37,7 @@ type Pump struct {
 
 	mu   sync.Mutex // held while bytes are moved, so that their order is kept
 	tail []byte     // the last bytes
-	when linetime.Recent
+	when logs.RecentLines
 	part []byte // the start of a line that is not shown yet
 
 	shared  bool   // the console also shows other workers: only whole lines are written
@@ -249,10 +249,10 @@ func (p *Pump) rest(fd uintptr) {
 
 // Settle moves the last output of a worker that has ended, and returns the end of it, and when that
 // was written. It returns nil if the log takes too long.
-func (p *Pump) Settle() ([]byte, []linetime.LastLines) {
+func (p *Pump) Settle() ([]byte, []logs.LastLines) {
 	type end struct {
 		text  []byte
-		times []linetime.LastLines
+		times []logs.LastLines
 	}
 	tail := make(chan end, 1)
 	go func() {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/linetime"
+	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/regular"
 )
 
@@ -66,5 +66,5 @@ func moveAside(path string) error {
 	if err := os.Rename(path, to); err != nil {
 		return err
 	}
-	return linetime.Rename(path, to)
+	return logs.RenameTimes(path, to)
 }

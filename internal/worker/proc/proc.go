@@ -1,4 +1,5 @@
-// Package proc reads and signals processes, and makes cgroups, on Linux.
+// Package proc reads and signals processes, finds those of an agent by a mark in their environment, and makes
+// cgroups, on Linux.
 package proc
 
 import (

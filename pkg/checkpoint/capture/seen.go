@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/files"
-	"github.com/elasticd/elastic/pkg/checkpoint/capture/format"
+
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/table"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -142,7 +142,7 @@ func (c *Watcher) whole(e judged, s *table.Seen) error {
 			s.At = f.Path
 			return nil
 		}
-		if how == format.Opaque && !given && !c.isRenamed(e.entry, f.Path, f.State) {
+		if how == files.Opaque && !given && !c.isRenamed(e.entry, f.Path, f.State) {
 			c.rest(e, f, s)
 		}
 	}
@@ -156,7 +156,7 @@ func (c *Watcher) guessed(e *entry) bool {
 }
 
 // incomplete says why a file is not complete. how is what its format says.
-func (c *Watcher) incomplete(e judged, f dirfs.Found, how format.Completeness) (why string, stuck Reason) {
+func (c *Watcher) incomplete(e judged, f dirfs.Found, how files.Completeness) (why string, stuck Reason) {
 	at := e.at
 	quiet := at.now.Sub(c.since[e.name])
 	switch {
@@ -167,7 +167,7 @@ func (c *Watcher) incomplete(e judged, f dirfs.Found, how format.Completeness) (
 				"elastic.saved(%q)", why, openLimit, e.name), table.StaysOpen
 		}
 		return why, ""
-	case how == format.Torn:
+	case how == files.Torn:
 		if why = "it is not whole: by its own format bytes are missing"; f.State.Size == 0 {
 			why = "it is empty"
 		}
@@ -213,20 +213,20 @@ func (c *Watcher) rest(e judged, f dirfs.Found, s *table.Seen) {
 }
 
 // check checks a file by its format. The result is kept until the file changes.
-func (c *Watcher) check(e *entry, f dirfs.Found) (format.Completeness, error) {
+func (c *Watcher) check(e *entry, f dirfs.Found) (files.Completeness, error) {
 	if f.State.Size == 0 && !e.dir {
-		return format.Torn, nil // the writer truncated the file, and has not written it yet
+		return files.Torn, nil // the writer truncated the file, and has not written it yet
 	}
 	how, ok := c.sound[f]
 	if ok {
 		return how, nil
 	}
-	how, err := format.Check(c.tree, f)
+	how, err := files.Check(c.tree, f)
 	if errors.Is(err, fs.ErrNotExist) {
-		return format.Torn, nil
+		return files.Torn, nil
 	}
 	if err != nil {
-		return format.Torn, err
+		return files.Torn, err
 	}
 	if len(c.sound) > manifest.MaxFiles {
 		clear(c.sound)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/files"
-	"github.com/elasticd/elastic/pkg/checkpoint/capture/format"
+
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/table"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
@@ -75,7 +75,7 @@ type Watcher struct {
 	sorted []*entry             // ... by name
 	since  map[string]time.Time // when each entry was written last, as looks saw it
 	rested map[string]uint64    // the pass after which workers ran for a second
-	sound  map[dirfs.Found]format.Completeness
+	sound  map[dirfs.Found]files.Completeness
 	moved  time.Time // when any entry was written last
 	fresh  int       // how many entries are not as in base
 
@@ -122,7 +122,7 @@ func watch(in tree, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers,
 		pause: pauseMin, idle: pauseMin, log: files.LogOf(t), changes: files.NewChanges(),
 		firsts: map[string]*entry{}, since: map[string]time.Time{}, rested: map[string]uint64{},
-		sound:    map[dirfs.Found]format.Completeness{},
+		sound:    map[dirfs.Found]files.Completeness{},
 		refusals: refusals{said: map[Reason]time.Time{}, of: map[string]bool{}},
 	}
 	c.blind = c.log.Tree == nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/restore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -28,8 +28,8 @@ func TestCheckpointsOfTheVersionBefore(t *testing.T) {
 	must(t, err)
 	before := manifest.Sum(raw)
 	must(t, s.Close())
-	must(t, disk.Remove(path.Join(layout.Manifests, now.String())))
-	memfs.WriteFile(t, disk, path.Join(layout.Manifests, before.String()), raw, 0o600)
+	must(t, disk.Remove(path.Join(readonly.Manifests, now.String())))
+	memfs.WriteFile(t, disk, path.Join(readonly.Manifests, before.String()), raw, 0o600)
 
 	s = checkpointtest.OpenStore(t, disk)
 	must(t, s.Verify(t.Context(), before))

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -81,8 +81,8 @@ func (s *Store) VerifyChunk(h manifest.Hash) (bool, error) {
 	s.mu.Lock()
 	before := *s.chunk(h)
 	s.mu.Unlock()
-	sum, err := s.disk.Sum(layout.ChunkPath(h))
-	if err != nil && !layout.Lost(err) {
+	sum, err := s.disk.Sum(readonly.ChunkPath(h))
+	if err != nil && !readonly.Lost(err) {
 		return false, fmt.Errorf("verify chunk: %w", err)
 	}
 	good := err == nil && sum == h
@@ -118,7 +118,7 @@ func (s *Store) placeChunk(f dirfs.File, temp string, h manifest.Hash) error {
 		s.mu.Unlock()
 		return errors.Join(f.Close(), s.disk.Discard(temp))
 	}
-	if err := s.disk.Move(temp, layout.ChunkPath(h)); err != nil {
+	if err := s.disk.Move(temp, readonly.ChunkPath(h)); err != nil {
 		s.mu.Unlock()
 		return errors.Join(err, f.Close())
 	}
@@ -164,7 +164,7 @@ func (s *Store) flush() error {
 	}
 	err := s.disk.CountFailure(g.Wait()) // one failure, however many chunks it affects
 	if renamed {
-		if syncErr := s.disk.SyncDir(layout.Chunks); syncErr != nil {
+		if syncErr := s.disk.SyncDir(readonly.Chunks); syncErr != nil {
 			err = errors.Join(err, syncErr)
 			for h := range files {
 				err = errors.Join(err, s.forget(h))
@@ -188,5 +188,5 @@ func (s *Store) forget(h manifest.Hash) error {
 	defer s.mu.Unlock()
 	c := s.chunk(h)
 	c.present, c.verified = false, false
-	return s.disk.Discard(layout.ChunkPath(h))
+	return s.disk.Discard(readonly.ChunkPath(h))
 }

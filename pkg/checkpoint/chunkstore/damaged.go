@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
@@ -35,9 +35,9 @@ func (s *Store) addLost() {
 		switch {
 		case s.hasManifest(c.Manifest):
 		case c.Parts != nil:
-			s.addDamaged(c.Manifest, damage{dir: layout.Partial})
+			s.addDamaged(c.Manifest, damage{dir: readonly.Partial})
 		default:
-			s.addDamaged(c.Manifest, damage{dir: layout.Manifests})
+			s.addDamaged(c.Manifest, damage{dir: readonly.Manifests})
 		}
 	}
 }
@@ -77,7 +77,7 @@ func (s *Store) retainDamaged(k manifest.Kept) error {
 // is held.
 func (s *Store) unknownChunks() bool {
 	for _, d := range s.damaged {
-		if d.manifest == nil && d.dir == layout.Manifests {
+		if d.manifest == nil && d.dir == readonly.Manifests {
 			return true
 		}
 	}
@@ -90,5 +90,5 @@ func (s *Store) HasParts(h manifest.Hash) bool {
 	defer s.mu.Unlock()
 	_, parts := s.partial[h]
 	d, damaged := s.damaged[h]
-	return parts || damaged && d.dir == layout.Partial
+	return parts || damaged && d.dir == readonly.Partial
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/lent"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -162,7 +161,7 @@ func TestPutFollowed(t *testing.T) {
 	memfs.Model(t, from)
 	s := storeOn(t, memfs.New())
 	followed := make(chan manifest.Hash, 100)
-	follow := func(l *lent.Chunk) {
+	follow := func(l *LentChunk) {
 		defer l.Return()
 		h, size := l.Hash, l.Size
 		c, err := s.OpenChunk(h)

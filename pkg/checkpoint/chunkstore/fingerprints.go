@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -28,12 +28,12 @@ func (s *Store) SaveFingerprints(f *Fingerprints) error {
 	if err != nil {
 		return err
 	}
-	return s.disk.WriteFile(".", layout.Fingerprints, b)
+	return s.disk.WriteFile(".", readonly.Fingerprints, b)
 }
 
 // Fingerprints returns the fingerprints that were saved last, or nil if none can be read.
 func (s *Store) Fingerprints() (*Fingerprints, error) {
-	b, err := s.disk.ReadFile(layout.Fingerprints, manifest.MaxSize)
+	b, err := s.disk.ReadFile(readonly.Fingerprints, manifest.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -47,10 +47,10 @@ func (s *Store) Fingerprints() (*Fingerprints, error) {
 	return &f, nil
 }
 
-// Brought returns the record of the checkpoint of an earlier job (see package bring), or nil. It
+// Brought returns the record of the checkpoint of an earlier job (see readonly.KeepFound), or nil. It
 // removes a damaged record.
 func (s *Store) Brought() (*manifest.Head, error) {
-	b, err := s.disk.ReadFile(layout.Brought, manifest.MaxSize)
+	b, err := s.disk.ReadFile(readonly.Brought, manifest.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -65,4 +65,4 @@ func (s *Store) Brought() (*manifest.Head, error) {
 }
 
 // DropBrought removes that record, when the job has the checkpoint.
-func (s *Store) DropBrought() error { return s.disk.Discard(layout.Brought) }
+func (s *Store) DropBrought() error { return s.disk.Discard(readonly.Brought) }

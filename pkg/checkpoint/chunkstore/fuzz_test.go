@@ -3,7 +3,6 @@ package chunkstore
 import (
 	"testing"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -13,7 +12,7 @@ import (
 // FuzzDisk puts any bytes into a file of a node's disk. What is read of it is within the bounds of
 // the records, and damage to lists that can be made again is no error.
 func FuzzDisk(f *testing.F) {
-	names := []string{layout.Heads, layout.Brought, layout.Fingerprints, layout.Generation}
+	names := []string{readonly.Heads, readonly.Brought, readonly.Fingerprints, readonly.Generation}
 	const head = `{"number":1,"generation":1,"manifest":"` +
 		`e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","step":3,"bytes":5,"copies":1}`
 	f.Add(uint8(0), []byte("["+head+"]"))
@@ -30,7 +29,7 @@ func FuzzDisk(f *testing.F) {
 		_, err = outside.Newest()
 		must(t, err)
 		s, err := OpenFS(disk)
-		if err != nil && name == layout.Generation {
+		if err != nil && name == readonly.Generation {
 			return // the generation is what no node can do without
 		}
 		must(t, err)
@@ -57,12 +56,12 @@ func FuzzDisk(f *testing.F) {
 func TestDamagedNoteOfABroughtCheckpoint(t *testing.T) {
 	for _, bytes := range []string{"{", `{"number":18446744073709551615}`, `{"number":0}`} {
 		disk := memfs.New()
-		memfs.WriteFile(t, disk, layout.Brought, []byte(bytes), 0o600)
+		memfs.WriteFile(t, disk, readonly.Brought, []byte(bytes), 0o600)
 		s := storeOn(t, disk)
 		if brought, err := s.Brought(); brought != nil || err != nil {
 			t.Errorf("%s: %v, %v", bytes, brought, err)
 		}
-		if _, err := disk.Lstat(layout.Brought); err == nil {
+		if _, err := disk.Lstat(readonly.Brought); err == nil {
 			t.Errorf("%s stays on the disk", bytes)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/restore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
@@ -56,7 +56,7 @@ func restoreTo(t testing.TB, s *Store, h manifest.Hash, to dirfs.FS) error {
 
 func flip(t testing.TB, of dirfs.FS, h manifest.Hash) {
 	t.Helper()
-	name, d := layout.ChunkPath(h), dirfs.NewDisk(of, "")
+	name, d := readonly.ChunkPath(h), dirfs.NewDisk(of, "")
 	raw, err := d.ReadFile(name, manifest.ChunkSize)
 	must(t, err)
 	raw[len(raw)/2] ^= 1

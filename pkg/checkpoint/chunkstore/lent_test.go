@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/lent"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 )
 
@@ -23,8 +22,8 @@ func TestLentAndKept(t *testing.T) {
 	}
 	s := storeOn(t, memfs.New())
 	var inMemory, followed atomic.Int32
-	kept := make(chan *lent.Chunk, len(want))
-	_, _, err := s.PutFollowed(t.Context(), saveOf(t, from, 1, 1), func(l *lent.Chunk) {
+	kept := make(chan *LentChunk, len(want))
+	_, _, err := s.PutFollowed(t.Context(), saveOf(t, from, 1, 1), func(l *LentChunk) {
 		followed.Add(1)
 		if l.InMemory() {
 			inMemory.Add(1)

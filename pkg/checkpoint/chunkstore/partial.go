@@ -7,7 +7,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -47,10 +47,10 @@ func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 			return nil
 		}
 	}
-	if err := s.disk.WriteFile(layout.Partial, h.String(), x.Manifest); err != nil {
+	if err := s.disk.WriteFile(readonly.Partial, h.String(), x.Manifest); err != nil {
 		return fmt.Errorf("keep the manifest: %w", err)
 	}
-	if s.damaged[h].dir == layout.Partial {
+	if s.damaged[h].dir == readonly.Partial {
 		s.dropDamaged(h)
 	}
 	s.partial[h] = manifest.Partial{At: m.Position(), Parts: m.Parts}
@@ -61,9 +61,9 @@ func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 // loadPartial loads the manifests that HoldParts kept. Damaged parts are fetched from another
 // holder.
 func (s *Store) loadPartial() error {
-	return s.eachManifest(layout.Partial, func(h manifest.Hash, m *manifest.Manifest) {
+	return s.eachManifest(readonly.Partial, func(h manifest.Hash, m *manifest.Manifest) {
 		if m == nil {
-			s.addDamaged(h, damage{dir: layout.Partial})
+			s.addDamaged(h, damage{dir: readonly.Partial})
 			return
 		}
 		s.partial[h] = manifest.Partial{At: m.Position(), Parts: m.Parts}
@@ -118,7 +118,7 @@ func (s *Store) DropParts(before manifest.Position) error {
 	if len(old) == 0 {
 		return nil
 	}
-	return s.disk.SyncDir(layout.Manifests)
+	return s.disk.SyncDir(readonly.Manifests)
 }
 
 // neededParts returns the parts of the checkpoints in partial. mu is held.
@@ -146,7 +146,7 @@ func (s *Store) retainPartial(k manifest.Kept) error {
 		if k.Needs(h, p.At) {
 			continue
 		}
-		if err := s.disk.Discard(path.Join(layout.Partial, h.String())); err != nil {
+		if err := s.disk.Discard(path.Join(readonly.Partial, h.String())); err != nil {
 			return fmt.Errorf("retain: %w", err)
 		}
 		delete(s.partial, h)
@@ -156,5 +156,5 @@ func (s *Store) retainPartial(k manifest.Kept) error {
 		return nil
 	}
 	s.tell()
-	return s.disk.SyncDir(layout.Partial)
+	return s.disk.SyncDir(readonly.Partial)
 }

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/lent"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -59,13 +58,13 @@ const (
 // ErrNoSpace before the first byte is written, ErrTorn if a file differs from the picture,
 // ErrBadPath, ErrFenced, ErrQuarantined. After an error nothing of the save stays.
 func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifest.Hash, error) {
-	return s.PutFollowed(ctx, save, (*lent.Chunk).Return)
+	return s.PutFollowed(ctx, save, (*LentChunk).Return)
 }
 
 // PutFollowed is Put that calls follow with each new chunk, as soon as OpenChunk can open it.
 // follow is called by several goroutines.
 func (s *Store) PutFollowed(
-	ctx context.Context, save Save, follow func(*lent.Chunk),
+	ctx context.Context, save Save, follow func(*LentChunk),
 ) (*manifest.Manifest, manifest.Hash, error) {
 	m, h, err := s.takeIn(ctx, save, follow)
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *Store) PutFollowed(
 }
 
 func (s *Store) takeIn(
-	ctx context.Context, save Save, follow func(*lent.Chunk),
+	ctx context.Context, save Save, follow func(*LentChunk),
 ) (*manifest.Manifest, manifest.Hash, error) {
 	m, err := save.manifest()
 	if err != nil {
@@ -118,7 +117,7 @@ type intake struct {
 	m      *manifest.Manifest // chunks are filled in during Put
 	pins   *pins
 	room   *room
-	follow func(*lent.Chunk)
+	follow func(*LentChunk)
 	lent   atomic.Int32                        // chunks that follow has not returned
 	known  map[dirfs.FileState]manifest.Chunks // of files that the next Put can reuse
 }
@@ -244,12 +243,12 @@ func (p *intake) write(w piece, free func()) error {
 func (p *intake) lend(h manifest.Hash, data []byte, free func()) {
 	if p.lent.Add(1) > maxLent {
 		p.lent.Add(-1)
-		c := &lent.Chunk{Hash: h, Size: int64(len(data))}
+		c := &LentChunk{Hash: h, Size: int64(len(data))}
 		free()
 		p.follow(c)
 		return
 	}
-	p.follow(lent.New(h, data, func() {
+	p.follow(NewLentChunk(h, data, func() {
 		p.lent.Add(-1)
 		free()
 	}))

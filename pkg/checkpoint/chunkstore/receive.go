@@ -10,7 +10,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -196,5 +196,5 @@ func (s *Store) OpenChunk(h manifest.Hash) (io.ReadSeekCloser, error) {
 	if ok, err := s.ensure(h); !ok || err != nil {
 		return nil, errors.Join(fmt.Errorf("chunk %v: %w", h, ErrNotHeld), err)
 	}
-	return s.disk.FS.Open(layout.ChunkPath(h))
+	return s.disk.FS.Open(readonly.ChunkPath(h))
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -53,12 +53,12 @@ func (s *Store) NoteContents(state dirfs.FileState, chunks manifest.Chunks) {
 
 // ReadChunk reads a chunk into dst and verifies it. It fails with ErrDamaged if the hash differs.
 func (s *Store) ReadChunk(h manifest.Hash, dst []byte) error {
-	f, err := s.disk.FS.Open(layout.ChunkPath(h))
+	f, err := s.disk.FS.Open(readonly.ChunkPath(h))
 	if err == nil {
 		defer f.Close()
 		_, err = io.ReadFull(f, dst)
 	}
-	if err != nil && !layout.Lost(err) {
+	if err != nil && !readonly.Lost(err) {
 		return err
 	}
 	if err != nil || manifest.Sum(dst) != h {

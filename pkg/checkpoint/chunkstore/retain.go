@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -42,7 +42,7 @@ func (s *Store) Retain(
 		}
 	}
 	if len(drop) > 0 {
-		if err := s.disk.SyncDir(layout.Manifests); err != nil {
+		if err := s.disk.SyncDir(readonly.Manifests); err != nil {
 			return err
 		}
 		s.tell()
@@ -73,7 +73,7 @@ func (s *Store) remove(h manifest.Hash) error {
 	if _, ok := s.held[h]; !ok {
 		return nil
 	}
-	if err := s.disk.Discard(path.Join(layout.Manifests, h.String())); err != nil {
+	if err := s.disk.Discard(path.Join(readonly.Manifests, h.String())); err != nil {
 		return err
 	}
 	delete(s.held, h)
@@ -110,7 +110,7 @@ func (s *Store) sweepChunk(h manifest.Hash) error {
 	if c == nil || c.refs > 0 {
 		return nil
 	}
-	if err := s.disk.Discard(layout.ChunkPath(h)); err != nil {
+	if err := s.disk.Discard(readonly.ChunkPath(h)); err != nil {
 		return err
 	}
 	delete(s.chunks, h)
@@ -147,7 +147,7 @@ func (s *Store) noteCommitted(committed []manifest.Head) error {
 	if err != nil {
 		return err
 	}
-	if err := s.disk.WriteFile(".", layout.Heads, b); err != nil {
+	if err := s.disk.WriteFile(".", readonly.Heads, b); err != nil {
 		return err
 	}
 	s.heads = keep

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -21,9 +21,9 @@ import (
 var (
 	// ErrFenced means that a newer generation exists, so the request can never succeed.
 	ErrFenced  = errors.New("a newer generation was proposed")
-	ErrNotHeld = layout.ErrNotHeld // a manifest or a chunk is not on this disk
-	ErrDamaged = layout.ErrDamaged // bytes on disk, or from a peer, do not have their hash
-	ErrRemoved = dirfs.ErrRemoved  // the directory of the store was removed: see Abandon
+	ErrNotHeld = readonly.ErrNotHeld // a manifest or a chunk is not on this disk
+	ErrDamaged = readonly.ErrDamaged // bytes on disk, or from a peer, do not have their hash
+	ErrRemoved = dirfs.ErrRemoved    // the directory of the store was removed: see Abandon
 )
 
 // Store is the chunk store of one node. It has a manifest only if all chunks of it are verified and
@@ -54,13 +54,13 @@ type Store struct {
 }
 
 func directories() []string {
-	return []string{layout.Temp, layout.Manifests, layout.Partial, layout.Chunks}
+	return []string{readonly.Temp, readonly.Manifests, readonly.Partial, readonly.Chunks}
 }
 
 // OpenFS is Open in an open directory.
 func OpenFS(t dirfs.FS) (*Store, error) {
 	s := &Store{
-		disk:     dirfs.NewDisk(t, layout.Temp+"/"),
+		disk:     dirfs.NewDisk(t, readonly.Temp+"/"),
 		chunks:   map[manifest.Hash]*chunk{},
 		unsynced: map[manifest.Hash]dirfs.File{},
 		renamed:  true, // a process that was killed may have left names that are not durable
@@ -73,7 +73,7 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 		changed:  make(chan struct{}, 1),
 		incoming: make(chan struct{}, 1),
 	}
-	if err := s.disk.RemoveAll(layout.Temp); err != nil {
+	if err := s.disk.RemoveAll(readonly.Temp); err != nil {
 		return nil, err
 	}
 	for _, d := range directories() {
@@ -94,7 +94,7 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 }
 
 func (s *Store) loadGeneration() error {
-	b, err := s.disk.ReadFile(layout.Generation, 32)
+	b, err := s.disk.ReadFile(readonly.Generation, 32)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -103,14 +103,14 @@ func (s *Store) loadGeneration() error {
 	}
 	g, err := schema.ParseGeneration(string(b))
 	if err != nil {
-		return fmt.Errorf("the file %s of the checkpoint store is damaged: %w", layout.Generation, err)
+		return fmt.Errorf("the file %s of the checkpoint store is damaged: %w", readonly.Generation, err)
 	}
 	s.generation = g
 	return nil
 }
 
 func (s *Store) loadChunks() error {
-	list, err := s.disk.FS.ReadDir(layout.Chunks)
+	list, err := s.disk.FS.ReadDir(readonly.Chunks)
 	for _, e := range list {
 		var h manifest.Hash
 		if h.UnmarshalText([]byte(e.Name())) == nil {
@@ -123,11 +123,11 @@ func (s *Store) loadChunks() error {
 // loadManifests loads the checkpoints that have all their chunks. A damaged one is not held, and is
 // fetched again.
 func (s *Store) loadManifests() error {
-	err := s.eachManifest(layout.Manifests, func(h manifest.Hash, m *manifest.Manifest) {
+	err := s.eachManifest(readonly.Manifests, func(h manifest.Hash, m *manifest.Manifest) {
 		if m != nil && s.whole(m) {
 			s.add(h, m)
 		} else {
-			s.addDamaged(h, damage{layout.Manifests, m})
+			s.addDamaged(h, damage{readonly.Manifests, m})
 		}
 	})
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Store) loadManifests() error {
 	if err := s.loadPartial(); err != nil {
 		return err
 	}
-	s.heads, err = layout.ReadHeads(s.disk)
+	s.heads, err = readonly.ReadHeads(s.disk)
 	s.addLost()
 	return err
 }
@@ -239,7 +239,7 @@ func (s *Store) readManifest(h manifest.Hash) (*manifest.Manifest, error) {
 }
 
 // RawManifest reads the bytes of a manifest, also if only parts of the checkpoint are here.
-func (s *Store) RawManifest(h manifest.Hash) ([]byte, error) { return layout.ReadManifest(s.disk, h) }
+func (s *Store) RawManifest(h manifest.Hash) ([]byte, error) { return readonly.ReadManifest(s.disk, h) }
 
 // Generation returns the newest generation that this node has read from the store of the job.
 func (s *Store) Generation() schema.Generation {
@@ -262,7 +262,7 @@ func (s *Store) Raise(g schema.Generation) error {
 	if g == s.generation {
 		return nil
 	}
-	if err := s.disk.WriteFile(".", layout.Generation,
+	if err := s.disk.WriteFile(".", readonly.Generation,
 		[]byte(strconv.FormatUint(uint64(g), 10))); err != nil {
 		return fmt.Errorf("keep generation %d: %w", g, err)
 	}
@@ -317,7 +317,7 @@ func (s *Store) publish(ctx context.Context, g schema.Generation, e encoded) err
 			return nil
 		}
 	}
-	if err := s.disk.WriteFile(layout.Manifests, e.hash.String(), e.raw); err != nil {
+	if err := s.disk.WriteFile(readonly.Manifests, e.hash.String(), e.raw); err != nil {
 		return err
 	}
 	if held { // its file was damaged

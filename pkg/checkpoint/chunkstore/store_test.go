@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
@@ -217,7 +216,7 @@ func TestNoSpaceBeforeTheFirstByte(t *testing.T) {
 	s := storeOn(t, disk)
 	disk.Machine.Free = 3 * manifest.ChunkSize
 	disk.Machine.Hook = func(op, name string) error {
-		if op == "create" && strings.HasPrefix(name, layout.Temp+"/") {
+		if op == "create" && strings.HasPrefix(name, readonly.Temp+"/") {
 			t.Errorf("%s %s", op, name)
 		}
 		return nil
@@ -253,7 +252,7 @@ func TestSyncFailureIsFinal(t *testing.T) {
 	s := storeOn(t, disk)
 	broken := true
 	disk.Machine.Hook = func(op, name string) error {
-		if op == "sync" && broken && strings.HasPrefix(name, layout.Temp) {
+		if op == "sync" && broken && strings.HasPrefix(name, readonly.Temp) {
 			broken = false
 			return errors.New("input/output error")
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
+
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
@@ -37,7 +37,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 
 		c.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
 		must(t, b.Store.Raise(3))
-		if _, err := bring.In(ctx, c.disks["b"]); err != nil {
+		if _, err := readonly.FindIn(ctx, c.disks["b"]); err != nil {
 			t.Fatal(err)
 		}
 		b.AdoptJob("again")
@@ -110,9 +110,9 @@ func offersParts(t *testing.T, named bool) {
 			unnamed.Parts = nil
 			b, err := json.Marshal([]manifest.Head{unnamed})
 			must(t, err)
-			memfs.WriteFile(t, x.disks[n], layout.Heads, b, 0o600)
+			memfs.WriteFile(t, x.disks[n], readonly.Heads, b, 0o600)
 		}
-		if _, err := bring.In(t.Context(), x.disks[n]); err != nil {
+		if _, err := readonly.FindIn(t.Context(), x.disks[n]); err != nil {
 			t.Fatal(err)
 		}
 		x.peers.Stores[n] = reopen(t, x.disks[n], func() bool { return true }) // another agent

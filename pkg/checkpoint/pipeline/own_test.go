@@ -11,7 +11,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
+
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -119,7 +119,7 @@ func TestANodeLoadsItsOwnParts(t *testing.T) {
 		if last.What != "fetch" || last.Done != last.Total || last.Total != x.stored("e") {
 			t.Errorf("progress ended with %+v", last)
 		}
-		found, err := bring.Newest(t.Context(), readonly.New(x.disks["e"]))
+		found, err := readonly.FindNewest(t.Context(), readonly.New(x.disks["e"]))
 		must(t, err)
 		if found == nil || found.Head.Number != head.Number || len(found.Has) != 2 {
 			t.Errorf("a job whose store is lost finds %+v on the new node", found)

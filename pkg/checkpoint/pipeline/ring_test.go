@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
+
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -197,7 +197,7 @@ func TestPartsAreBrought(t *testing.T) {
 					if n == lost {
 						continue
 					}
-					found, err := bring.Newest(t.Context(), readonly.New(d))
+					found, err := readonly.FindNewest(t.Context(), readonly.New(d))
 					must(t, err)
 					if found == nil || found.Head.Manifest != head.Manifest || found.Head.Number != head.Number {
 						t.Fatalf("%s, heard of it %v: %+v", n, heard, found)

@@ -15,7 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/bring"
+
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -512,7 +512,7 @@ func TestAPartIsNotBrought(t *testing.T) {
 			Left{Stamp: stampOf(1), Dir: &dir, Self: x.nodes[1]}); err != nil || h.Number != 0 {
 			t.Errorf("committed %+v, %v", h, err)
 		}
-		if found, err := bring.Newest(t.Context(), readonly.New(x.disks["b"])); err != nil || found != nil {
+		if found, err := readonly.FindNewest(t.Context(), readonly.New(x.disks["b"])); err != nil || found != nil {
 			t.Errorf("it brings %+v, %v", found, err)
 		}
 	})

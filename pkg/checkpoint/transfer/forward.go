@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/lent"
+
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/membership"
 )
@@ -37,7 +37,7 @@ type queue struct {
 
 // forwarded is a chunk that is in the store, and maybe also in memory.
 type forwarded struct {
-	chunk *lent.Chunk
+	chunk *chunkstore.LentChunk
 	nodes atomic.Int32 // nodes that still need it
 }
 
@@ -63,7 +63,7 @@ func (c *Copier) Forward(ctx context.Context, at manifest.Position, to []members
 
 // Add sends a chunk that is in the store, and returns it to its lender when it is sent. It does not
 // block.
-func (f *Forward) Add(l *lent.Chunk) {
+func (f *Forward) Add(l *chunkstore.LentChunk) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := &forwarded{chunk: l}

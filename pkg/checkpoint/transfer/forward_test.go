@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/lent"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -34,7 +34,7 @@ func TestForwardWhileCopying(t *testing.T) {
 	forward := c.Forward(t.Context(), manifest.Position{Generation: 1, Sequence: 7},
 		[]membership.Node{f.node("b")})
 	var once atomic.Bool
-	m, h, err := f.stores["a"].PutFollowed(t.Context(), save, func(l *lent.Chunk) {
+	m, h, err := f.stores["a"].PutFollowed(t.Context(), save, func(l *chunkstore.LentChunk) {
 		forward.Add(l)
 		if once.CompareAndSwap(false, true) {
 			<-arrived // the copying here goes on when the first chunk is there
@@ -79,8 +79,8 @@ func TestForwardToAFailingNode(t *testing.T) {
 			toB := c.Forward(ctx, at, []membership.Node{f.node("b")})
 			toC := c.Forward(t.Context(), at, []membership.Node{f.node("c")})
 			for h, size := range m.DistinctChunks() {
-				toB.Add(&lent.Chunk{Hash: h, Size: size})
-				toC.Add(&lent.Chunk{Hash: h, Size: size})
+				toB.Add(&chunkstore.LentChunk{Hash: h, Size: size})
+				toC.Add(&chunkstore.LentChunk{Hash: h, Size: size})
 			}
 			toC.Close()
 			toB.Close()

@@ -9,7 +9,6 @@ import (
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
-	"github.com/elasticd/elastic/pkg/rendezvous/plan/trust"
 )
 
 // settleLedger settles the ledger of the present generation, once. If a Hold settled it, its ledger
@@ -33,7 +32,7 @@ func (p *planner) settleLedger() ledger.Settled {
 	}
 	b := ledger.Settle(p.w, p.s.Job.Rules, e)
 	if f != nil && !b.Collateral && !b.LeftOut && !f.Victim && !f.NotKnown && !f.Script && !f.AsksForRestart() {
-		trust.Settle(trust.Ending{Snapshot: p.s, Failure: f, Dispensable: e.Dispensable}, &b)
+		ledger.SettleTrust(ledger.Ending{Snapshot: p.s, Failure: f, Dispensable: e.Dispensable}, &b)
 	}
 	return b
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
-	"github.com/elasticd/elastic/pkg/rendezvous/plan/trust"
+
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
@@ -197,7 +197,7 @@ func TestABugIsNotTakenForPoisonForEver(t *testing.T) {
 		from := x.fail(at(205), false)
 		lowest = min(lowest, from)
 	}
-	if lowest != 200-10*trust.MostRollbacks {
-		t.Errorf("went back to step %d, want %d", lowest, 200-10*trust.MostRollbacks)
+	if lowest != 200-10*ledger.MostRollbacks {
+		t.Errorf("went back to step %d, want %d", lowest, 200-10*ledger.MostRollbacks)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/rendezvous/plan/trust"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 )
 
 // whereabouts is where a checkpoint is, as far as the store shows.
@@ -45,7 +45,7 @@ func whereIs(s *rendezvous.Snapshot, h *checkpoint.Head) whereabouts {
 
 // substitutes returns the checkpoints that can replace the head, the newest first.
 func substitutes(s *rendezvous.Snapshot) []*checkpoint.Head {
-	return trust.Before(s.History, s.Head.Number, s.Head.Manifest)
+	return ledger.Before(s.History, s.Head.Number, s.Head.Manifest)
 }
 
 // Awaited returns the older checkpoint for which a job waits whose head cannot be read, because a node

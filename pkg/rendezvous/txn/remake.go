@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -17,7 +17,7 @@ import (
 // Remaking is a request to make a job again.
 type Remaking struct {
 	Node   string // that makes it again
-	Job    *reclaim.Remake
+	Job    *plan.Remake
 	Secret []byte
 	Seen   *rendezvous.Snapshot // the whole job as the store shows it
 }

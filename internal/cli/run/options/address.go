@@ -2,7 +2,7 @@ package options
 
 import (
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node"
 )
@@ -19,7 +19,7 @@ func address(c *command.Call, o *node.Options) error {
 	if host.Given && (!isLocal || host.Origin == "--host") {
 		ip, err := target.Ours(host.Text)
 		if err != nil {
-			return problem.New(problem.Address, "%s: %v", host, err).Of(err).
+			return screen.New(screen.Address, "%s: %v", host, err).Of(err).
 				Because("--host is what this node tells the others to dial").
 				Cure("--host=ADDRESS of this machine that other nodes reach")
 		}

@@ -4,12 +4,11 @@ import (
 	"slices"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/plan"
 )
 
 // Flags are the flags of elastic run.
 func Flags() []command.Flag {
-	return grouped(slices.Concat(jobFlags(), nodeFlags(), timeFlags(), plan.Flags(), outputFlags(),
+	return grouped(slices.Concat(jobFlags(), nodeFlags(), timeFlags(), PlanFlags(), outputFlags(),
 		launchFlags(), roleFlags()))
 }
 

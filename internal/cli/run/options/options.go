@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/plan"
-	"github.com/elasticd/elastic/internal/cli/problem"
+
+	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node"
@@ -31,7 +31,7 @@ func Parse(c *command.Call) (node.Options, error) {
 		o.Given[name] = c.Setting(name).Given
 	}
 	for _, step := range []func(*command.Call, *node.Options) error{
-		workDir, modes, servers, sizes, plan.Batch, rules, names, times, streams, launcher, program,
+		workDir, modes, servers, sizes, PlanBatch, rules, names, times, streams, launcher, program,
 		address, serverCore, dirs,
 	} {
 		if err := step(c, &o); err != nil {
@@ -63,7 +63,7 @@ func sizes(c *command.Call, o *node.Options) (err error) {
 		return err
 	}
 	if j.Slots > scaling.MaxWorld/j.Limits.Max {
-		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers",
+		return screen.New(screen.NPRange, "%d nodes x %d workers: more than %d workers",
 			j.Limits.Max, j.Slots, scaling.MaxWorld).Cure(command.NpFix)
 	}
 	return nil
@@ -151,7 +151,7 @@ func streams(c *command.Call, o *node.Options) (err error) {
 			v.Text = s.otherwise
 		}
 		if *s.to, err = s.parse(v.Text); err != nil {
-			return problem.New(problem.Usage, "%s: %v", v.Origin, err)
+			return screen.New(screen.Usage, "%s: %v", v.Origin, err)
 		}
 	}
 	// As torchrun's filter, a list of ranks in --console also limits --tee; all and none do not.

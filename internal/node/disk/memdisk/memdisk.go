@@ -8,7 +8,7 @@ import (
 	"path"
 	"sync"
 
-	"github.com/elasticd/elastic/internal/agent/refusal"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 )
@@ -138,7 +138,7 @@ func (p *Process) Lock(name string) (func(), error) {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
 	if by := p.m.locks[name]; by != nil && by != p {
-		return nil, refusal.ErrLocked
+		return nil, message.ErrLocked
 	}
 	p.m.locks[name] = p
 	return func() {

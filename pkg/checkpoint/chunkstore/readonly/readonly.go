@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -30,21 +29,21 @@ type Store struct {
 
 // New returns the Store in an open directory. Close closes it.
 func New(t dirfs.FS) *Store {
-	return &Store{disk: dirfs.NewDisk(t, layout.Temp+"/readonly-"), read: map[manifest.Hash]bool{}}
+	return &Store{disk: dirfs.NewDisk(t, Temp+"/readonly-"), read: map[manifest.Hash]bool{}}
 }
 
 // Close closes the directory.
 func (s *Store) Close() error { return s.disk.FS.Close() }
 
 // Held lists the manifests in the directory, complete or not.
-func (s *Store) Held() (all []manifest.Hash, err error) { return s.list(layout.Manifests) }
+func (s *Store) Held() (all []manifest.Hash, err error) { return s.list(Manifests) }
 
 // Manifest reads the bytes of a manifest, also if only parts of the checkpoint are here. Errors:
 // ErrNotHeld, ErrDamaged.
 func (s *Store) Manifest(_ context.Context, h manifest.Hash) ([]byte, error) {
-	raw, err := layout.ReadManifest(s.disk, h)
+	raw, err := ReadManifest(s.disk, h)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("manifest %v: %w", h, layout.ErrNotHeld)
+		return nil, fmt.Errorf("manifest %v: %w", h, ErrNotHeld)
 	}
 	return raw, err
 }
@@ -52,16 +51,16 @@ func (s *Store) Manifest(_ context.Context, h manifest.Hash) ([]byte, error) {
 // Chunk reads a chunk into dst, which has its size. Errors: ErrNotHeld; ErrDamaged if the hash
 // differs.
 func (s *Store) Chunk(_ context.Context, h manifest.Hash, dst []byte) error {
-	f, err := s.disk.FS.Open(layout.ChunkPath(h))
+	f, err := s.disk.FS.Open(ChunkPath(h))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("chunk %v: %w", h, layout.ErrNotHeld)
+		return fmt.Errorf("chunk %v: %w", h, ErrNotHeld)
 	}
 	if err == nil {
 		defer f.Close()
 		_, err = io.ReadFull(f, dst)
 	}
-	if layout.Lost(err) || err == nil && manifest.Sum(dst) != h {
-		return fmt.Errorf("chunk %v: %w", h, layout.ErrDamaged)
+	if Lost(err) || err == nil && manifest.Sum(dst) != h {
+		return fmt.Errorf("chunk %v: %w", h, ErrDamaged)
 	}
 	return err
 }
@@ -85,7 +84,7 @@ func (s *Store) Verify(ctx context.Context, h manifest.Hash) (*manifest.Manifest
 		m, err = manifest.Decode(raw)
 	}
 	switch {
-	case errors.Is(err, layout.ErrDamaged) || errors.Is(err, manifest.ErrBadManifest):
+	case errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBadManifest):
 		return nil, []Damage{{}}, nil
 	case err != nil:
 		return nil, nil, err
@@ -102,9 +101,9 @@ func (s *Store) Verify(ctx context.Context, h manifest.Hash) (*manifest.Manifest
 		}
 	}
 	if bad != nil { // a manifest is removed before its chunks
-		_, err := s.disk.FS.Lstat(path.Join(layout.Manifests, h.String()))
+		_, err := s.disk.FS.Lstat(path.Join(Manifests, h.String()))
 		if errors.Is(err, fs.ErrNotExist) {
-			return m, nil, fmt.Errorf("manifest %v: %w", h, layout.ErrNotHeld)
+			return m, nil, fmt.Errorf("manifest %v: %w", h, ErrNotHeld)
 		}
 	}
 	return m, bad, nil
@@ -125,8 +124,8 @@ func (s *Store) readChunks(ctx context.Context, m *manifest.Manifest) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			got, err := s.disk.Sum(layout.ChunkPath(c))
-			if err != nil && !layout.Lost(err) {
+			got, err := s.disk.Sum(ChunkPath(c))
+			if err != nil && !Lost(err) {
 				return fmt.Errorf("verify chunk %v: %w", c, err)
 			}
 			s.mu.Lock()
@@ -140,7 +139,7 @@ func (s *Store) readChunks(ctx context.Context, m *manifest.Manifest) error {
 
 // Heads returns the commit records that the owner of the store has written, oldest first.
 func (s *Store) Heads() (heads []manifest.Head, err error) {
-	if heads, err = layout.ReadHeads(s.disk); err != nil {
+	if heads, err = ReadHeads(s.disk); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(heads, manifest.Head.Compare)
@@ -156,7 +155,7 @@ func (s *Store) ReadManifest(ctx context.Context, h manifest.Hash) (*manifest.Ma
 			return m, nil
 		}
 	}
-	if errors.Is(err, layout.ErrNotHeld) || errors.Is(err, layout.ErrDamaged) ||
+	if errors.Is(err, ErrNotHeld) || errors.Is(err, ErrDamaged) ||
 		errors.Is(err, manifest.ErrBadManifest) ||
 		errors.Is(err, schema.ErrNewerFormat) {
 		return nil, nil
@@ -167,7 +166,7 @@ func (s *Store) ReadManifest(ctx context.Context, h manifest.Hash) (*manifest.Ma
 // Newest returns the newest commit that has a record and all or parts of its files on this disk. It
 // returns the zero Head if there is none, or if the disk brings a checkpoint of an earlier job.
 func (s *Store) Newest() (manifest.Head, error) {
-	brought, err := s.disk.ReadFile(layout.Brought, manifest.MaxSize)
+	brought, err := s.disk.ReadFile(Brought, manifest.MaxSize)
 	if brought != nil || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return manifest.Head{}, err
 	}
@@ -192,7 +191,7 @@ func (s *Store) Newest() (manifest.Head, error) {
 }
 
 // Partial lists the checkpoints of which this disk has parts, complete or not.
-func (s *Store) Partial() ([]manifest.Hash, error) { return s.list(layout.Partial) }
+func (s *Store) Partial() ([]manifest.Hash, error) { return s.list(Partial) }
 
 // list returns the hashes that are file names in a directory.
 func (s *Store) list(dir string) (all []manifest.Hash, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
@@ -56,13 +56,13 @@ func TestVerify(t *testing.T) {
 			bad[0] != (readonly.Damage{}) {
 			t.Errorf("a damaged manifest: %v, %v", bad, err)
 		}
-		if _, err := store.Manifest(t.Context(), h); !errors.Is(err, layout.ErrDamaged) {
+		if _, err := store.Manifest(t.Context(), h); !errors.Is(err, readonly.ErrDamaged) {
 			t.Errorf("a damaged manifest is given out: %v", err)
 		}
 		if d := cmp.Diff(before, memfs.Contents(t, kept)); d != "" {
 			t.Errorf("looking changed something: %s", d)
 		}
-		if _, _, err := store.Verify(t.Context(), manifest.Hash{1}); !errors.Is(err, layout.ErrNotHeld) {
+		if _, _, err := store.Verify(t.Context(), manifest.Hash{1}); !errors.Is(err, readonly.ErrNotHeld) {
 			t.Errorf("what is not there: %v", err)
 		}
 	})
@@ -73,8 +73,8 @@ func TestOwnerRemovesWhatIsVerified(t *testing.T) {
 	from, kept := memfs.New(), memfs.New()
 	memfs.Model(t, from)
 	_, h := checkpointtest.Put(t, checkpointtest.OpenStore(t, kept), from, 1, 1)
-	store := readonly.New(&retiring{FS: kept, manifest: layout.Manifests + "/" + h.String()})
-	if _, bad, err := store.Verify(t.Context(), h); !errors.Is(err, layout.ErrNotHeld) {
+	store := readonly.New(&retiring{FS: kept, manifest: readonly.Manifests + "/" + h.String()})
+	if _, bad, err := store.Verify(t.Context(), h); !errors.Is(err, readonly.ErrNotHeld) {
 		t.Errorf("verify: %v, %v", bad, err)
 	}
 }
@@ -86,7 +86,7 @@ type retiring struct {
 }
 
 func (r *retiring) Open(name string) (dirfs.File, error) {
-	if !strings.HasPrefix(name, layout.Chunks) {
+	if !strings.HasPrefix(name, readonly.Chunks) {
 		return r.FS.Open(name)
 	}
 	err := r.FS.Remove(r.manifest)

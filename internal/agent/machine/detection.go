@@ -1,0 +1,165 @@
+package machine
+
+// This file is the part of an agent that watches other nodes. It keeps what the agent observed,
+// which nodes it suspects, which suspicions are in the store, and the verdict on each node.
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/message"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Sight are the inputs of decisions about other nodes, apart from the observations.
+type Sight struct {
+	Now        time.Time
+	Self       membership.Node
+	Joined     bool // this node is registered, or a member that lost only its registration
+	Registered bool // joined, and the registration is not known to be gone
+	Snapshot   *rendezvous.Snapshot
+	World      *rendezvous.World // the newest; nil: none
+}
+
+// Detection is an agent's observations of other nodes, and its verdicts on them.
+type Detection struct {
+	View verdict.View
+
+	limits   verdict.Timeouts
+	evidence verdict.Evidence
+	crowded  bool                   // at the last verdict, too many were in doubt at once
+	doubts   map[verdict.Doubt]bool // at that time
+
+	suspected map[membership.Incarnation]message.Signal // the nodes that this agent suspects now
+	written   map[membership.Incarnation]bool           // its suspicions in the store, or on their way there
+	// revision of the newest suspicion that may still be in the store; 0: none
+	newestRecord int64
+	probed       map[membership.Incarnation]probe
+	watched      []membership.Ref
+	watchedIn    *rendezvous.World // the World of which watched was derived; nil: derive it again
+}
+
+// newDetection returns a Detection without observations.
+func newDetection(limits verdict.Timeouts) *Detection {
+	d := &Detection{limits: limits}
+	d.forget()
+	return d
+}
+
+// forget drops the observations of other nodes. The watcher signals again what still holds.
+func (d *Detection) forget() {
+	d.evidence = verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
+		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{},
+		Unanswered: map[membership.Incarnation]verdict.Unanswered{}, Void: d.evidence.Void}
+	d.suspected, d.written = map[membership.Incarnation]message.Signal{}, map[membership.Incarnation]bool{}
+	d.probed = map[membership.Incarnation]probe{}
+	d.watched, d.watchedIn = nil, nil
+}
+
+// Joined starts with a new incarnation of this node, whose lease has that ttl.
+func (d *Detection) Joined(ttl time.Duration, now time.Time) {
+	d.limits.TTL = ttl
+	d.forget()
+	d.newestRecord = 0
+	d.evidence.OnTime = now
+}
+
+// Reregistered records that the registration is on a new lease. The suspicions of this agent
+// expired with the old one.
+func (d *Detection) Reregistered(now time.Time) {
+	d.evidence.OnTime = now
+	clear(d.written)
+	d.newestRecord = 0
+}
+
+// Stalled records that this process stood still: earlier observations do not count any more.
+func (d *Detection) Stalled() {
+	d.LeaseUncertain()
+	d.forget()
+}
+
+// Renewed records that the store renewed the lease, by a request that was sent at that time.
+func (d *Detection) Renewed(sent time.Time) {
+	if d.evidence.OnTime.IsZero() {
+		d.evidence.OnTime = sent
+	}
+}
+
+// LeaseUncertain records that a renewal failed or may have failed.
+func (d *Detection) LeaseUncertain() { d.evidence.OnTime = time.Time{} }
+
+// StoreWasAway makes silence and absent keys not count for a window.
+func (d *Detection) StoreWasAway(now time.Time) { d.evidence.Void = now.Add(d.limits.Window) }
+
+// NewWorld drops the evidence from before the newest World. It does not count against the members,
+// because the proposer may have had their answers since. Otherwise two agents that disagree would
+// undo each other's Worlds.
+func (d *Detection) NewWorld() {
+	d.evidence.Answers = map[membership.Incarnation]verdict.Answered{}
+	d.evidence.Holds = map[string]map[string]time.Time{}
+	d.evidence.Unanswered = map[membership.Incarnation]verdict.Unanswered{}
+	d.probed = map[membership.Incarnation]probe{}
+}
+
+// ApplyProbe records what a dialled node and its watchers answered.
+func (d *Detection) ApplyProbe(e message.Probed, now time.Time) {
+	d.evidence.Answers[e.About.Incarnation] = verdict.Answered{Answer: e.Answer, At: now}
+	d.evidence.Holds[e.About.Node] = map[string]time.Time{}
+	d.ApplyHolds(message.WatchersAsked{About: e.About, Holds: e.Holds}, now)
+}
+
+// ApplyHolds records what more watchers answered.
+func (d *Detection) ApplyHolds(e message.WatchersAsked, now time.Time) {
+	if d.evidence.Holds[e.About.Node] == nil {
+		d.evidence.Holds[e.About.Node] = map[string]time.Time{}
+	}
+	for _, by := range e.Holds {
+		d.evidence.Holds[e.About.Node][by] = now
+	}
+}
+
+// ApplySignal records a signal of the watcher.
+func (d *Detection) ApplySignal(s message.Signal, now time.Time) {
+	d.evidence.Answers[s.About.Incarnation] = verdict.Answered{Answer: s.Answer, At: now}
+	if s.Sign == "" {
+		delete(d.suspected, s.About.Incarnation)
+		return
+	}
+	d.suspected[s.About.Incarnation] = s
+}
+
+// ApplySuspected records whether suspicions were written.
+func (d *Detection) ApplySuspected(e message.Suspected, out *message.Outbox) {
+	out.Answered(message.KindSuspect, e.Err)
+	if e.Err != nil {
+		for _, inc := range e.About {
+			delete(d.written, inc)
+		}
+	}
+	d.newestRecord = max(d.newestRecord, e.Rev)
+}
+
+// Suspects returns the nodes that this agent suspects now, by name.
+func (d *Detection) Suspects() (refs []membership.Ref) {
+	for _, inc := range slices.Sorted(maps.Keys(d.suspected)) {
+		refs = append(refs, d.suspected[inc].About)
+	}
+	slices.SortStableFunc(refs, func(a, b membership.Ref) int { return strings.Compare(a.Node, b.Node) })
+	return refs
+}
+
+// Sign returns the first sign of a change that this agent saw and the store may not show yet; "":
+// none.
+func (d *Detection) Sign() (sign membership.Sign) {
+	for _, s := range d.suspected {
+		if sign == "" || s.Sign < sign {
+			sign = s.Sign
+		}
+	}
+	return sign
+}

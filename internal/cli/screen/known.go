@@ -1,0 +1,333 @@
+package screen
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+
+	"github.com/elasticd/elastic/internal/agent/message"
+
+	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/etcd"
+)
+
+// KnownProblem converts an error of another package to an error for the user.
+func KnownProblem(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if p, ok := errors.AsType[*local.Problem](err); ok {
+		return fromLocal(p)
+	}
+	if e, ok := errors.AsType[*launch.NotFoundError](err); ok {
+		return fromNotFound(e)
+	}
+	if e, ok := errors.AsType[*launch.NotExecutableError](err); ok {
+		p := New(ProgramMode, "%v", e).Of(err).
+			Cure("chmod +x %s, or name the interpreter: python %[1]s", e.Path)
+		if errors.Is(err, launch.ErrNoFormat) {
+			p.Cure("name the program that runs it: python %s, or sh %[1]s; or begin it with a line #!", e.Path)
+		}
+		return p
+	}
+	if e, ok := errors.AsType[*launch.HookFailed](err); ok {
+		return fromHook(e)
+	}
+	if e := differs(err); e != nil {
+		return e
+	}
+	if e, ok := errors.AsType[*message.NameTakenError](err); ok {
+		return fromNameTaken(e)
+	}
+	if e, ok := errors.AsType[*message.DirTakenError](err); ok {
+		return New(CkptDir, "%v",
+			e).Of(err).Because("saves of two jobs in one directory cannot be told apart").
+			Cure("another --checkpoint-dir; to go on from what job %s saved: elastic ckpt get %[1]s DIR", e.Job)
+	}
+	if e, ok := errors.AsType[*message.JobDoneError](err); ok {
+		return fromJobDone(e)
+	}
+	if e := earlierJob(err); e != nil {
+		return e
+	}
+	if e, ok := errors.AsType[*message.NotWithinError](err); ok {
+		return New(Timeout, "this node did not get into the job within %s", e.Limit).Of(err).
+			Because("%v", e.Err).
+			Cure("run it again when that has passed, or with a longer --connect-timeout")
+	}
+	for _, known := range [][]row{nodeErrors(err), certificateErrors(err), keyErrors(err),
+		answerErrors(err), recordErrors(err)} {
+		for _, r := range known {
+			if errors.Is(err, r.is) {
+				return r.make().Of(err)
+			}
+		}
+	}
+	if store.Refused(err) {
+		return New(ServerAuth, "the server does not allow it").Because("%v", err).Of(err).
+			Cure("a user with the grants of one job (docs/SECURITY.md, roles of one job), not of all of %s",
+				schema.Root)
+	}
+	return New(Failed, "%v", err).Of(err)
+}
+
+func fromLocal(p *local.Problem) *Error {
+	code := map[error]Code{local.ErrOwner: LocalOwner, local.ErrState: StateDir,
+		local.ErrStart: LocalStart, local.ErrOther: ServerAuth}[p.Kind]
+	if code == "" {
+		code = Failed
+	}
+	e := New(code, "%s", p.Text).Of(p)
+	e.Why, e.Fix = p.Why, p.Fix
+	if len(p.Log) > 0 {
+		e.Detail("log", p.Log)
+		e.Why = strings.TrimPrefix(e.Why+"; it ends: "+p.Log[len(p.Log)-1], "; ")
+	}
+	return e
+}
+
+// differs returns the error of a node that does not fit the job, or nil.
+func differs(err error) *Error {
+	if e, ok := errors.AsType[*message.DiffersError](err); ok {
+		return fromDiffers(e)
+	}
+	if e, ok := errors.AsType[*message.OtherProgramError](err); ok {
+		return fromOtherProgram(e)
+	}
+	return nil
+}
+
+// fromDiffers names each setting that differs from the job's. Details has the first one.
+func fromDiffers(d *message.DiffersError) *Error {
+	first := d.Settings[0]
+	e := New(JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).Of(d).
+		Because("the first node of a job sets its settings").
+		Cure("leave the flag out, or --%s=%s", first.Flag, first.Job)
+	if first.Job == "0" && (first.Flag == "lr" || first.Flag == "batch-size") { // 0: it has none
+		e.Message = "--" + first.Flag + "=" + first.Yours + ": the job was made without"
+		e.Cure("leave the flag out")
+	}
+	if first.Job == "" {
+		e.Message = "--" + first.Flag + "=" + first.Yours + ": the job was made without"
+		e.Cure("end the job's nodes (elastic stop), and start them again with the flag; or leave the flag out")
+	}
+	if len(d.Settings) > 1 {
+		e.Because("the first node of a job sets its settings; %v", d)
+	}
+	return e.Detail("flag", first.Flag).Detail("job", first.Job).Detail("yours", first.Yours)
+}
+
+func fromJobDone(e *message.JobDoneError) *Error {
+	f := New(JobDone, "%v", e).Of(e).Because("it ran: %s", e.Ran).
+		Cure("--again begins a new job %s and keeps what is there aside; --resume goes on from its newest "+
+			"checkpoint; another --job-id is another job; --done-ok takes this for success", e.Job).Detail("job", e.Job)
+	if e.Spare {
+		f.Because("its world had enough nodes").
+			Cure("one node less, or --np with more; --done-ok takes this for success")
+	}
+	return f
+}
+
+// earlierJob returns the error of a node whose machine has more of a job than the server, or nil.
+func earlierJob(err error) *Error {
+	if e, ok := errors.AsType[*message.OtherServerError](err); ok {
+		return New(OtherServer, "%v", e).Of(err).Because("this server does not have that job").
+			Cure("--again begins anew and keeps it aside; --resume goes on from the newest checkpoint "+
+				"that the nodes bring").Detail("job", e.Job).Detail("has", e.Has)
+	}
+	if e, ok := errors.AsType[*message.StoreBehindError](err); ok {
+		return New(StoreBehind, "%v", e).Of(err).Because("the server was set back: this machine has %s", e.Has).
+			Cure("elastic recover %s goes on from the newest checkpoint of the nodes that are here", e.Job).
+			Detail("job", e.Job).Detail("has", e.Has)
+	}
+	return nil
+}
+
+func fromHook(e *launch.HookFailed) *Error {
+	f := New(PreHook, "the pre-hook failed: %s", e.How).
+		Of(e).Cure("see %s; the node can run when the command ends with 0", e.Log)
+	if e.Said != "" {
+		f.Because("its last line: %s", e.Said)
+	}
+	return f
+}
+
+func fromNameTaken(e *message.NameTakenError) *Error {
+	return New(NodeName, "node name %s is taken", e.Node).Of(e).Because("%s", e.Where).
+		Cure("another --node, or none: a free name is found").Detail("node", e.Node)
+}
+
+func fromNotFound(e *launch.NotFoundError) *Error {
+	f := New(NoProgram, "%v", e).Of(e)
+	switch {
+	case len(e.Near) > 0:
+	case strings.Contains(e.Name, "/"):
+		f.Because("there is no file at that path").Cure("the path of a program, or the name of one in PATH")
+	default:
+		f.Because("PATH has no program of that name").Cure("a program in PATH, or a path with a /")
+	}
+	return f
+}
+
+// fromOtherProgram names the programs of the other nodes, if they are known.
+func fromOtherProgram(d *message.OtherProgramError) *Error {
+	e := New(JobDiffers, "%v", d).Of(d).Because("node %s is in the job and runs the first", d.Node)
+	if !d.NodeRunsRan {
+		e.Because("node %s is in the job and runs neither", d.Node)
+	}
+	return e.Cure("the line of the other nodes; or another --job-id for another job; or --other-program if "+
+		"it is meant").
+		Detail("flag", "program").Detail("job", d.Ran).Detail("yours", d.Yours).Detail("node", d.Node)
+}
+
+// row maps an error of another package to the error for the user.
+type row struct {
+	is   error
+	make func() *Error
+}
+
+// nodeErrors are the errors of a node that takes part in a job.
+func nodeErrors(err error) []row {
+	return []row{
+		{message.ErrNoStore, func() *Error {
+			e := New(Server, "the server does not answer").Because("%v", err).
+				Cure("check that it runs, and that --server is right")
+			e.Status = Timeout.Status()
+			return e
+		}},
+		{message.ErrRemoved, func() *Error {
+			return New(JobNone, "the job of this node was removed").
+				Because("elastic rm removed the job while this node was not in it")
+		}},
+		{message.ErrDisk, func() *Error {
+			return New(StateDir, "%v", err).
+				Cure("make all of it readable and writable for the user of this agent (chown -R), or " +
+					"--state-dir=DIR on another disk: another node that has a checkpoint gives it a copy")
+		}},
+		{message.ErrStoreRemoved, func() *Error {
+			return New(StateDir, "%v", err).
+				Cure("start this agent again: it makes the directory, and other nodes give it what it needs")
+		}},
+		{syscall.EADDRINUSE, func() *Error {
+			return New(Ports, "%v", err).Cure("another --port, or none: any free one")
+		}},
+		{launch.ErrPorts, func() *Error {
+			return New(Ports, "%v", err).Cure("--worker-ports=LO-HI with more free ports")
+		}},
+		{launch.ErrAddress,
+			func() *Error { return New(Address, "%v", err).Cure("--host=ADDRESS of this machine") }},
+	}
+}
+
+// certificateErrors are the errors of certificates, and of the files with them.
+func certificateErrors(err error) []row {
+	return []row{
+		{etcd.ErrCertName, func() *Error {
+			return New(ServerAuth, "the server's certificate is for another name").Because("%v", err).
+				Cure("--server=https://NAME:2379 with a name of the certificate, or a certificate for the " +
+					"name dialled")
+		}},
+		{etcd.ErrCertTrust, func() *Error {
+			return New(ServerAuth, "the server's certificate is not trusted").Because("%v", err).
+				Cure("--cacert=FILE with the certificate of the authority that signed it")
+		}},
+		{etcd.ErrCertTime, func() *Error {
+			return New(ServerAuth, "the server's certificate is not valid now").Because("%v", err).
+				Cure("renew it (elastic certs), or set the clock of this machine")
+		}},
+		{etcd.ErrCertExpired, func() *Error {
+			return New(ServerAuth, "our certificate is not valid now").Because("%v", err).
+				Cure("renew it (elastic certs), or set the clock of this machine")
+		}},
+		{etcd.ErrCertRefused, func() *Error {
+			return New(ServerAuth, "the server does not accept our certificate").Because("%v", err).
+				Cure("--cert and --key of a certificate that an authority of the server signed")
+		}},
+		{etcd.ErrPlain, func() *Error {
+			return New(Usage, "%v", err).
+				Because("a password would cross the network readable, and a certificate prove nothing").
+				Cure("--server=https://HOST:2379, or the socket of a server on this machine: unix:///PATH")
+		}},
+		{etcd.ErrTLSFiles, func() *Error {
+			return New(Usage, "%v", err).
+				Because("--cacert, --cert and --key name PEM files; a certificate needs its key").
+				Cure("files as elastic certs makes them")
+		}},
+	}
+}
+
+// keyErrors are the errors of a client and a server that do not know each other.
+func keyErrors(err error) []row {
+	return []row{
+		{etcd.ErrOtherKey, func() *Error {
+			return New(ServerAuth, "the server has another token, or is another one").Because("%v", err).
+				Cure("on every machine the token that the first node names: --token-file=FILE or ELASTIC_TOKEN")
+		}},
+		{etcd.ErrOtherUser, func() *Error {
+			return New(ServerAuth, "another user serves this socket").Because("%v", err).
+				Cure("remove the socket, or set XDG_RUNTIME_DIR to a directory of yours with mode 0700")
+		}},
+		{etcd.ErrNoTLS, func() *Error {
+			return New(ServerWrong, "the server speaks no TLS, and only a server with our token is used").
+				Because("%v", err).
+				Cure("--server=http://HOST:PORT if that is the etcd or elasticd to use; --insecure if run " +
+					"started it so; else another port")
+		}},
+		{etcd.ErrAuth, func() *Error {
+			return New(ServerAuth, "the server refuses this client").Because("%v", err).
+				Cure("--user=NAME with ELASTIC_PASSWORD, or --cacert, --cert and --key")
+		}},
+	}
+}
+
+// answerErrors are the errors of a server that is none, or cannot serve.
+func answerErrors(err error) []row {
+	return []row{
+		{etcd.ErrWantsTLS, func() *Error {
+			return New(ServerWrong, "the server speaks TLS, and the request did not").Because("%v", err).
+				Cure("--server=https://HOST:2379, and --cacert=FILE where no public authority signed its " +
+					"certificate")
+		}},
+		{etcd.ErrNotEtcd, func() *Error {
+			return New(ServerWrong, "the service at this address is no etcd v3").Because("%v", err).
+				Cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with " +
+					"TLS --server=https://HOST:2379 and --cacert")
+		}},
+		{etcd.ErrTwoClusters, func() *Error {
+			return New(ServerWrong, "the servers do not belong together").Because("%v", err).
+				Cure("name the members of one cluster, the same on every node")
+		}},
+		{etcd.ErrNoQuorum, func() *Error {
+			return New(ServerWrong, "the server answers, but its cluster has no majority").Because("%v", err).
+				Cure("start the other members")
+		}},
+		{etcd.ErrUnreachable, func() *Error {
+			return New(Server, "the server does not answer").Because("%v", err).
+				Cure("check that it runs, and that --server is right; one that run started: " +
+					"--rdzv-endpoint=HOST:PORT")
+		}},
+	}
+}
+
+// recordErrors are the errors of records in the store and of requests to change them.
+func recordErrors(err error) []row {
+	return []row{
+		{schema.ErrNewerFormat, func() *Error {
+			return New(JobBroken, "%v", err).Because("a newer elastic wrote this job").
+				Cure("use that version, for this command and for every node of the job")
+		}},
+		{schema.ErrBadRecord, func() *Error {
+			return New(JobBroken, "%v", err).
+				Because("a record in the store is damaged, or not written by elastic").
+				Cure("repair the key if you wrote it; else end the agents of the job, elastic rm JOB, " +
+					"and run it again; rm --keep-checkpoints keeps the checkpoints of this machine")
+		}},
+		{scaling.ErrPlan, func() *Error {
+			return New(NoPlan, "%v", err).Cure("another --batch-size, or another size")
+		}},
+	}
+}

@@ -1,0 +1,34 @@
+package screen_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/pkg/store/etcd"
+)
+
+// What is wrong with a certificate, a password or a file of TLS has a fix of its own: another user
+// does not mend a name, another address does not mend a file.
+func TestFixesOfTLS(t *testing.T) {
+	for _, c := range []struct {
+		is   error
+		code screen.Code
+		fix  string
+	}{
+		{etcd.ErrCertName, screen.ServerAuth, "with a name of the certificate"},
+		{etcd.ErrCertTrust, screen.ServerAuth, "--cacert=FILE"},
+		{etcd.ErrCertTime, screen.ServerAuth, "renew it"},
+		{etcd.ErrCertExpired, screen.ServerAuth, "renew it"},
+		{etcd.ErrCertRefused, screen.ServerAuth, "--cert and --key"},
+		{etcd.ErrPlain, screen.Usage, "--server=https://"},
+		{etcd.ErrTLSFiles, screen.Usage, "files as elastic certs makes them"},
+		{etcd.ErrAuth, screen.ServerAuth, "--user=NAME"},
+	} {
+		err := fmt.Errorf("lab1:2379: %w", c.is)
+		if e := screen.KnownProblem(err); e.Code != c.code || !strings.Contains(e.Fix, c.fix) {
+			t.Errorf("%v: [%s], fix %q, want [%s], %q", err, e.Code, e.Fix, c.code, c.fix)
+		}
+	}
+}

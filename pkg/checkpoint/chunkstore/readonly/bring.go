@@ -1,0 +1,162 @@
+package readonly
+
+// This file finds the newest checkpoint in the store of an earlier job, from which another job of
+// the name may begin. It works on the directory of a store that is not open.
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"path"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// Found is a checkpoint on a disk.
+type Found struct {
+	Head     manifest.Head
+	Sequence uint64          // among the captures of its generation
+	Has      []manifest.Hash // the parts that are on the disk; nil: all of it
+}
+
+// FindNewest returns the newest checkpoint of which every byte, or every byte of some of its parts, can be
+// read: by generation, and then by its place among the captures of the generation. It need not be
+// committed as far as this disk knows. nil: there is none.
+func FindNewest(ctx context.Context, s *Store) (*Found, error) {
+	all, err := candidates(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if ok := all[i].readable(ctx, s); ok && ctx.Err() == nil {
+			return &all[i], nil
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// readable reports whether every byte of the checkpoint, or of some of its parts, can be read. It sets
+// Has to these parts.
+func (f *Found) readable(ctx context.Context, s *Store) bool {
+	m, bad, err := s.Verify(ctx, f.Head.Manifest)
+	if err == nil && m != nil && len(bad) == 0 {
+		f.Head.Parts = nil
+		return true
+	}
+	for _, p := range f.Head.Parts {
+		m, bad, err := s.Verify(ctx, p.Manifest)
+		if err == nil && m != nil && len(bad) == 0 {
+			f.Has = append(f.Has, p.Manifest)
+		}
+	}
+	return f.Has != nil
+}
+
+// candidates returns the checkpoints on the disk, whole or not, the newest first.
+func candidates(ctx context.Context, s *Store) (all []Found, err error) {
+	heads, err := s.Heads()
+	if err != nil {
+		return nil, err
+	}
+	held, err := s.Held()
+	if err != nil {
+		return nil, err
+	}
+	partial, err := s.Partial()
+	if err != nil {
+		return nil, err
+	}
+	last := manifest.Number(0)
+	if n := len(heads); n > 0 {
+		last = heads[n-1].Number
+	}
+	for _, h := range append(held, partial...) {
+		m, err := s.ReadManifest(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		if m == nil || m.Part || slices.ContainsFunc(all, func(f Found) bool { return f.Head.Manifest == h }) {
+			continue
+		}
+		f := Found{Sequence: m.Sequence, Head: manifest.Head{Number: last + 1, Generation: m.Generation,
+			Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time}}
+		for _, c := range heads {
+			if c.Manifest == h {
+				f.Head.Number = c.Number
+			}
+		}
+		f.Head.Parts = manifest.Unheld(m.Parts)
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b Found) int {
+		return -cmp.Or(cmp.Compare(a.Head.Generation, b.Head.Generation), cmp.Compare(a.Sequence, b.Sequence),
+			a.Head.Compare(b.Head))
+	})
+	return all, nil
+}
+
+// FindIn prepares the store in t, a copy of that of an earlier job, for a new one: it keeps only the newest
+// checkpoint, as one that the node brings. It returns nil if there is none.
+func FindIn(ctx context.Context, t dirfs.FS) (*Found, error) {
+	f, err := FindNewest(ctx, New(t))
+	if f == nil || err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(f.Head)
+	if err != nil {
+		return nil, err
+	}
+	disk := dirfs.NewDisk(t, Temp+"/bring-")
+	if err := disk.Discard(Heads); err != nil {
+		return nil, err
+	}
+	return f, disk.WriteFile(".", Brought, b)
+}
+
+// KeepFound prepares the store in t, a copy of that of a job before it was made again. It keeps what is there
+// of the checkpoints that are committed, and reports whether there is any.
+func KeepFound(ctx context.Context, t dirfs.FS, committed []manifest.Head) (bool, error) {
+	s, disk := New(t), dirfs.NewDisk(t, Temp+"/keep-")
+	all, err := candidates(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	var heads []manifest.Head
+	var keep []manifest.Hash
+	for i := range all {
+		same := func(h manifest.Head) bool { return h.Manifest == all[i].Head.Manifest }
+		if at := slices.IndexFunc(committed, same); at >= 0 && all[i].readable(ctx, s) {
+			heads, keep = append(heads, committed[at]), append(keep, committed[at].Manifest)
+			keep = append(keep, all[i].Has...)
+		}
+	}
+	if heads == nil || ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	for _, f := range all {
+		for _, h := range append(manifests(f.Head.Parts), f.Head.Manifest) {
+			if !slices.Contains(keep, h) {
+				err = errors.Join(err, disk.Discard(path.Join(Manifests, h.String())),
+					disk.Discard(path.Join(Partial, h.String())))
+			}
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	b, err := json.Marshal(heads)
+	if err != nil {
+		return false, err
+	}
+	return true, disk.WriteFile(".", Heads, b)
+}
+
+func manifests(parts []manifest.HeldPart) (all []manifest.Hash) {
+	for _, p := range parts {
+		all = append(all, p.Manifest)
+	}
+	return all
+}
