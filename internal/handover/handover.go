@@ -2,9 +2,13 @@
 // agent's user can open.
 //
 // A worker declares that it can stay. When the world changes, the agent asks it to leave its
-// generation. The worker answers when it has left, and gets the variables of the next world. A
-// worker that never connects is ended and started again. The package also has the store in which
-// the workers of one generation find each other.
+// generation. The worker answers when its process group is closed and no save of it is being
+// written. Then it gets the variables of the next world. A worker that never connects is ended and
+// started again. The package also has the store in which the workers of one generation find each
+// other.
+//
+// The step that a worker reports decides only whether a checkpoint is fetched. The workers agree by
+// themselves which state is the newest.
 //
 // All messages are lines of JSON. The first line of a connection states its purpose.
 package handover

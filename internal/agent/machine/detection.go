@@ -98,7 +98,7 @@ func (d *Detection) StoreWasAway(now time.Time) { d.evidence.Void = now.Add(d.li
 
 // NewWorld drops the evidence from before the newest World. It does not count against the members,
 // because the proposer may have had their answers since. Otherwise two agents that disagree would
-// undo each other's Worlds.
+// undo each other's Worlds without end.
 func (d *Detection) NewWorld() {
 	d.evidence.Answers = map[membership.Incarnation]verdict.Answered{}
 	d.evidence.Holds = map[string]map[string]time.Time{}

@@ -15,17 +15,26 @@ import (
 type State int
 
 const (
-	StateOutside   State = iota // not registered, and no worker is left here
-	StateDropped                // its incarnation is over, or the newest World is without it: its workers end
-	StateSpare                  // registered, and no member
-	StatePreparing              // listed in a forming world, or member of a running one, and not known to be Ready
-	StateReady                  // Ready is in the store
-	StateTraining               // member of a running world
-	StateFinishing              // member of a finishing world, with workers
-	StateWait                   // member of a waiting world
-	StateCut                    // the store does not answer, or the registration is gone
-	StateLeaving                // asked to go
-	StateEnded                  // the attempt has ended, or this node cannot take part
+	// StateOutside: not registered, and no worker is left here. If the job had failed or was stopped
+	// when this agent came, it opens a new attempt. If another World has ended since, this agent ends.
+	StateOutside State = iota
+	// StateDropped: its incarnation is over, or the newest World is without it. Its workers end.
+	StateDropped
+	StateSpare // registered, and no member
+	// StatePreparing: listed in a forming World, or member of a running one, and not known to be
+	// Ready. A leaver stops its workers and closes their captures, and needs no checkpoint.
+	StatePreparing
+	StateReady     // Ready is in the store
+	StateTraining  // member of a running World
+	StateFinishing // member of a finishing World, with workers
+	// StateWait: member of a waiting World. After a planned Hold the exit record follows the last
+	// commit, also on a node that never started a worker.
+	StateWait
+	StateCut // the store does not answer, or the registration is gone
+	// StateLeaving: asked to go. All members save, because when one worker leaves a collective the
+	// others fail.
+	StateLeaving
+	StateEnded // the attempt has ended, or this node cannot take part
 )
 
 var stateNames = [...]string{"Outside", "Dropped", "Spare", "Preparing", "Ready", "Training",

@@ -11,7 +11,9 @@ import (
 )
 
 // Workers of a spare may start before a world has it. They import what the script imports, and wait
-// for their first World.
+// for their first World. They connect under the generation of the newest World, and report that they
+// left it. They use neither its store nor its ports. Their end is no failure, because no World has
+// them. A change of the World leaves them waiting.
 
 // WarmLimit is how long workers may take until they wait for their first World.
 const WarmLimit = 5 * time.Minute

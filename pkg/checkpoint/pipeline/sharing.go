@@ -26,7 +26,8 @@ type Writers struct {
 	With *Sharing // nil: they write whole saves
 }
 
-// Sharing describes a world in which each node writes a part of a save.
+// Sharing describes a world in which each node writes a part of a save. The holders of parts are in the
+// record of the commit only. If no registered node has a part, the next barrier waits for its holders.
 type Sharing struct {
 	Members []membership.Ref // by rank; the node of the first one commits
 	All     bool             // each save has a part of each member; false: only saves in a shard format

@@ -1,5 +1,22 @@
 // Package ledger keeps the ledger of a job: the rest of the restart budget, the back-off of a job
 // without progress, and the nodes in quarantine. It is pure.
+//
+// # Quarantine
+//
+// A failure is charged to the node whose worker failed first. The failure of a victim, and a loss that
+// is not a number, are charged to no node.
+//
+//   - A node that is charged twice in a row, without a step beyond that of the first failure, is no
+//     candidate for 1, 2, 4 … 30 min. A node that was left out before is left out at its next failure.
+//     The restarts that it used are given back.
+//   - Where no restart is left, a node is left out that made no step, or used more than half of them.
+//   - A member that came after the job had trained, and made no step since, is left out also where np
+//     then allows no World, unless an older member failed with it. The others wait for another node.
+//   - Any other node stays if np allows no World without it, or if as many nodes as the job has restarts
+//     were left out since training last got further. Its failure then spends a restart.
+//   - A member that is lost again within a minute after it came back is no candidate for 30 s, then
+//     1, 2 … 30 min. Where there would be no World without it, it is taken at once.
+//   - Ten minutes of generations with the node delete its record.
 package ledger
 
 import (
