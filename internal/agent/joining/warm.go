@@ -8,8 +8,7 @@ import (
 )
 
 // trains reports whether the workers of the job train now. A node that joins then registers as one
-// that the others go on without, until it has proved that it would not hold them up: one of two
-// members dials it, a holder of the newest checkpoint answers, and its disks have room for that.
+// that the others go on without, until it has proved that it would not hold them up.
 func trains(s *rendezvous.Snapshot) bool {
 	w := s.World
 	return w != nil && w.Phase == rendezvous.Running && w.Attempt == s.Job.Attempt
