@@ -24,9 +24,9 @@ const torchrun = `
 // Each flag of torchrun has a row, and elastic takes or refuses it as the row says: with --help
 // nothing is run.
 func TestTorchrunFlags(t *testing.T) {
-	doc := read(t, "docs/MIGRATING.md")
+	doc, _, _ := strings.Cut(read(t, "docs/MIGRATING.md"), "\n## What stays different\n")
 	for _, f := range strings.Fields(torchrun) {
-		row := regexp.MustCompile("(?m)^\\| `" + f + "` \\| ([a-z ]+) \\|").FindStringSubmatch(doc)
+		row := regexp.MustCompile("(?m)^\\|[^|]* `" + f + "`[^|]* \\| ([a-z ]+) \\|").FindStringSubmatch(doc)
 		if row == nil {
 			t.Errorf("%s has no row in MIGRATING.md", f)
 			continue
