@@ -87,6 +87,14 @@ class WarmTest(unittest.TestCase):
     def test_a_script_sees_no_difference(self):
         self.same({"train.py": LOOK})
 
+    def test_it_waits_below_the_priority_that_it_was_started_with(self):
+        ours = os.getpriority(os.PRIO_PROCESS, 0)
+        w = Waiting(self, {"train.py": LOOK})
+        self.assertTrue(w.waits)
+        if os.geteuid() == 0:  # only root may raise the priority again
+            self.assertEqual(os.getpriority(os.PRIO_PROCESS, w.process.pid), min(19, ours + 10))
+        self.assertIn(f"\n{ours} ", w.hand())
+
     def test_nor_with_switches(self):
         self.same({"train.py": LOOK}, switches=["-u", "-O", "-Xdev"])
 

@@ -281,7 +281,7 @@ class Modesty:
         self.priority = None
         if may_raise_priority():
             self.priority = os.getpriority(os.PRIO_PROCESS, 0)
-            os.setpriority(os.PRIO_PROCESS, 0, 10)
+            os.setpriority(os.PRIO_PROCESS, 0, min(19, self.priority + 10))
 
     def restore(self):
         swap("/proc/self/oom_score_adj", self.score)
