@@ -64,11 +64,11 @@ class Course:
 
     @property
     def samples(self) -> int:
-        return self.sampler.position if self.sampler else self._counted
+        return self.sampler.position if self.sampler is not None else self._counted
 
     @property
     def place(self) -> Tuple[int, int]:
-        return self.step, self.sampler.epoch if self.sampler else 0
+        return self.step, self.sampler.epoch if self.sampler is not None else 0
 
     def content(self) -> Dict[str, Any]:
         """Everything that a rank without a state needs."""

@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import json
+import pathlib
 import random
 import tempfile
 import types
@@ -15,6 +17,7 @@ from elastic import (
     agreement,
     blocked,
     copying,
+    course,
     environment,
     fingerprint,
     keeping,
@@ -52,6 +55,23 @@ class CourseTest(unittest.TestCase):
         context = being(environment.read({"ELASTIC_CHECKPOINT_DIR": self.dir}))
         self.addCleanup(context.__exit__, None, None, None)
         context.__enter__()
+
+    def test_samples_at_the_end_of_an_epoch(self):
+        """The last step of an epoch counts in the script, in the progress and in the mark of a save."""
+        s = State(save_every=11, sampler=Sampler(500))
+        seen, reported = [], []
+        with unittest.mock.patch.object(course.reporter(), "report", reported.append):
+            for _ in s.sampler.epochs(2):
+                for _ in s.sampler:
+                    s.end_step()
+                seen.append(s.samples)
+        s._course.keeping.wait()
+        self.assertEqual(seen, [500, 1000])
+        samples = [figures["samples"] for figures in reported]
+        self.assertEqual(samples, sorted(samples))
+        self.assertEqual(samples[-1], 1000)
+        marks = pathlib.Path(self.dir).glob("step-*/.elastic-commit")
+        self.assertTrue(all(json.loads(mark.read_text())["samples"] for mark in marks))
 
     def test_code_that_runs_once(self):
         """Once for what is saved, and again where a step was interrupted before it ended."""
