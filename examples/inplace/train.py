@@ -1,4 +1,7 @@
-"""Workers that load, augmentation, a scheduler, mixed precision, accumulation, validation after each epoch."""
+"""Workers that load, augmentation, a scheduler, mixed precision, accumulation, validation after each epoch.
+
+    elastic run --np=1:3 --job-id=x python train.py --pause=0.5      on each node
+"""
 
 import argparse
 import math

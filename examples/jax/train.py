@@ -1,4 +1,7 @@
-"""JAX, data parallel over processes: a small network learns a sine."""
+"""JAX, data parallel over processes: a small network learns a sine.
+
+    elastic run --np=1:3 --job-id=x python train.py --pause=0.5      on each node
+"""
 
 import argparse
 import time

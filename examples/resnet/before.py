@@ -1,4 +1,4 @@
-"""A small ResNet under torchrun, as such scripts usually are: what a lost node costs is in README.md.
+"""A small ResNet under torchrun, as such scripts usually are: what a lost node costs is in ../torch/README.md.
 
     torchrun --nproc-per-node 2 before.py
 """
