@@ -84,7 +84,7 @@ var lostPlants = []plant{
 		`if aside, _ := d.setAside(dir, was, stay...); d.files.RemoveAll(aside) != nil {`, disk,
 		"TestMoveAside"},
 	{"section 10: a node that comes back has nothing of the job that was made again", memoryGo,
-		`return readonly.KeepFound(context.Background(), t, committed)`, `return false, nil`, disk,
+		`return readonly.KeepBrought(context.Background(), t, committed)`, `return false, nil`, disk,
 		"TestAdoptAfterTheJobWasMadeAgain"},
 	{"section 10: a node that comes back keeps a checkpoint of another job", memoryGo,
 		`x.uid == run ||`, `true ||`, disk, "TestAdoptAfterTheJobWasMadeAgain"},

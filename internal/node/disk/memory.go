@@ -180,7 +180,7 @@ func (d *Disk) bringFrom(ctx context.Context, from, to string) (*readonly.Found,
 	var found *readonly.Found
 	kept, err := d.share(from, to, func(t dirfs.FS) (bool, error) {
 		var err error
-		found, err = readonly.FindIn(ctx, t)
+		found, err = readonly.BringIn(ctx, t)
 		return found != nil, err
 	})
 	if err != nil {
@@ -200,7 +200,7 @@ func (d *Disk) keepCommitted(dir string, job rendezvous.Job, committed []checkpo
 		return err
 	}
 	_, err = d.share(path.Join(from, StoreDir), path.Join(dir, StoreDir), func(t dirfs.FS) (bool, error) {
-		return readonly.KeepFound(context.Background(), t, committed)
+		return readonly.KeepBrought(context.Background(), t, committed)
 	})
 	if err != nil {
 		return fmt.Errorf("keep the newest checkpoint: %w", err)

@@ -47,7 +47,7 @@ func (s *Store) Fingerprints() (*Fingerprints, error) {
 	return &f, nil
 }
 
-// Brought returns the record of the checkpoint of an earlier job (see readonly.KeepFound), or nil. It
+// Brought returns the record of the checkpoint of an earlier job (see readonly.KeepBrought), or nil. It
 // removes a damaged record.
 func (s *Store) Brought() (*manifest.Head, error) {
 	b, err := s.disk.ReadFile(readonly.Brought, manifest.MaxSize)

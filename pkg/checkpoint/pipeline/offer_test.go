@@ -37,7 +37,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 
 		c.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
 		must(t, b.Store.Raise(3))
-		if _, err := readonly.FindIn(ctx, c.disks["b"]); err != nil {
+		if _, err := readonly.BringIn(ctx, c.disks["b"]); err != nil {
 			t.Fatal(err)
 		}
 		b.AdoptJob("again")
@@ -112,7 +112,7 @@ func offersParts(t *testing.T, named bool) {
 			must(t, err)
 			memfs.WriteFile(t, x.disks[n], readonly.Heads, b, 0o600)
 		}
-		if _, err := readonly.FindIn(t.Context(), x.disks[n]); err != nil {
+		if _, err := readonly.BringIn(t.Context(), x.disks[n]); err != nil {
 			t.Fatal(err)
 		}
 		x.peers.Stores[n] = reopen(t, x.disks[n], func() bool { return true }) // another agent

@@ -98,9 +98,9 @@ func candidates(ctx context.Context, s *Store) (all []Found, err error) {
 	return all, nil
 }
 
-// FindIn prepares the store in t, a copy of that of an earlier job, for a new one: it keeps only the newest
+// BringIn prepares the store in t, a copy of that of an earlier job, for a new one: it keeps only the newest
 // checkpoint, as one that the node brings. It returns nil if there is none.
-func FindIn(ctx context.Context, t dirfs.FS) (*Found, error) {
+func BringIn(ctx context.Context, t dirfs.FS) (*Found, error) {
 	f, err := FindNewest(ctx, New(t))
 	if f == nil || err != nil {
 		return nil, err
@@ -116,9 +116,9 @@ func FindIn(ctx context.Context, t dirfs.FS) (*Found, error) {
 	return f, disk.WriteFile(".", Brought, b)
 }
 
-// KeepFound prepares the store in t, a copy of that of a job before it was made again. It keeps what is there
+// KeepBrought prepares the store in t, a copy of that of a job before it was made again. It keeps what is there
 // of the checkpoints that are committed, and reports whether there is any.
-func KeepFound(ctx context.Context, t dirfs.FS, committed []manifest.Head) (bool, error) {
+func KeepBrought(ctx context.Context, t dirfs.FS, committed []manifest.Head) (bool, error) {
 	s, disk := New(t), dirfs.NewDisk(t, Temp+"/keep-")
 	all, err := candidates(ctx, s)
 	if err != nil {
