@@ -25,12 +25,12 @@ demo: build ## two nodes here, one killed before your eyes, then three: a minute
 
 test: check unit integration $(if $(KUBE_CACHE),kube slurm) ## everything that must pass: about twenty minutes on two cores; KUBE_CACHE=DIR adds kube and slurm
 
-check: ## gofmt, vet, staticcheck; mypy --strict and ruff of the helper; prints the largest package and the longest function and line
+check: ## gofmt, vet, staticcheck; mypy --strict and ruff of the helper; prints how large the whole and its parts are
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt these files"; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	python/types.sh $(HOME)/.cache/elastic-types
-	@$(GO) test ./internal -count=1 -run TestSizes -v | grep -E 'largest|longest|FAIL'
+	@$(GO) test ./internal -count=1 -run TestSizes -v | grep -E 'largest|longest| all |FAIL'
 
 vuln: ## known vulnerabilities in what is linked
 	$(GO) run $(GOVULNCHECK) $(if $(VULNDB),-db=$(VULNDB)) ./...

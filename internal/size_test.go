@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,10 @@ const (
 	maxFile     = 400  // lines of one file without tests
 	maxFunction = 60   // lines of one function
 	maxColumns  = 120  // of one line, a tab is four
+
+	maxLines    = 80000 // of Go without tests
+	maxPackages = 91    // with code, without those that have tests only
+	maxWords    = 38000 // of all documents
 )
 
 // size is how large one thing is.
@@ -27,9 +32,10 @@ type size struct {
 	n  int
 }
 
-// TestSizes measures packages, files, functions and lines.
+// TestSizes measures packages, files, functions and lines, and the whole.
 func TestSizes(t *testing.T) {
 	var packages, files, functions, lines []size
+	whole := size{of: "Go without tests"}
 	for _, p := range list(t, "./...") {
 		total := 0
 		for _, name := range p.GoFiles {
@@ -40,12 +46,15 @@ func TestSizes(t *testing.T) {
 			}
 			n := strings.Count(string(text), "\n")
 			total += code(string(text))
+			whole.n += n
 			of := p.name() + "/" + name
 			files = append(files, size{of, n})
 			lines = append(lines, longest(of, string(text)))
 			functions = append(functions, bodies(t, path, of)...)
 		}
-		packages = append(packages, size{p.name(), total})
+		if len(p.GoFiles) > 0 {
+			packages = append(packages, size{p.name(), total})
+		}
 	}
 	for _, m := range []struct {
 		what  string
@@ -54,6 +63,8 @@ func TestSizes(t *testing.T) {
 	}{
 		{"largest package", packages, maxPackage}, {"largest file", files, maxFile},
 		{"longest function", functions, maxFunction}, {"longest line", lines, maxColumns},
+		{"all lines", []size{whole}, maxLines}, {"all packages", []size{{"with code", len(packages)}}, maxPackages},
+		{"all words", []size{words(t)}, maxWords},
 	} {
 		top := slices.MaxFunc(m.sizes, func(a, b size) int { return cmp.Compare(a.n, b.n) })
 		t.Logf("%-17s %5d (limit %d)  %s", m.what, top.n, m.limit, top.of)
@@ -63,6 +74,29 @@ func TestSizes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// words counts those of all documents.
+func words(t *testing.T) size {
+	t.Helper()
+	all := size{of: "documents"}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "dist"):
+			return fs.SkipDir
+		case filepath.Ext(path) != ".md":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		all.n += len(strings.Fields(string(text)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // code counts the lines of a file that are neither empty nor a comment of their own.
