@@ -37,6 +37,7 @@ var badWays = []struct {
 // One or two bad nodes among two to four healthy ones end no job, whenever they come: the others train on,
 // no restart is used in the end, and one bad node has no checkpoint distrusted. COUNT is the number of mixes.
 func TestBadNodes(t *testing.T) {
+	t.Parallel()
 	count := 2
 	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil {
 		count = n
@@ -99,6 +100,7 @@ func (p *sandbox) isLeftOut(node string) {
 
 // Where every node is bad the job fails, names the cause, and leaves no node out for ever.
 func TestAllNodesAreBad(t *testing.T) {
+	t.Parallel()
 	p := newSandbox(t)
 	p.set("HOW=at-once")
 	var all []*proc
@@ -123,6 +125,7 @@ func TestAllNodesAreBad(t *testing.T) {
 // A node that stands still for 1.3 s twelve times in 22 s costs the healthy ones at most three restarts.
 // Without COUNT it does so four times only.
 func TestOneNodeStandsStillAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	times := 4
 	if os.Getenv("COUNT") != "" {
 		times = 12

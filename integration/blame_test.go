@@ -12,6 +12,7 @@ import (
 // connections. Each time the first one is named as the cause on every node, in status and in
 // events, with its last output. COUNT repeats the test.
 func TestTheRightRankIsBlamed(t *testing.T) {
+	t.Parallel()
 	script, err := filepath.Abs(filepath.Join("testdata", "mesh.py"))
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +75,7 @@ func TestTheRightRankIsBlamed(t *testing.T) {
 // A worker runs under torch's own launcher. Its traceback is found in the error file of @record, or
 // in the output if there is none.
 func TestTracebackOfTorch(t *testing.T) {
+	t.Parallel()
 	for name, decorator := range map[string]string{"record": "@record", "plain": ""} {
 		t.Run(name, func(t *testing.T) {
 			p := newSandbox(t)

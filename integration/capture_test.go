@@ -177,6 +177,7 @@ if load("weights.raw") == 0:
 
 // A file that was renamed just before a planned stop is captured, although a signal ends the worker.
 func TestSavedBeforeAPlannedStop(t *testing.T) {
+	t.Parallel()
 	for name, save := range map[string]string{"in place": "def put(step):\n    save(\"weights.raw\", step)\n",
 		"fsync and rename": `
 def put(step):

@@ -58,6 +58,7 @@ func steps(all ...*proc) map[int]int {
 // The node of rank 0 is killed, and its disk is lost. The survivor becomes rank 0, and goes on from
 // the last commit, which is on its own disk.
 func TestRankZeroAndItsDiskAreLost(t *testing.T) {
+	t.Parallel()
 	p := newSandbox(t)
 	a, b := trainNode(p, "a", 2), trainNode(p, "b", 2)
 	first := p.running("x", 1, 2)
@@ -87,6 +88,7 @@ func TestRankZeroAndItsDiskAreLost(t *testing.T) {
 
 // Before a planned change the workers save, so no step is done twice.
 func TestAPlannedChangeLosesNoStep(t *testing.T) {
+	t.Parallel()
 	p := newSandbox(t)
 	a, b := trainNode(p, "a", 2, "--steps=100000", "--step-sleep=5ms"),
 		trainNode(p, "b", 2, "--steps=100000", "--step-sleep=5ms")
@@ -151,6 +153,7 @@ func (p *sandbox) logs(dir string) string {
 
 // An unchanged PyTorch script that overwrites one file with torch.save resumes from that file.
 func TestAnUnchangedTorchScript(t *testing.T) {
+	t.Parallel()
 	python := "/usr/bin/python3"
 	if out, err := exec.Command(python, "-c", "import torch").CombinedOutput(); err != nil {
 		t.Fatalf("this test needs torch: apt-get install python3-torch\n%s", out)

@@ -22,6 +22,7 @@ import (
 // stay bounded. Transactions, retention and the trimming of events are those of an agent. No files
 // are saved. COUNT sets the number of commits.
 func TestManyCommitsInOneGeneration(t *testing.T) {
+	t.Parallel()
 	commits := 600
 	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil {
 		commits = n

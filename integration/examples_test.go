@@ -18,6 +18,7 @@ import (
 // The examples of the training function, with a node that is killed, one that comes, and a stop. The job
 // makes the steps of the undisturbed run and ends with its loss.
 func TestExamplesOfTheTrainingFunction(t *testing.T) {
+	t.Parallel()
 	for name, tolerance := range map[string]float64{
 		"inplace/train.py": 1e-3, // bfloat16
 		"resnet/after.py":  1e-9,

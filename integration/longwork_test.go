@@ -15,6 +15,7 @@ import (
 // it, and the record of no machine has anything. Work that can be seen is named as work. COUNT is the
 // number of minutes, with the usual limit of 30 s.
 func TestLongWorkIsNoHang(t *testing.T) {
+	t.Parallel()
 	script, err := filepath.Abs(filepath.Join("testdata", "longwork.py"))
 	if err != nil {
 		t.Fatal(err)

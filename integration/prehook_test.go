@@ -10,6 +10,7 @@ import (
 // A node whose pre-hook fails leaves, before it joins or before a generation starts, and the user
 // sees the reason. The other nodes go on, and no restart is spent.
 func TestPreHookDecidesWhetherANodeRuns(t *testing.T) {
+	t.Parallel()
 	for name, fits := range map[string]string{
 		"before it joins":     `test $ELASTIC_NODE != b`,
 		"before a generation": `test $ELASTIC_NODE$ELASTIC_GENERATION != b1`,
@@ -58,6 +59,7 @@ func TestPreHookDecidesWhetherANodeRuns(t *testing.T) {
 // As a pre-hook, elastic check tests the connections between the nodes of the generation that
 // starts. As a command, it tests those of a running job.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	p := newSandbox(t)
 	args := []string{"--np=3", "--job-id=x", "--max-restarts=0", "--pre-hook",
 		"elastic check -o json --transfer=200ms", "sh", "-c", "until test -e ../work/end; do sleep 0.1; done"}

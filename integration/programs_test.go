@@ -22,6 +22,7 @@ var programs = []string{"epochs", "adam", "tokens", "accumulation", "amp", "load
 // place, and with workers that are started again. COUNT is the number of changes of each program,
 // PROGRAMS names some of them, and SEED the first story.
 func TestProgramsOfUsersEqualTheUndisturbedRun(t *testing.T) {
+	t.Parallel()
 	names := programs
 	if some := os.Getenv("PROGRAMS"); some != "" {
 		names = strings.Split(some, ",")
@@ -32,6 +33,7 @@ func TestProgramsOfUsersEqualTheUndisturbedRun(t *testing.T) {
 	for i, name := range names {
 		for j, way := range []string{"place", "restart"} {
 			t.Run(name+"/"+way, func(t *testing.T) {
+				t.Parallel()
 				s := newStayers(t)
 				s.script = filepath.Join(filepath.Dir(s.script), "programs.py")
 				s.arguments = []string{name, way}

@@ -27,6 +27,7 @@ func (p *sandbox) nodeState(node, want string) {
 // and it fails twice, the node is put into quarantine. The first node trains on, and no restart is
 // spent. Scaling to more nodes than there are restarts no worker.
 func TestMistypedNewcomer(t *testing.T) {
+	t.Parallel()
 	p := newSandbox(t)
 	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", idleWorker)
 	p.running("x", 1, 1)
@@ -59,6 +60,7 @@ func TestMistypedNewcomer(t *testing.T) {
 // A node that is lost again within a minute is put into quarantine. The other one trains on without
 // it.
 func TestFlappingNode(t *testing.T) {
+	t.Parallel()
 	p := newSandbox(t)
 	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", idleWorker)
 	p.running("x", 1, 1)

@@ -39,6 +39,7 @@ func TestNohup(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
+	t.Parallel()
 	const (
 		hup, intr, quit, kill, term = syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL,
 			syscall.SIGTERM
@@ -183,6 +184,7 @@ func TestMadeUpJobStopsWithItsNode(t *testing.T) {
 }
 
 func TestExitStatusOfWorkers(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		program    string
 		status     int

@@ -44,6 +44,7 @@ func (p *sandbox) sinceStep(job string, e eventLine) time.Duration {
 // standstills (200 of all ten kinds are named), SEED chooses worlds, ranks and steps, and TORCH is a
 // python with torch 2.
 func TestARankThatStandsStillIsNamed(t *testing.T) {
+	t.Parallel()
 	script, err := filepath.Abs(filepath.Join("testdata", "standstill.py"))
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 // barriers, handlers of signals. WAYS names other variants of testdata/stay_users.py. TORCH is the
 // python with torch.
 func TestScriptsOfUsersStay(t *testing.T) {
+	t.Parallel()
 	ways := []string{"plain", "loader", "evaluates", "signals"}
 	if some := os.Getenv("WAYS"); some != "" {
 		ways = strings.Split(some, ",")

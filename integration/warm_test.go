@@ -60,6 +60,7 @@ func ancestors(pid string) (all []string) {
 // The waiting process takes the place of a worker that is killed, with the environment of its
 // generation. Then another process waits. With --warm=off no process waits.
 func TestWarmWorkersTakeOver(t *testing.T) {
+	t.Parallel()
 	p := newSandbox(t)
 	if err := os.WriteFile(p.path("train.py"), []byte(warmScript), 0o600); err != nil {
 		t.Fatal(err)
