@@ -68,7 +68,7 @@ func Run(ctx context.Context, o Options) message.Result {
 	}
 	store := o.Store
 	if s := cmp.Or(o.Local, o.Shared); s != nil {
-		store = reviveStore(effects, ServedStore{Store: o.Store, At: local.Endpoint(o.Endpoints[0])}, *s)
+		store = reviveStore(effects, servedStore{Store: o.Store, At: local.Endpoint(o.Endpoints[0])}, *s)
 	}
 	at := &peers.Place{Server: server, Host: o.Host, Port: o.Port, Now: o.Reaches}
 	workers := &workers{o: o, disk: disk, store: store, effects: effects, notice: lines.notice, raw: lines.raw}

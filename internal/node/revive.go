@@ -13,9 +13,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
-// RevivingStore is the store of the local server. If the server does not answer, the first agent that
+// revivingStore is the store of the local server. If the server does not answer, the first agent that
 // notices it starts it again on the same data. The others then connect to that server.
-type RevivingStore struct {
+type revivingStore struct {
 	missed chan struct{} // holds one value when the server was missed
 	ensure func(context.Context) (local.Endpoint, error)
 	open   func(context.Context, local.Endpoint) (store.Store, error) // until ctx ends
@@ -26,15 +26,15 @@ type RevivingStore struct {
 	at    local.Endpoint
 }
 
-// ServedStore is a store and where its server listens.
-type ServedStore struct {
+// servedStore is a store and where its server listens.
+type servedStore struct {
 	Store store.Store
 	At    local.Endpoint
 }
 
 // reviveStore watches the local server of r, and starts it again if needed. s is the server now.
-func reviveStore(effects *scope.Scope, s ServedStore, r local.Runtime) *RevivingStore {
-	v := &RevivingStore{store: s.Store, at: s.At, missed: make(chan struct{}, 1), close: func() {},
+func reviveStore(effects *scope.Scope, s servedStore, r local.Runtime) *revivingStore {
+	v := &revivingStore{store: s.Store, at: s.At, missed: make(chan struct{}, 1), close: func() {},
 		ensure: func(ctx context.Context) (local.Endpoint, error) {
 			found, _, err := local.Ensure(ctx, r)
 			return found, err
@@ -47,7 +47,7 @@ func reviveStore(effects *scope.Scope, s ServedStore, r local.Runtime) *Reviving
 }
 
 // run starts the server again each time that it is missed.
-func (v *RevivingStore) run(ctx context.Context) {
+func (v *revivingStore) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -68,7 +68,7 @@ func (v *RevivingStore) run(ctx context.Context) {
 
 // move connects to the server at another address. Requests to the old address end, and watchers
 // list again from the new one.
-func (v *RevivingStore) move(ctx context.Context, at local.Endpoint) {
+func (v *revivingStore) move(ctx context.Context, at local.Endpoint) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if at == v.at {
@@ -85,14 +85,14 @@ func (v *RevivingStore) move(ctx context.Context, at local.Endpoint) {
 }
 
 // current returns the store of the server that is used now.
-func (v *RevivingStore) current() store.Store {
+func (v *revivingStore) current() store.Store {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.store
 }
 
 // miss makes run look for the server if err says that it did not answer. It returns err.
-func (v *RevivingStore) miss(err error) error {
+func (v *revivingStore) miss(err error) error {
 	if err != nil && !store.Refused(err) && err != store.ErrLeaseLost {
 		select {
 		case v.missed <- struct{}{}:
@@ -102,37 +102,37 @@ func (v *RevivingStore) miss(err error) error {
 	return err
 }
 
-func (v *RevivingStore) Get(ctx context.Context, key, end string) (store.Read, error) {
+func (v *revivingStore) Get(ctx context.Context, key, end string) (store.Read, error) {
 	r, err := v.current().Get(ctx, key, end)
 	return r, v.miss(err)
 }
 
-func (v *RevivingStore) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
+func (v *revivingStore) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
 	r, err := v.current().GetRanges(ctx, ranges...)
 	return r, v.miss(err)
 }
 
-func (v *RevivingStore) Renew(ctx context.Context, l store.Lease) error {
+func (v *revivingStore) Renew(ctx context.Context, l store.Lease) error {
 	return v.miss(v.current().Renew(ctx, l))
 }
 
-func (v *RevivingStore) TimeToLive(ctx context.Context, l store.Lease) (left, granted time.Duration, err error) {
+func (v *revivingStore) TimeToLive(ctx context.Context, l store.Lease) (left, granted time.Duration, err error) {
 	left, granted, err = v.current().TimeToLive(ctx, l)
 	return left, granted, v.miss(err)
 }
 
-func (v *RevivingStore) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
+func (v *revivingStore) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	return v.current().Txn(ctx, t)
 }
 
-func (v *RevivingStore) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
+func (v *revivingStore) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
 	return v.current().Watch(ctx, key, end, from)
 }
 
-func (v *RevivingStore) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time.Duration, error) {
+func (v *revivingStore) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time.Duration, error) {
 	return v.current().Grant(ctx, ttl)
 }
 
-func (v *RevivingStore) Revoke(ctx context.Context, l store.Lease) error {
+func (v *revivingStore) Revoke(ctx context.Context, l store.Lease) error {
 	return v.current().Revoke(ctx, l)
 }

@@ -18,7 +18,7 @@ func TestTheLocalServerIsFoundWhereItIs(t *testing.T) {
 		servers := memory.New()
 		was, is := servers.Client("was"), servers.Client("is")
 		asked := 0
-		v := &RevivingStore{store: was, at: "unix:///was", missed: make(chan struct{}, 1), close: func() {},
+		v := &revivingStore{store: was, at: "unix:///was", missed: make(chan struct{}, 1), close: func() {},
 			ensure: func(context.Context) (local.Endpoint, error) { asked++; return "unix:///is", nil },
 			open: func(_ context.Context, at local.Endpoint) (store.Store, error) {
 				if at != "unix:///is" {
@@ -51,7 +51,7 @@ func TestTheLocalServerIsFoundWhereItIs(t *testing.T) {
 func TestTheStoreOfTheOldPlaceIsClosed(t *testing.T) {
 	opened := map[local.Endpoint]context.Context{}
 	servers := memory.New()
-	v := &RevivingStore{store: servers.Client("first"), at: "unix:///first", close: func() {},
+	v := &revivingStore{store: servers.Client("first"), at: "unix:///first", close: func() {},
 		open: func(ctx context.Context, at local.Endpoint) (store.Store, error) {
 			if opened[at] = ctx; at == "unix:///none" {
 				return nil, context.DeadlineExceeded

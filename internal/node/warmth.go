@@ -28,7 +28,7 @@ type warmCount struct {
 	waiting []int // processes of workers that wait for their first world
 }
 
-// newWarmCount returns a Count that writes to a key. standBy counts the warm workers for the next start.
+// newWarmCount returns a warmCount that writes to a key. standBy counts the warm workers for the next start.
 // Nothing is written before Run.
 func newWarmCount(store store.Store, key string, standBy func() (n int, bytes int64)) *warmCount {
 	return &warmCount{store: store, key: key, standBy: standBy, news: make(chan struct{}, 1)}

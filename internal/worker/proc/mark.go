@@ -163,7 +163,7 @@ func pids(all []Process) string {
 // Cgroup returns the prefix of the cgroup names of a mark.
 func (m Mark) Cgroup() string { return "elastic-" + string(m) + "-" }
 
-// SetMark returns env with Variable set to value.
+// SetMark returns env with MarkVariable set to value.
 func SetMark(env []string, value string) []string {
 	marked := make([]string, 0, len(env)+1)
 	for _, e := range env {

@@ -1,5 +1,5 @@
-// Package readonly reads the directory of a chunk store while its owner may change it. It changes
-// nothing.
+// Package readonly reads the directory of a chunk store that is not open here: its owner may change it
+// meanwhile. Store changes nothing. BringIn and KeepBrought prepare a copy of the store of an earlier job.
 package readonly
 
 import (
