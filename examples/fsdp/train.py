@@ -75,6 +75,7 @@ def main():
         optimizer.step()
         step += 1
         time.sleep(args.pause)
+        elastic.progress(step=step, loss=loss, total_steps=args.steps)  # elastic
         stop = elastic.should_stop()  # elastic
         if step % args.save_every == 0 or step == args.steps or stop:
             weights, moments = get_state_dict(model, optimizer)
