@@ -33,7 +33,7 @@ type fleetAgent struct {
 	hello    message.Hello
 	watched  []membership.Ref
 	reported map[membership.Incarnation]bool
-	signals  chan message.Signal
+	signals  chan membership.Signal
 	starts   int
 	newest   schema.Generation // that it started workers of
 	at       time.Time         // when it did
@@ -42,7 +42,7 @@ type fleetAgent struct {
 func newFleetAgent(h *fleet, name string) *fleetAgent {
 	b := &fleetAgent{h: h, name: name, tally: &memory.Tally{}, dead: make(chan struct{}),
 		quit:    make(chan os.Signal, 2),
-		signals: make(chan message.Signal, 1<<8), reported: map[membership.Incarnation]bool{}}
+		signals: make(chan membership.Signal, 1<<8), reported: map[membership.Incarnation]bool{}}
 	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- os.Interrupt; b.quit <- os.Interrupt })
 	return b
 }
@@ -136,7 +136,7 @@ func (n network) Knows(context.Context, membership.Ref) (plan.Knowledge, error) 
 }
 func (n network) Here() string                        { return n.name + ":1" }
 func (n network) Open([]byte, schema.Job, schema.UID) {}
-func (n network) Signals() <-chan message.Signal      { return n.signals }
+func (n network) Signals() <-chan membership.Signal   { return n.signals }
 
 func (n network) Tell(h message.Hello) {
 	n.h.mu.Lock()
@@ -160,7 +160,7 @@ func (n network) notice() {
 	for _, r := range n.watched {
 		if a := n.answer(r); a.Kind == membership.Refused && !n.reported[r.Incarnation] {
 			n.reported[r.Incarnation] = true
-			n.signals <- message.Signal{About: r, Sign: membership.ConnectionClosed, Answer: a}
+			n.signals <- membership.Signal{Ref: r, Sign: membership.ConnectionClosed, Answer: a}
 		}
 	}
 }

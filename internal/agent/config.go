@@ -100,7 +100,7 @@ type Peers interface {
 	// Watch sets the nodes to watch.
 	Watch(refs []membership.Ref)
 	// Signals delivers what the watch of nodes finds.
-	Signals() <-chan message.Signal
+	Signals() <-chan membership.Signal
 	// Tell sets the answer to nodes that dial this agent. Heartbeats prove that the agent's loop is
 	// alive: they stop if Tell is not called for a while.
 	Tell(h message.Hello)

@@ -15,16 +15,16 @@ import (
 
 // Sources are the channels of the events.
 type Sources struct {
-	Done    <-chan struct{}              // of the context of the agent
-	Signals <-chan os.Signal             // of the user
-	Behind  func() <-chan struct{}       // the store is behind the disk
-	Gone    <-chan error                 // the checkpoints of this node are gone: it leaves
-	Peers   func() <-chan message.Signal // signals of the watcher
-	Updates <-chan follow.Update         // of the store
-	Events  <-chan message.Event         // all others
-	Wake    <-chan time.Time             // when the machine asked for it
-	Phase   time.Duration                // delay of the ticks, so that agents tick at different times
-	Say     func(message.Line)           // to the user
+	Done    <-chan struct{}                 // of the context of the agent
+	Signals <-chan os.Signal                // of the user
+	Behind  func() <-chan struct{}          // the store is behind the disk
+	Gone    <-chan error                    // the checkpoints of this node are gone: it leaves
+	Peers   func() <-chan membership.Signal // signals of the watcher
+	Updates <-chan follow.Update            // of the store
+	Events  <-chan message.Event            // all others
+	Wake    <-chan time.Time                // when the machine asked for it
+	Phase   time.Duration                   // delay of the ticks, so that agents tick at different times
+	Say     func(message.Line)              // to the user
 }
 
 // Inbox collects events. Events that are ready at the same time are taken in a fixed order, so that

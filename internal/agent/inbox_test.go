@@ -15,13 +15,13 @@ import (
 // its channel.
 func TestReportsComeTogether(t *testing.T) {
 	events := make(chan message.Event, 16)
-	peers := make(chan message.Signal, 16)
+	peers := make(chan membership.Signal, 16)
 	in := newInbox(Sources{Behind: func() <-chan struct{} { return nil }, Events: events,
 		Wake:  make(chan time.Time),
-		Peers: func() <-chan message.Signal { return peers }, Updates: make(chan follow.Update)})
+		Peers: func() <-chan membership.Signal { return peers }, Updates: make(chan follow.Update)})
 	defer in.Close()
-	peers <- message.Signal{}
-	peers <- message.Signal{}
+	peers <- membership.Signal{}
+	peers <- membership.Signal{}
 	events <- message.Probed{}
 	events <- message.Readied{}
 	events <- message.Suspected{}
@@ -45,7 +45,7 @@ func TestReportsComeTogether(t *testing.T) {
 func TestUnfit(t *testing.T) {
 	gone := make(chan error, 1)
 	in := newInbox(Sources{Gone: gone, Behind: func() <-chan struct{} { return nil },
-		Peers: func() <-chan message.Signal { return nil }})
+		Peers: func() <-chan membership.Signal { return nil }})
 	defer in.Close()
 	reason := errors.New("removed")
 	gone <- reason

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
@@ -19,7 +18,7 @@ const panicking = "ELASTIC_TEST_PANIC"
 
 type mutePeers struct{ Peers }
 
-func (mutePeers) Signals() <-chan message.Signal { return nil }
+func (mutePeers) Signals() <-chan membership.Signal { return nil }
 
 func (mutePeers) Confirm(context.Context, membership.Ref) (none membership.Answer) { return none }
 

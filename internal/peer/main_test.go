@@ -163,15 +163,19 @@ func childMain() int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		w := membership.NewWatcher(c, membership.DefaultBeats())
+		signals := make(chan membership.Signal)
+		w := membership.NewWatcher(c, membership.DefaultBeats(), signals)
 		w.Set([]membership.Ref{{Node: "a", Incarnation: "a1", Address: addr}})
 		go func() {
-			for s := range w.Signals() {
+			for s := range signals {
 				fmt.Printf("signal %q\n", s.Sign)
 			}
 			close(ended)
 		}()
-		go w.Run(ctx)
+		go func() {
+			w.Run(ctx)
+			close(signals)
+		}()
 	} else {
 		close(ended)
 	}

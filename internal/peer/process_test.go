@@ -87,15 +87,26 @@ func (c *counted) Follow(
 	})
 }
 
+// watching is a watcher with the channel of its signals.
+type watching struct {
+	*membership.Watcher
+	signals chan membership.Signal
+}
+
+func newWatching(l membership.Link) watching {
+	signals := make(chan membership.Signal)
+	return watching{membership.NewWatcher(l, membership.DefaultBeats(), signals), signals}
+}
+
 // watch watches refs with the real times, and returns when each answered a few times.
-func watch(t *testing.T, refs ...membership.Ref) *membership.Watcher {
+func watch(t *testing.T, refs ...membership.Ref) watching {
 	t.Helper()
 	c, err := Dial(secret, newAgent("w", "w1").self())
 	if err != nil {
 		t.Fatal(err)
 	}
 	link := &counted{Link: c, more: make(chan struct{}, 1)}
-	w := membership.NewWatcher(link, membership.DefaultBeats())
+	w := newWatching(link)
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
 	run.Go(func() { w.Run(ctx) })
@@ -104,7 +115,7 @@ func watch(t *testing.T, refs ...membership.Ref) *membership.Watcher {
 	for link.n.Load() < int64(3*len(refs)) {
 		select {
 		case <-link.more:
-		case s := <-w.Signals():
+		case s := <-w.signals:
 			t.Logf("before anything happened: %+v", s)
 		}
 	}
@@ -128,16 +139,15 @@ func TestKilledProcessIsRefused(t *testing.T) {
 
 // until waits for a signal. Others may come before it: on a busy machine any agent is silent for a
 // second.
-func until(t *testing.T, w *membership.Watcher, ref membership.Ref, sign membership.Sign) membership.Signal {
+func until(t *testing.T, w watching, ref membership.Ref, sign membership.Sign) membership.Signal {
 	t.Helper()
-	for s := range w.Signals() {
+	for {
+		s := <-w.signals
 		if s.Ref == ref && s.Sign == sign {
 			return s
 		}
 		t.Logf("meanwhile %s: %q %s", s.Node, s.Sign, s.Answer.Kind)
 	}
-	t.Fatal("no more signals")
-	return membership.Signal{}
 }
 
 func TestStoppedProcessIsSilentAndClearedAndKilled(t *testing.T) {
@@ -219,7 +229,7 @@ func TestStoppedWatcherAccusesNoNode(t *testing.T) {
 func TestRing(t *testing.T) {
 	const n = 24
 	agents := make([]*agent, n)
-	watchers := make([]*membership.Watcher, n)
+	watchers := make([]watching, n)
 	ring := make([]membership.Ref, n)
 	for i := range agents {
 		name := string(rune('a' + i))
@@ -227,7 +237,7 @@ func TestRing(t *testing.T) {
 		a.doubts = func(r membership.Ref) bool { return watchers[i].Holds(r) }
 		agents[i] = a.serve(t, secret, defaultLimits())
 		ring[i] = a.ref()
-		watchers[i] = membership.NewWatcher(a.client(t, secret), membership.DefaultBeats())
+		watchers[i] = newWatching(a.client(t, secret))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup

@@ -247,7 +247,7 @@ var agentPlants = []plant{
 	{"the job is done before its last save", workers + "/exits.go",
 		`if all && f.Rank == 0 && !g.closed {`, `if false {`, machine, "TestStories"},
 	{"a suspicion stays after its node is no longer watched", machine + "/watch.go",
-		`!slices.ContainsFunc(d.watched, s.About.Same)`, `f.World.Rank(s.About) < 0`, machine, "TestStories"},
+		`!slices.ContainsFunc(d.watched, s.Same)`, `f.World.Rank(s.Ref) < 0`, machine, "TestStories"},
 	{"an agent waits for a save that can never be committed", workers + "/drive.go",
 		`g.lastSave && (g.cannotCommit(f) || `, `g.lastSave && (`, machine, "TestStories"},
 	{"the answer to an earlier incarnation's leave ends the next incarnation", machine + "/apply.go",

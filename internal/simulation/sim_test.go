@@ -110,7 +110,7 @@ type simAgent struct {
 	watch    []membership.Ref
 	crowd    map[membership.Incarnation]membership.Sign
 	again    bool // what is held is reported again
-	noted    chan message.Signal
+	noted    chan membership.Signal
 	frozen   chan struct{} // closed when it goes on; nil while it runs
 	dead     chan struct{}
 	cut      bool // from its peers
@@ -196,7 +196,7 @@ func (s *sim) makeAgent(name string) *simAgent {
 		s.hosts[name] = h
 	}
 	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
-		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan message.Signal, 256),
+		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan membership.Signal, 256),
 		crowd: map[membership.Incarnation]membership.Sign{}}
 	a.client.Fates(a.fate)
 	a.process = h.state.Process()
@@ -410,7 +410,7 @@ func (p *simPeers) Here() string {
 	defer p.s.mu.Unlock()
 	return p.address
 }
-func (p *simPeers) Signals() <-chan message.Signal { return p.noted }
+func (p *simPeers) Signals() <-chan membership.Signal { return p.noted }
 
 func (p *simPeers) Tell(h message.Hello) {
 	p.s.mu.Lock()
@@ -528,7 +528,7 @@ func (a *simAgent) detect(later time.Duration) {
 			a.s.mu.Unlock()
 			continue
 		}
-		var out []message.Signal
+		var out []membership.Signal
 		for _, r := range a.watch {
 			ans := (*simPeers)(a).answer(r)
 			sign := membership.Sign("")
@@ -544,12 +544,12 @@ func (a *simAgent) detect(later time.Duration) {
 			}
 			if sign != a.crowd[r.Incarnation] || a.again && sign != "" {
 				a.crowd[r.Incarnation] = sign
-				out = append(out, message.Signal{About: r, Sign: sign, Answer: ans, Generation: ans.Generation})
+				out = append(out, membership.Signal{Ref: r, Sign: sign, Answer: ans})
 			}
 		}
 		a.again = false
 		if g := a.peerGeneration(); g > a.hello.Generation {
-			out = append(out, message.Signal{Generation: g})
+			out = append(out, membership.Signal{Answer: membership.Answer{Generation: g}})
 		}
 		a.s.mu.Unlock()
 		for _, x := range out {

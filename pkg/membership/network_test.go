@@ -126,7 +126,7 @@ func watching(t *testing.T, refs []Ref, f func(t *testing.T, net *world, w *Watc
 	synctest.Test(t, func(t *testing.T) {
 		net := newWorld(nodeA, nodeB, nodeC)
 		ctx, cancel := context.WithCancel(t.Context())
-		w := NewWatcher(net, DefaultBeats())
+		w := NewWatcher(net, DefaultBeats(), make(chan Signal))
 		var run sync.WaitGroup
 		run.Go(func() { w.Run(ctx) })
 		w.Set(refs)
@@ -136,9 +136,6 @@ func watching(t *testing.T, refs []Ref, f func(t *testing.T, net *world, w *Watc
 		f(t, net, w)
 		cancel()
 		run.Wait()
-		if _, open := <-w.Signals(); open {
-			t.Error("Signals is open after Run returned")
-		}
 	})
 }
 
@@ -146,7 +143,7 @@ func silence(t *testing.T, w *Watcher) {
 	t.Helper()
 	synctest.Wait()
 	select {
-	case s := <-w.Signals():
+	case s := <-w.signals:
 		t.Fatalf("signal out of nothing: %+v", s)
 	default:
 	}
@@ -155,7 +152,7 @@ func silence(t *testing.T, w *Watcher) {
 func next(t *testing.T, w *Watcher) Signal {
 	t.Helper()
 	select {
-	case s := <-w.Signals():
+	case s := <-w.signals:
 		return s
 	case <-time.After(time.Minute):
 		t.Fatal("no signal in a minute")
@@ -172,7 +169,7 @@ func TestLateWatcherSuspectsNoNode(t *testing.T) {
 		want bool
 	}{{0, true}, {5 * ms, true}, {60 * ms, false}} {
 		n := watched{ref: nodeA, phase: dialling, heard: true, last: t0.Add(-500 * ms), began: t0}
-		r := &watchRun{Watcher: NewWatcher(nil, DefaultBeats()), contacts: []*contact{{watched: n}}, tick: t0,
+		r := &watchRun{Watcher: NewWatcher(nil, DefaultBeats(), nil), contacts: []*contact{{watched: n}}, tick: t0,
 			next: t0.Add(250 * ms)}
 		if at := r.wake(); !at.Equal(t0.Add(100 * ms)) {
 			t.Errorf("wakes %s later", at.Sub(t0))

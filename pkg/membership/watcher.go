@@ -73,15 +73,12 @@ type Watcher struct {
 	woken atomic.Int64 // number of rounds of Run, for a test
 }
 
-// NewWatcher returns a Watcher that watches no node yet.
-func NewWatcher(l Link, b Beats) *Watcher {
-	return &Watcher{link: l, beats: b, signals: make(chan Signal), changed: make(chan struct{}, 1),
+// NewWatcher returns a Watcher that watches no node yet. It sends its signals to signals, in order. A
+// slow reader does not delay the watching.
+func NewWatcher(l Link, b Beats, signals chan Signal) *Watcher {
+	return &Watcher{link: l, beats: b, signals: signals, changed: make(chan struct{}, 1),
 		held: map[Incarnation]bool{}}
 }
-
-// Signals returns the signals, in order. A slow reader does not delay the watching. The channel is
-// closed when Run returns.
-func (w *Watcher) Signals() <-chan Signal { return w.signals }
 
 // Set replaces the watched nodes. A suspicion of a node that is no longer watched is dropped
 // without a signal. A suspicion of a node that is still watched is signalled again, because the
@@ -150,7 +147,6 @@ func (w *Watcher) Run(ctx context.Context) {
 		w.mu.Lock()
 		clear(w.held)
 		w.mu.Unlock()
-		close(w.signals)
 	}()
 	r.next = r.tick.Add(UntilTick(r.tick, w.beats.Every))
 	clock := time.NewTimer(time.Until(r.wake()))

@@ -11,7 +11,7 @@ import (
 )
 
 func TestHoldsOnlyWhatIsCountedAnewAfterAStall(t *testing.T) {
-	w := NewWatcher(nil, DefaultBeats())
+	w := NewWatcher(nil, DefaultBeats(), make(chan Signal))
 	n := &watched{ref: nodeA}
 	now := time.Now()
 	for i, s := range []struct {
@@ -146,7 +146,7 @@ func TestWatcherExpectsNothingWhereAllBegin(t *testing.T) {
 		net := newWorld(nodeA, nodeB)
 		net.freeze(nodeB)
 		ctx, cancel := context.WithCancel(t.Context())
-		w := NewWatcher(net, DefaultBeats())
+		w := NewWatcher(net, DefaultBeats(), make(chan Signal))
 		var run sync.WaitGroup
 		run.Go(func() { w.Run(ctx) })
 		w.Set([]Ref{nodeA, nodeB})

@@ -174,20 +174,16 @@ func (m *Machine) applyPeers(e message.Event) {
 		m.out.Answered(message.KindAnswerSuspicion, e.Err)
 		m.out.Rest(message.KindAnswerSuspicion, message.Rest) // the snapshot shows it in a moment
 	case message.Signaled:
-		m.applySignal(e.Signal)
+		if g := e.Answer.Generation; g > max(m.seen.peerGeneration, m.generation()) && m.self.joined {
+			m.seen.peerGeneration, m.seen.peerGenerationAt = g, m.now
+		}
+		if e.Node != "" {
+			m.peers.ApplySignal(e.Signal, m.now)
+		}
 	case message.Suspected:
 		m.peers.ApplySuspected(e, m.out)
 	case message.Withdrawn:
 		m.out.Answered(message.KindWithdraw, e.Err)
 		m.out.Rest(message.KindWithdraw, message.Rest) // the snapshot shows it in a moment
-	}
-}
-
-func (m *Machine) applySignal(s message.Signal) {
-	if s.Generation > max(m.seen.peerGeneration, m.generation()) && m.self.joined {
-		m.seen.peerGeneration, m.seen.peerGenerationAt = s.Generation, m.now
-	}
-	if s.About.Node != "" {
-		m.peers.ApplySignal(s, m.now)
 	}
 }

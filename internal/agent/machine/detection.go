@@ -35,8 +35,8 @@ type Detection struct {
 	crowded  bool                   // at the last verdict, too many were in doubt at once
 	doubts   map[verdict.Doubt]bool // at that time
 
-	suspected map[membership.Incarnation]message.Signal // the nodes that this agent suspects now
-	written   map[membership.Incarnation]bool           // its suspicions in the store, or on their way there
+	suspected map[membership.Incarnation]membership.Signal // the nodes that this agent suspects now
+	written   map[membership.Incarnation]bool              // its suspicions in the store, or on their way there
 	// revision of the newest suspicion that may still be in the store; 0: none
 	newestRecord int64
 	probed       map[membership.Incarnation]probe
@@ -56,7 +56,7 @@ func (d *Detection) forget() {
 	d.evidence = verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
 		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{},
 		Unanswered: map[membership.Incarnation]verdict.Unanswered{}, Void: d.evidence.Void}
-	d.suspected, d.written = map[membership.Incarnation]message.Signal{}, map[membership.Incarnation]bool{}
+	d.suspected, d.written = map[membership.Incarnation]membership.Signal{}, map[membership.Incarnation]bool{}
 	d.probed = map[membership.Incarnation]probe{}
 	d.watched, d.watchedIn = nil, nil
 }
@@ -124,13 +124,13 @@ func (d *Detection) ApplyHolds(e message.WatchersAsked, now time.Time) {
 }
 
 // ApplySignal records a signal of the watcher.
-func (d *Detection) ApplySignal(s message.Signal, now time.Time) {
-	d.evidence.Answers[s.About.Incarnation] = verdict.Answered{Answer: s.Answer, At: now}
-	if s.Sign == "" {
-		delete(d.suspected, s.About.Incarnation)
+func (d *Detection) ApplySignal(s membership.Signal, now time.Time) {
+	d.evidence.Answers[s.Incarnation] = verdict.Answered{Answer: s.Answer, At: now}
+	if s.Cleared() {
+		delete(d.suspected, s.Incarnation)
 		return
 	}
-	d.suspected[s.About.Incarnation] = s
+	d.suspected[s.Incarnation] = s
 }
 
 // ApplySuspected records whether suspicions were written.
@@ -147,7 +147,7 @@ func (d *Detection) ApplySuspected(e message.Suspected, out *message.Outbox) {
 // Suspects returns the nodes that this agent suspects now, by name.
 func (d *Detection) Suspects() (refs []membership.Ref) {
 	for _, inc := range slices.Sorted(maps.Keys(d.suspected)) {
-		refs = append(refs, d.suspected[inc].About)
+		refs = append(refs, d.suspected[inc].Ref)
 	}
 	slices.SortStableFunc(refs, func(a, b membership.Ref) int { return strings.Compare(a.Node, b.Node) })
 	return refs

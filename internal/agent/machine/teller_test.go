@@ -149,14 +149,15 @@ func (w *teller) line(text string) error {
 		}
 	case "peer-generation":
 		g, err := strconv.Atoi(arg(1))
-		w.give(message.Signaled{Signal: message.Signal{Generation: schema.Generation(g)}})
+		w.give(message.Signaled{Signal: membership.Signal{
+			Answer: membership.Answer{Generation: schema.Generation(g)}}})
 		return err
 	case "heard":
 		sign := map[string]membership.Sign{"silent": membership.Silent,
 			"closed": membership.ConnectionClosed}[arg(2)]
 		kind := map[string]membership.AnswerKind{"closed": membership.Refused,
 			"again": membership.Same}[arg(2)]
-		w.give(message.Signaled{Signal: message.Signal{About: w.ref(arg(1)), Sign: sign,
+		w.give(message.Signaled{Signal: membership.Signal{Ref: w.ref(arg(1)), Sign: sign,
 			Answer: membership.Answer{Kind: kind}}})
 	case "dialled":
 		kinds := map[string]membership.AnswerKind{"no-answer": membership.NoAnswer,

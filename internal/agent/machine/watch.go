@@ -24,8 +24,8 @@ func (d *Detection) Watch(f *Sight, out *message.Outbox) {
 			d.watchedIn = nil
 		}
 	}
-	maps.DeleteFunc(d.suspected, func(_ membership.Incarnation, s message.Signal) bool {
-		return !slices.ContainsFunc(d.watched, s.About.Same) // not watched now: it may answer again
+	maps.DeleteFunc(d.suspected, func(_ membership.Incarnation, s membership.Signal) bool {
+		return !slices.ContainsFunc(d.watched, s.Same) // not watched now: it may answer again
 	})
 	d.writeSuspicions(f, out)
 	d.withdrawSuspicions(f, out)
@@ -37,12 +37,12 @@ func (d *Detection) writeSuspicions(f *Sight, out *message.Outbox) {
 	var news []membership.Suspicion
 	for _, inc := range slices.Sorted(maps.Keys(d.suspected)) {
 		s := d.suspected[inc]
-		judged := d.View.Find(s.About)
+		judged := d.View.Find(s.Ref)
 		removed := judged != nil && judged.Removed
 		if d.written[inc] || removed || len(news) == membership.MaxSuspicions {
 			continue
 		}
-		news = append(news, membership.Suspicion{Node: s.About.Node, By: f.Self.Node, Incarnation: inc,
+		news = append(news, membership.Suspicion{Node: s.Node, By: f.Self.Node, Incarnation: inc,
 			Watcher: f.Self.Incarnation,
 			Sign:    s.Sign, SilentMS: s.Silent.Milliseconds(), Never: s.Never})
 	}

@@ -64,7 +64,7 @@ func TestSuspicionsOfOneMomentAreOneRequest(t *testing.T) {
 	}
 	hear := func(from, to int, sign membership.Sign) {
 		for _, r := range world.Members[from:to] {
-			d.ApplySignal(message.Signal{About: r, Sign: sign}, now)
+			d.ApplySignal(membership.Signal{Ref: r, Sign: sign}, now)
 		}
 	}
 	// A row is watched only as far as it was found, so it is found from behind.

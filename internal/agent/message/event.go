@@ -166,8 +166,9 @@ type (
 	}
 	// SuspicionAnswered answers AnswerSuspicion.
 	SuspicionAnswered struct{ Err error }
-	// Signaled is a signal of the watcher.
-	Signaled struct{ Signal }
+	// Signaled is a signal of the watcher, or the answer of a peer that announces a larger generation.
+	// That one is about no node.
+	Signaled struct{ membership.Signal }
 	// Suspected answers Suspect.
 	Suspected struct {
 		About []membership.Incarnation

@@ -1,11 +1,8 @@
 package message
 
 import (
-	"time"
-
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Resume is the checkpoint on this node's disk.
@@ -35,16 +32,6 @@ type WorkerExit struct {
 // StatusOfAsked reports whether the exit code is that of a worker that ended because of a SIGTERM,
 // to itself or to another rank.
 func StatusOfAsked(code int) bool { return code == 143 || code == 101 || code == 102 }
-
-// Signal is a signal of the watcher.
-type Signal struct {
-	About      membership.Ref
-	Sign       membership.Sign // "" : it answers again
-	Answer     membership.Answer
-	Silent     time.Duration
-	Never      bool              // it never answered
-	Generation schema.Generation // the largest generation that a peer announced
-}
 
 // Leaving is why this node leaves.
 type Leaving struct {

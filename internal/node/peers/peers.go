@@ -29,7 +29,7 @@ type Peers struct {
 	place   *Place
 	effects *scope.Scope
 	Server  *peer.Server
-	signals chan message.Signal
+	signals chan membership.Signal
 	news    chan struct{} // holds one value when larger is set
 
 	mu      sync.Mutex // guards what follows: Tell and Open write it, many connections read it
@@ -44,7 +44,7 @@ type Peers struct {
 
 // New returns the peers of a node. All its goroutines end with effects.
 func New(effects *scope.Scope, at *Place) *Peers {
-	return &Peers{place: at, effects: effects, Server: at.Server, signals: make(chan message.Signal),
+	return &Peers{place: at, effects: effects, Server: at.Server, signals: make(chan membership.Signal),
 		news: make(chan struct{}, 1)}
 }
 
@@ -74,7 +74,8 @@ func (p *Peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	if err != nil {
 		return // the secret is invalid: no node can be reached, and only leases show lost nodes
 	}
-	p.client, p.watcher = client, membership.NewWatcher(client, membership.DefaultBeats())
+	p.client = client
+	p.watcher = membership.NewWatcher(client, membership.DefaultBeats(), p.signals)
 	if err := p.Server.Serve(secret, self); err != nil {
 		return
 	}
@@ -86,12 +87,6 @@ func (p *Peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 		p.watcher.Run(ctx)
 	})
 	p.effects.Go(p.passOn)
-	p.effects.Go(func(ctx context.Context) {
-		for s := range p.watcher.Signals() {
-			p.tell(ctx, message.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent,
-				Never: s.Never, Generation: s.Answer.Generation})
-		}
-	})
 }
 
 // rekey connects to the nodes of a job that was made again with another secret. mu is held.
@@ -99,14 +94,6 @@ func (p *Peers) rekey(secret []byte) {
 	// With an invalid secret no node can be reached, and only leases show lost nodes.
 	if p.client.Rekey(secret) == nil && p.Server.Rekey(secret) == nil {
 		p.secret = secret
-	}
-}
-
-// tell passes a signal to the agent.
-func (p *Peers) tell(ctx context.Context, s message.Signal) {
-	select {
-	case p.signals <- s:
-	case <-ctx.Done():
 	}
 }
 
@@ -134,7 +121,11 @@ func (p *Peers) passOn(ctx context.Context) {
 		g := p.larger
 		p.larger = 0
 		p.mu.Unlock()
-		p.tell(ctx, message.Signal{Generation: g})
+		select {
+		case p.signals <- membership.Signal{Answer: membership.Answer{Generation: g}}:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -214,7 +205,7 @@ func (p *Peers) Watch(refs []membership.Ref) {
 }
 
 // Signals delivers what the watch finds, and newer generations of which other nodes told.
-func (p *Peers) Signals() <-chan message.Signal { return p.signals }
+func (p *Peers) Signals() <-chan membership.Signal { return p.signals }
 
 // To returns the transport to one incarnation of a node.
 func (p *Peers) To(r membership.Ref) http.RoundTripper {

@@ -24,7 +24,7 @@ func TestANewerGenerationIsReportedWhenTheAgentListens(t *testing.T) {
 		for limit := time.After(time.Second); most < 4; {
 			select {
 			case s := <-p.Signals():
-				most = max(most, s.Generation)
+				most = max(most, s.Answer.Generation)
 			case <-limit:
 				t.Fatalf("it heard of generation %d, want 4", most)
 			}
