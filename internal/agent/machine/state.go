@@ -124,7 +124,7 @@ func (m *Machine) inWorld(s State) {
 		m.plan()
 	case StatePreparing:
 		m.workers.ReportEnd(m.workerFacts(), m.out)
-		m.getReady()
+		m.workers.GetReady(m.knowsNow(), m.workerFacts(), m.out)
 		m.plan()
 	case StateReady:
 		m.workers.ReportEnd(m.workerFacts(), m.out)

@@ -28,11 +28,6 @@ func (m *Machine) workerFacts() *workers.Facts {
 	return f
 }
 
-// getReady prepares a forming World, and passes on what this node writes down about the job.
-func (m *Machine) getReady() {
-	m.workers.GetReady(m.knowsNow(), m.workerFacts(), m.out)
-}
-
 func (m *Machine) applyReady(e message.Readied) {
 	m.out.AnsweredFor(message.KindReady, e.Generation, e.Err)
 	m.noteHindrance(e)

@@ -65,18 +65,13 @@ func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifes
 // follow is called by several goroutines.
 func (s *Store) PutFollowed(
 	ctx context.Context, save Save, follow func(*LentChunk),
-) (*manifest.Manifest, manifest.Hash, error) {
-	m, h, err := s.takeIn(ctx, save, follow)
-	if err != nil {
-		return nil, manifest.Hash{}, errors.Join(err, s.sweep())
-	}
-	return m, h, nil
-}
-
-func (s *Store) takeIn(
-	ctx context.Context, save Save, follow func(*LentChunk),
-) (*manifest.Manifest, manifest.Hash, error) {
-	m, err := save.manifest()
+) (m *manifest.Manifest, h manifest.Hash, err error) {
+	defer func() {
+		if err != nil {
+			m, h, err = nil, manifest.Hash{}, errors.Join(err, s.sweep())
+		}
+	}()
+	m, err = save.manifest()
 	if err != nil {
 		return nil, manifest.Hash{}, err
 	}

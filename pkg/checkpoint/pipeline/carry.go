@@ -21,32 +21,23 @@ const (
 	carryPause    = 500 * time.Millisecond
 )
 
-// carryMade commits a whole save that is on this disk.
-func (l *Pipeline) carryMade(
-	ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash,
-) error {
-	l.made[h], l.left = true, m
-	err := l.carry(ctx, p, m, h)
-	if err == nil || ctx.Err() == nil {
-		l.left = nil
-	}
-	return err
-}
-
-// carry replicates and commits a save. It returns nil too if the save was refused.
+// carry replicates and commits a whole save that is on this disk. It returns nil too if the save was
+// refused.
 func (l *Pipeline) carry(
 	ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash,
 ) error {
+	l.made[h], l.left = true, m
 	head, err := l.protect(ctx, m, h)
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	l.left = nil
 	if err == nil {
 		l.afterCommit(ctx, p, m, head)
 		if head.Copies < l.replicator.Replicas {
 			l.copyAway(ctx, h)
 		}
 		return nil
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
 	}
 	if errors.Is(err, chunkstore.ErrFenced) {
 		l.refuse(capture.Refusal{Reason: capture.Fenced, Path: m.Entry, Step: m.Step, Err: err})

@@ -120,7 +120,7 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 	s.waits, s.said, s.failed, s.unread = time.Time{}, time.Time{}, nil, time.Time{}
 	if inParts {
 		l.afterCommit(ctx, own.picture, x.Manifest, head)
-	} else if err := l.carryMade(ctx, own.picture, x.Manifest, x.hash); err != nil {
+	} else if err := l.carry(ctx, own.picture, x.Manifest, x.hash); err != nil {
 		return err
 	}
 	s.release(own.Sequence)

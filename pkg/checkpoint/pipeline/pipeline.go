@@ -87,7 +87,7 @@ func (l *Pipeline) Done() <-chan struct{} { return l.done }
 func (l *Pipeline) run(ctx context.Context) error {
 	timer, looked := time.NewTimer(l.capture.Rest()), time.Now()
 	defer timer.Stop()
-	notice := l.capture.Notice()
+	came := l.capture.Notice()
 	for {
 		select {
 		case <-ctx.Done():
@@ -107,8 +107,8 @@ func (l *Pipeline) run(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-		case <-notice:
-			notice = nil
+		case <-came:
+			came = nil
 			timer.Reset(l.capture.Pause() - time.Since(looked))
 		case <-timer.C:
 			if err := l.step(ctx); err != nil {
@@ -118,7 +118,7 @@ func (l *Pipeline) run(ctx context.Context) error {
 				return err
 			}
 			timer.Reset(l.capture.Rest())
-			notice, looked = l.capture.Notice(), time.Now()
+			came, looked = l.capture.Notice(), time.Now()
 		case <-l.reported():
 			if err := l.gather(ctx); err != nil {
 				return err
@@ -176,5 +176,5 @@ func (l *Pipeline) step(ctx context.Context) error {
 	if m.Part {
 		return l.addPart(ctx, p, m, h)
 	}
-	return l.carryMade(ctx, p, m, h)
+	return l.carry(ctx, p, m, h)
 }
