@@ -3,10 +3,11 @@ less than a two-hundredth of the time."""
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any, Dict, List, Tuple
 
-from . import fingerprint
+from . import contents, fingerprint
 from .collective import gather, side_group, torch_distributed
 from .environment import world
 from .errors import ElasticError
@@ -32,7 +33,10 @@ class Agreement:
         if self._generation != world().generation:
             self._generation, self._pause, self._since = world().generation, 0, (0, 0.0)
         self._since = (self._since[0] + 1, self._since[1])
-        if world().size == 1 or self._since[0] <= self._pause or torch_distributed() is None:
+        if world().size == 1 or self._since[0] <= self._pause:
+            return
+        if torch_distributed() is None:
+            _must_be_joined(values)
             return
         began = time.monotonic()
         mine = fingerprint.of(values, place)
@@ -64,6 +68,21 @@ class Agreement:
         import torch
 
         torch.distributed.all_reduce(torch.zeros(1), group=side_group())
+
+
+def _must_be_joined(values: Dict[str, Any]) -> None:
+    """Raise if a model of torch is trained, and nothing averages the gradients of the ranks."""
+    torch = sys.modules.get("torch")
+    if torch is None or "horovod.torch" in sys.modules or not contents.optimizers(values):
+        return
+    for name, value in values.items():
+        model = contents.bare(value)
+        if isinstance(model, torch.nn.Module) and any(p.requires_grad for p in model.parameters()):
+            raise ElasticError(
+                f"{world().size} ranks train {name}, each by itself: torch.distributed has no process group, so the "
+                "gradients are not averaged. Call torch.distributed.init_process_group() first, and wrap the model in "
+                "DistributedDataParallel"
+            )
 
 
 def _explain(values: Dict[str, Any], place: Tuple[int, int]) -> None:
