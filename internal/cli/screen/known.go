@@ -165,6 +165,8 @@ func fromNotFound(e *launch.NotFoundError) *Error {
 	f := New(NoProgram, "%v", e).Of(e)
 	switch {
 	case len(e.Near) > 0:
+	case strings.HasSuffix(e.Name, ".py") && !strings.Contains(e.Name, "/"):
+		f.Because("there is no file of that name here").Cure("the path of the script")
 	case strings.Contains(e.Name, "/"):
 		f.Because("there is no file at that path").Cure("the path of a program, or the name of one in PATH")
 	default:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
@@ -29,6 +30,18 @@ func TestFixesOfTLS(t *testing.T) {
 		err := fmt.Errorf("lab1:2379: %w", c.is)
 		if e := screen.KnownProblem(err); e.Code != c.code || !strings.Contains(e.Fix, c.fix) {
 			t.Errorf("%v: [%s], fix %q, want [%s], %q", err, e.Code, e.Fix, c.code, c.fix)
+		}
+	}
+}
+
+// A program that does not exist was looked for in PATH, at a path, or, as a script, here.
+func TestWhereAProgramWasLookedFor(t *testing.T) {
+	for name, why := range map[string]string{
+		"trian": "PATH has no program of that name", "train.py": "there is no file of that name here",
+		"./train.py": "there is no file at that path",
+	} {
+		if e := screen.KnownProblem(&launch.NotFoundError{Name: name}); e.Why != why {
+			t.Errorf("%s: %q, want %q", name, e.Why, why)
 		}
 	}
 }
