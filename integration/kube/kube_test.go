@@ -32,6 +32,7 @@ func TestKubernetes(t *testing.T) {
 		{"ImageWithoutShell", (*lab).imageWithoutShell},
 		{"DoneJobCompletes", (*lab).doneJob},
 		{"FailedJobSaysWhy", (*lab).failedJob},
+		{"HelmChart", (*lab).helmChart},
 	} {
 		ok := t.Run(part.name, func(t *testing.T) {
 			l.t = t
@@ -52,7 +53,7 @@ func (l *lab) secretComesLate() {
 		return strings.Contains(l.must("get", "events", "-o", "jsonpath={.items[*].message}"),
 			`secret "elasticd-client" not found`)
 	})
-	l.certificates()
+	l.certificates("default")
 	l.runs("trainer", 2)
 }
 

@@ -52,8 +52,8 @@ func open(t *testing.T) *lab {
 	return l
 }
 
-// certificates makes the Secret of the servers and clients.
-func (l *lab) certificates() {
+// certificates makes the Secrets of the servers and clients in a namespace.
+func (l *lab) certificates(namespace string) {
 	l.t.Helper()
 	make := exec.Command(filepath.Join(os.Getenv("ELASTIC_BIN"), "elastic"), "certs", "--kubernetes=elasticd",
 		"--host=elasticd,elasticd-0.elasticd,elasticd-1.elasticd,elasticd-2.elasticd", "--dir="+filepath.Join(l.dir, "elastic-certs"))
@@ -62,7 +62,7 @@ func (l *lab) certificates() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	apply := l.command("apply", "-f", "-")
+	apply := l.command("-n", namespace, "apply", "-f", "-")
 	apply.Stdin = strings.NewReader(string(secret))
 	if out, err := apply.CombinedOutput(); err != nil {
 		l.t.Fatalf("%v\n%s", err, out)
