@@ -13,8 +13,8 @@ import (
 const MaxConnections = 64
 
 // ListenBounded returns a listener at HOST:PORT that closes its oldest connection where there would be more
-// than MaxConnections. Otherwise strangers could take every descriptor, and etcd ends the process that has none
-// left.
+// than MaxConnections. Otherwise strangers could take every descriptor, and etcd ends the process that
+// has none left.
 func ListenBounded(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	return &listener{Listener: l}, err

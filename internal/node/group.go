@@ -32,7 +32,7 @@ type processes interface {
 	Stop(ctx context.Context, grace time.Duration) error
 }
 
-// group implements runtime.Group with the workers of this node.
+// group implements agent.Group with the workers of this node.
 type group struct {
 	w      *workers
 	g      processes

@@ -30,7 +30,7 @@ func (w *workers) usePorts(used []int) {
 	w.ports.last = used
 }
 
-// Ports implements runtime.Workers. If servers stay, the last ports are theirs.
+// Ports implements agent.Workers. If servers stay, the last ports are theirs.
 func (w *workers) Ports(n int, host string) ([]int, error) {
 	w.mu.Lock()
 	before := w.ports

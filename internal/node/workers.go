@@ -67,7 +67,7 @@ type workers struct {
 	ports    ports
 }
 
-// Open implements runtime.Workers.
+// Open implements agent.Workers.
 func (w *workers) Open(node string, job rendezvous.Job, committed []checkpoint.Head) (string, error) {
 	w.node, w.dir = node, w.disk.JobDir(node)
 	w.job.Store(&job)
@@ -261,7 +261,7 @@ func (r refused) ExitCode() int { return r.code }
 // nodes may still rely on their tables.
 var errServersEnded = errors.New("a server ended while the world changed")
 
-// Start implements runtime.Workers.
+// Start implements agent.Workers.
 func (w *workers) Start(ctx context.Context, s message.Start) (agent.Group, error) {
 	world := s.World
 	if s.Unprepared && w.job.Load().Roles != nil {

@@ -578,7 +578,7 @@ func (a *simAgent) peerGeneration() (g schema.Generation) {
 
 var errNoAnswer = errors.New("no answer")
 
-// Knows implements recovery.Peers.
+// Knows implements joining.RecoveryPeers.
 func (p *simPeers) Knows(ctx context.Context, of membership.Ref) (plan.Knowledge, error) {
 	if p.Probe(ctx, of).Kind != membership.Same {
 		return plan.Knowledge{}, errNoAnswer

@@ -21,7 +21,7 @@
 //   - where a cgroup v2 is writable the group has one, and cgroup.kill takes it
 //     in one step. It is never needed.
 //
-// An agent that starts calls mark.Sweep first. It ends processes of an earlier agent of the same
+// An agent that starts calls proc.Sweep first. It ends processes of an earlier agent of the same
 // state directory, in case both that agent and its guardian were killed. Until then, a process that
 // a worker forked can outlive the worker, because no process is left to end it: a death signal
 // reaches only the guardian's own children, and only a process can kill a cgroup. A PID namespace

@@ -74,7 +74,7 @@ type Peers interface {
 type Disk interface {
 	// LastGeneration returns the highest generation that the node ever recorded.
 	LastGeneration(node string) (schema.Generation, error)
-	// Lock takes the lock of node and job. It returns refusal.ErrLocked while another agent of this
+	// Lock takes the lock of node and job. It returns message.ErrLocked while another agent of this
 	// host has it.
 	Lock(node string) (unlock func(), err error)
 	// HostID returns the random id of the state directory: the same id means the same locks.

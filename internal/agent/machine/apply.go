@@ -19,15 +19,16 @@ func (m *Machine) apply(e message.Event) {
 		m.applyRead(e)
 	case message.Stepped:
 		m.applyStep(e)
-	case message.Entered, message.Renewed, message.Registered, message.Located, message.Left, message.PublishedWarm:
+	case message.Entered, message.Renewed, message.Registered, message.Located, message.Left,
+		message.PublishedWarm:
 		m.applyRegistration(e)
 	case message.Readied:
 		m.applyReady(e)
-	case message.Started, message.Hung, message.Exited, message.Staying, message.Paused, message.Halted, message.Closed,
-		message.ExitReported, message.FailureReported:
+	case message.Started, message.Hung, message.Exited, message.Staying, message.Paused, message.Halted,
+		message.Closed, message.ExitReported, message.FailureReported:
 		m.workers.Apply(e, m.workerFacts(), m.out)
-	case message.Probed, message.WatchersAsked, message.Awaited, message.Signaled, message.Suspected, message.Withdrawn,
-		message.SuspicionAnswered, message.Reports:
+	case message.Probed, message.WatchersAsked, message.Awaited, message.Signaled, message.Suspected,
+		message.Withdrawn, message.SuspicionAnswered, message.Reports:
 		m.applyPeers(e)
 	case message.StoreBehind, message.Remembered, message.Waiting, message.Remade:
 		m.applyMemory(e)

@@ -163,7 +163,8 @@ func (m *Machine) remakeJob() {
 	if !try {
 		m.out.Wake(at)
 	}
-	m.out.Request(message.KindRemake, message.Remake{Me: m.self.node.Ref, Cluster: m.seen.cluster, Rev: m.seen.rev,
+	m.out.Request(message.KindRemake, message.Remake{
+		Me: m.self.node.Ref, Cluster: m.seen.cluster, Rev: m.seen.rev,
 		Lost: plan.LostStore{Own: m.knowledge(), Job: *m.self.job, Wish: m.seen.snap.Wish, World: m.seen.world,
 			History: m.seen.snap.History}, Try: try})
 }

@@ -1,5 +1,5 @@
-// Package screen writes what a command prints, for people and for scripts: lines, tables, JSON, and errors with
-// a code, a reason, a fix and an exit status.
+// Package screen writes what a command prints, for people and for scripts: lines, tables, JSON, and
+// errors with a code, a reason, a fix and an exit status.
 package screen
 
 import (

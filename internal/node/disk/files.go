@@ -27,7 +27,7 @@ type Files interface {
 	Stat(name string) (fs.FileInfo, error)
 	ReadDir(name string) ([]fs.DirEntry, error)
 	// Lock takes the lock of a file, which it makes if there is none. The lock ends with the process.
-	// It fails with refusal.ErrLocked while another process has it.
+	// It fails with message.ErrLocked while another process has it.
 	Lock(name string) (unlock func(), err error)
 	// Tree opens a directory as a tree of its own. It fails with fs.ErrNotExist if there is none.
 	Tree(name string) (dirfs.FS, error)

@@ -119,7 +119,7 @@ func (p Part) has(name string) bool {
 }
 
 // Remove deletes a part of the directory, and returns its size in bytes. It fails with
-// refusal.ErrLocked while the agent of the node is alive.
+// message.ErrLocked while the agent of the node is alive.
 func (k Kept) Remove(job schema.Job, part Part) (int64, error) {
 	files := k.disk.files
 	unlock, err := files.Lock(path.Join(k.at, lockFile))

@@ -28,7 +28,7 @@ func (p *Peers) Serve(disk func(schema.Generation) plan.Knowledge) {
 	}))
 }
 
-// Knows implements recovery.Peers.
+// Knows implements joining.RecoveryPeers.
 func (p *Peers) Knows(ctx context.Context, of membership.Ref) (k plan.Knowledge, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+of.Address+knownPath, nil)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // gets the exclusive lock is the only one, and writes the name of its own job.
 const jobFile = ".elastic-job"
 
-// lockFor locks the checkpoint directory for a job. It fails with *refusal.DirTaken while a node of
+// lockFor locks the checkpoint directory for a job. It fails with *message.DirTakenError while a node of
 // another job uses the directory, because the saves of the two jobs would be mixed up. The file is
 // nil if the file system has no locks, or if another user created the file.
 func lockFor(dir string, job schema.Job) (*os.File, error) {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package processors
+package proc
 
 // monitor does nothing except on Linux.
 type monitor struct{}
