@@ -27,8 +27,8 @@ func completionAction(_ context.Context, c *command.Call) error {
 }
 
 func manCommand() command.Command {
-	return command.Command{Name: "man", Usage: "write the manual page elastic(1)", Action: manAction,
-		File: command.FileNone}
+	return command.Command{Name: "man", Usage: "write the manual page elastic(1); elastic man | man -l - shows it",
+		Action: manAction, File: command.FileNone}
 }
 
 func manAction(_ context.Context, c *command.Call) error {

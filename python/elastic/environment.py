@@ -21,6 +21,29 @@ class World:
     Under `elastic run` the values are those of the generation. Under torchrun, Paddle's
     launcher and plain python, values that only elastic knows are those of an
     undisturbed run.
+
+    rank, size                this process among those of all nodes
+    local_rank, local_size    this process among those of its node
+    node_rank, nodes          this node among all
+    generation                counts the worlds of the job, from 1
+    previous_size             the size of the world before; 0: there was none
+    job, node                 their names
+    batch_size                samples of all ranks in one optimizer step
+    accumulation              micro-batches of one optimizer step
+    micro_batch_size          samples of this rank in one micro-batch
+    lr, set_lr(optimizer)     the learning rate of the step at hand
+    loss_weight               the factor on this rank's mean loss
+    lr_scale                  the rate of this world over that of the base world, after a warm-up
+    target_lr                 the rate of this world after a warm-up
+    full_loss_weight          loss_weight of a whole batch; the last one of an epoch may be shorter
+    scaling                   the launcher's rule for batch and rate; "": it has none
+    warmup_begin              the sample at which the warm-up begins; it takes warmup_samples, and
+                              begins with warmup_lr_scale
+    resume_from               the committed checkpoint to load, a file or a directory; None: none
+    resume_step               its step; None: not known
+    checkpoint_dir            where checkpoints are saved
+    progress_file             where the helper reports steps
+    drain_file                is there when the workers shall save and end
     """
 
     rank: int = 0
@@ -33,34 +56,21 @@ class World:
     previous_size: int = 0
     job: str = ""
     node: str = ""
-
     batch_size: int = DEFAULT_BATCH_SIZE
-    """Samples of all ranks in one optimizer step."""
     accumulation: int = 1
-    """Micro-batches of one optimizer step."""
     micro_batch_size: int = DEFAULT_BATCH_SIZE
-    """Samples of this rank in one micro-batch."""
     lr_scale: float = 1.0
-    """The rate of this world over that of the base world, when a warm-up is over."""
-
     resume_from: Optional[str] = None
-    """The committed checkpoint to load: a file or a directory; None: there is none."""
     resume_step: Optional[int] = None
-    """The step of the committed checkpoint; None: there is none, or it is not known."""
     checkpoint_dir: Optional[str] = None
     progress_file: Optional[str] = None
     drain_file: Optional[str] = None
-
     scaling: str = ""
-    """The launcher's rule for batch and rate; "": it has none."""
     warmup_begin: int = 0
     warmup_samples: int = 0
     warmup_lr_scale: float = 1.0
-
     target_lr: float = DEFAULT_LR
-    """The rate of this world when a warm-up is over."""
     full_loss_weight: float = 1.0
-    """loss_weight of a whole batch; the last one of an epoch may be shorter."""
 
     _samples: Optional[Callable[[], int]] = field(default=None, repr=False, compare=False)
     _said: bool = field(default=False, repr=False, compare=False)  # that the rule is not usual

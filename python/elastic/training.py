@@ -49,7 +49,18 @@ def train(state: State, backend: Optional[str] = "gloo") -> Callable[[Callable[[
     """Decorate a function that is called for each world, on every rank, with the process group
     ready and the state the same on all ranks. Its result in the last world is returned.
 
-    With another backend than gloo, workers are started again when the world changes."""
+    With another backend than gloo, workers are started again when the world changes.
+
+        @elastic.train(state)
+        def loop(world):
+            ddp = torch.nn.parallel.DistributedDataParallel(net)
+            for epoch in state.sampler.epochs(10):
+                for x, y in state.steps(loader):
+                    ...
+                    state.end_step(loss=loss.item())
+
+        loop()
+    """
 
     def decorate(function: Callable[[World], Any]) -> Callable[[], Any]:
         @functools.wraps(function)

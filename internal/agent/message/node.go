@@ -34,6 +34,8 @@ func (n *Notices) tellSpare(f *Facts) {
 				f.Job.Name)
 		} else if w.Count >= w.NP {
 			text += fmt.Sprintf(": np=%d is met", w.NP)
+		} else {
+			text += " until the next world"
 		}
 		n.say("%s", text)
 	}

@@ -113,6 +113,29 @@ func sources(c *command.Call) {
 	if names := c.FromFile(); len(names) > 0 {
 		c.Out.Say("elastic: settings from %s: %s", command.FileName, phrase.List(names))
 	}
+	if word := behind(c); word != "" {
+		c.Out.Say("elastic: %s is passed to %s: flags of elastic come before the program", word, c.Args[0])
+	}
+}
+
+// behind returns a word after the program that looks as if it were to give the size or the name of the
+// job, if nothing else gives that.
+func behind(c *command.Call) string {
+	if len(c.Args) == 0 {
+		return ""
+	}
+	for _, name := range []string{"np", "job-id"} {
+		if c.Setting(name).Given {
+			continue
+		}
+		for _, word := range c.Args[1:] {
+			flag, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+			if strings.HasPrefix(word, "--") && strings.ReplaceAll(flag, "_", "-") == name {
+				return word
+			}
+		}
+	}
+	return ""
 }
 
 // hookEnviron returns the variables with which an elastic command in the pre-hook finds the server and
