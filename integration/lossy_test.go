@@ -102,9 +102,9 @@ func (k link) carry(from, to *os.File) {
 
 // Both processors are busy. Frames between nodes arrive 200 ms late, and one in twenty is lost.
 // Agents of a job of four nodes, and of a job of two, are frozen for up to half a second. No node
-// is lost. The suspicions are counted. COUNT is the number of minutes.
+// is lost. The suspicions are counted. COUNT is the number of minutes. The test is not parallel, because
+// it would slow down the others.
 func TestPausesOnALossyNetworkAreNoLoss(t *testing.T) {
-	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	for range runtime.NumCPU() {
 		busy := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
