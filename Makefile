@@ -35,12 +35,14 @@ check: ## gofmt, vet, staticcheck; mypy --strict and ruff of the helper; prints 
 vuln: ## known vulnerabilities in what is linked
 	$(GO) run $(GOVULNCHECK) $(if $(VULNDB),-db=$(VULNDB)) ./...
 
-# One goroutine, 1,800 times: the race detector would only make it ten times slower.
-ALONE = TestBadCommandLines
+# With the race detector, ten times slower, -short plays few of many lives; then all of them are played without it.
+MANY = TestBadCommandLines|FuzzEnvironment|TestSchedules|TestWipes|TestSaves|TestReplay|TestBadNodes|TestEmptyFilesAreCheap
+MANY := $(MANY)|TestEverySystemCall|TestPlayedDisk|TestRandomLives|TestEveryFault
 unit: ## every package, with the race detector
 	./spec/fetch.sh
-	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -p 2 -timeout 20m -skip '$(ALONE)'
-	$(GO) run $(TESTSUM) --packages="./internal/simulation ./internal/cli" -- -timeout 10m -run '$(ALONE)|TestSchedules|TestWipes|TestSaves|TestReplay'
+	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -short -p 2 -timeout 20m
+	$(GO) run $(TESTSUM) --packages="./internal/simulation ./internal/cli ./pkg/checkpoint/capture ./pkg/checkpoint/manifest \
+		./pkg/checkpoint/pipeline" -- -timeout 10m -run '$(MANY)'
 	$(MAKE) fuzz FUZZTIME=3000x
 
 # Every decoder of bytes from elsewhere: package and target.
