@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# build.sh DIR: builds kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl, coredns and helm
-# from source into DIR/<version>, unless they are there. It takes about 9 minutes on two cores and 800 MB.
+# build.sh DIR: builds kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl, coredns, helm and the
+# controllers of JobSet and of Kubeflow's trainer from source into DIR/<version>, unless they are there. It takes about
+# 9 minutes on two cores and 800 MB.
 set -euo pipefail
 version=v1.34.4
 staging=v0.34.4
 coredns=v1.15.0
 helm=v3.19.4
+jobset=v0.12.0
+trainer=v2.3.0
 out=$(realpath "$1")/$version
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -45,10 +48,25 @@ GO
   mv "$out.part" "$out"
 }
 
+source_of() { go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)",*/\1/p'; }
+from_module() { # program, module, version, package
+  [ -x "$out/$1" ] && return
+  echo "building $1 $3" # with the versions that its own module names
+  (cd "$(source_of "$2@$3")" && CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='-s -w' -o "$out/$1.part" "$4")
+  mv "$out/$1.part" "$out/$1"
+}
+
 [ -x "$out/kubectl" ] || kubernetes
-if [ ! -x "$out/helm" ]; then
-  echo "building helm $helm" # with the versions that its own module names
-  source=$(go mod download -json "helm.sh/helm/v3@$helm" | sed -n 's/.*"Dir": "\(.*\)",*/\1/p')
-  (cd "$source" && CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='-s -w' -o "$out/helm.part" ./cmd/helm)
-  mv "$out/helm.part" "$out/helm"
+from_module helm helm.sh/helm/v3 "$helm" ./cmd/helm
+from_module jobset sigs.k8s.io/jobset "$jobset" .
+from_module kubeflow-trainer github.com/kubeflow/trainer/v2 "$trainer" ./cmd/trainer-controller-manager
+if [ ! -d "$out/kubeflow" ]; then # the manifests of both modules
+  rm -rf "$out/kubeflow.part"
+  mkdir "$out/kubeflow.part"
+  cp -r "$(source_of "sigs.k8s.io/jobset@$jobset")/config" "$out/kubeflow.part/jobset"
+  cp -r "$(source_of "github.com/kubeflow/trainer/v2@$trainer")/manifests" "$out/kubeflow.part/trainer"
+  chmod -R u+w "$out/kubeflow.part"
+  # The trainer's would fetch JobSet's from the web.
+  sed -i '/third-party.jobset/d' "$out/kubeflow.part/trainer/overlays/manager/kustomization.yaml"
+  mv "$out/kubeflow.part" "$out/kubeflow"
 fi

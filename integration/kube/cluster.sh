@@ -77,7 +77,8 @@ for n in $(seq "$NODES"); do
   inside ip route add "10.78.$n.0/24" via "10.78.255.1$n"
 done
 
-# Control plane. elasticd is its etcd.
+# Control plane. elasticd is its etcd. Nothing routes the addresses of services: the API server calls webhooks at those
+# of their pods.
 run etcd "$bin/elasticd" --data-dir="$dir/etcd" --insecure --listen-client-urls=http://127.0.0.1:12379 \
   --listen-peer-urls=http://127.0.0.1:12380 --http=127.0.0.1:12381
 until_ok elasticd inside curl -fs http://127.0.0.1:12381/readyz
@@ -88,7 +89,8 @@ run apiserver "$bin/kube-apiserver" --etcd-servers=http://127.0.0.1:12379 --cert
   --bind-address=0.0.0.0 --advertise-address=10.78.255.1 --secure-port=443 --allow-privileged=true \
   --authorization-mode=RBAC --token-auth-file="$dir/certs/tokens" --service-cluster-ip-range=10.77.0.0/16 \
   --service-account-key-file="$dir/certs/sa.pub" --service-account-signing-key-file="$dir/certs/sa.key" \
-  --service-account-issuer=https://kubernetes.default.svc --kubelet-preferred-address-types=InternalIP
+  --service-account-issuer=https://kubernetes.default.svc --kubelet-preferred-address-types=InternalIP \
+  --enable-aggregator-routing=true
 cat >"$dir/kubeconfig" <<YAML
 apiVersion: v1
 kind: Config

@@ -32,7 +32,11 @@ func TestKubernetes(t *testing.T) {
 		{"ImageWithoutShell", (*lab).imageWithoutShell},
 		{"DoneJobCompletes", (*lab).doneJob},
 		{"FailedJobSaysWhy", (*lab).failedJob},
+		{"KubeflowIsInstalled", (*lab).kubeflowInstalled},
 		{"HelmChart", (*lab).helmChart},
+		{"KubeflowAcceptsTheRuntime", (*lab).kubeflowAcceptsTheRuntime},
+		{"TrainJobCompletes", (*lab).trainJobCompletes},
+		{"TrainJobFails", (*lab).trainJobFails},
 	} {
 		ok := t.Run(part.name, func(t *testing.T) {
 			l.t = t

@@ -102,7 +102,7 @@ func (l *lab) agent(pod string) int {
 			line, _ := os.ReadFile(filepath.Join(filepath.Dir(f), "cmdline"))
 			words := strings.Split(string(line), "\x00")
 			if err == nil && slices.Contains(strings.Split(string(env), "\x00"), "POD_NAME="+pod) &&
-				len(words) > 1 && words[0] == "/usr/local/bin/elastic" && words[1] == "run" {
+				len(words) > 1 && filepath.Base(words[0]) == "elastic" && words[1] == "run" {
 				found, _ = strconv.Atoi(filepath.Base(filepath.Dir(f)))
 				return true
 			}

@@ -89,6 +89,7 @@ cgroupsPerQOS: false
 enforceNodeAllocatable: []
 podLogsDir: $dir/pods
 resolvConf: ""
+syncFrequency: 10s # a pod sees soon that a Secret changed
 clusterDNS: [10.78.255.1]
 clusterDomain: cluster.local
 YAML

@@ -21,6 +21,12 @@ trap 'rm -rf "$images"' EXIT
 CGO_ENABLED=0 go build -o "$images/pause" ./pause
 docker build -q -t pause:local -f pause/Dockerfile "$images" >/dev/null
 rm "$images/pause"
+for controller in jobset kubeflow-trainer; do
+  cp "$programs/$controller" "$images/manager"
+  docker build -q -t "$controller:local" -f controller.Dockerfile "$images" >/dev/null
+  rm "$images/manager"
+done
 docker save pause:local -o "$images/pause.tar"
 docker save elastic:local -o "$images/elastic.tar"
+docker save jobset:local kubeflow-trainer:local -o "$images/kubeflow.tar"
 KUBE_BIN=$programs KUBE_IMAGES=$images ELASTIC_BIN=$bin go test -tags kube -count=1 -timeout 30m -v .
