@@ -84,7 +84,7 @@ soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; Te
 	TORCH=$(TORCH) COUNT=$(or $(COUNT),50) $(GO) test -count=1 -timeout 3h ./integration -run TestWorkersStayInTheirProcesses
 	TORCH=$(TORCH) $(GO) test -count=1 -timeout 1h ./integration -run TestWarmWorkersTakeOver
 
-kube: image ## the manifests on a real Kubernetes of three nodes (needs root), built from source once into KUBE_CACHE (10 minutes; then 3)
+kube: image ## the manifests on a real Kubernetes of three nodes (needs root), built from source once into KUBE_CACHE (17 minutes; then 4)
 	integration/kube/run.sh $(or $(KUBE_CACHE),$(HOME)/.cache/elastic-kube) $(BIN)
 
 slurm: build ## the sbatch template on a real Slurm of three nodes (needs root, slurm-wlm, munge): four minutes

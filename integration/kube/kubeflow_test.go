@@ -16,8 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// kubeflowInstalled: JobSet and Kubeflow's trainer are installed with the manifests of their modules. The next
-// test does not wait until they are ready.
+// kubeflowInstalled: JobSet and Kubeflow's trainer are installed with the manifests of their modules. The
+// next test does not wait until they are ready.
 func (l *lab) kubeflowInstalled() {
 	dir := filepath.Join(l.dir, "kubeflow")
 	for _, from := range []string{"lab/kubeflow-controllers", filepath.Join(l.bin, "kubeflow")} {
@@ -34,7 +34,8 @@ func (l *lab) kubeflowAcceptsTheRuntime() {
 		l.must("-n", namespace, "wait", "deployment", "--all", "--for=condition=Available", "--timeout=4m")
 	}
 	l.until(time.Minute, "the trainer accepts the runtime", func() bool {
-		return l.kubectl("apply", "-k", "lab/kubeflow") == nil // it is refused while the webhook is not reached
+		// The API server refuses it until it reaches the webhook.
+		return l.kubectl("apply", "-k", "lab/kubeflow") == nil
 	})
 }
 
@@ -77,9 +78,10 @@ func (l *lab) trainJobFails() {
 	l.until(time.Minute, "the TrainJob has failed", func() bool {
 		return l.ofTrainJob(job, `{.status.conditions[?(@.type=="Failed")].status}`) == "True"
 	})
-	reason := l.must("get", "job", job+"-node-0", "-o", `jsonpath={.status.conditions[?(@.type=="Failed")].reason}`)
+	reason := l.must("get", "job", job+"-node-0",
+		"-o", `jsonpath={.status.conditions[?(@.type=="Failed")].reason}`)
 	if reason != "PodFailurePolicy" {
-		l.t.Errorf("the Job failed with %q: 93 is not the cause", reason)
+		l.t.Errorf("the Job failed with %q, not for the exit status 93", reason)
 	}
 	l.must("delete", "trainjob", job, "--wait", "--timeout=60s")
 }
