@@ -35,8 +35,9 @@ type Activity struct {
 	at  time.Time
 }
 
-// deputies is the number of nodes that plan, including the keeper. Each waits a second longer than
-// the one before it.
+// deputies is the number of nodes, including the keeper, that are always ready to plan: in a large job
+// only they follow all records and ask nodes in doubt. Each node waits a second longer than the one
+// before it, also beyond them.
 const deputies = 3
 
 // planOrder is this agent's place among the nodes that plan: members by rank, then the others by
