@@ -35,12 +35,13 @@ check: ## gofmt, vet, staticcheck; mypy --strict and ruff of the helper; prints 
 vuln: ## known vulnerabilities in what is linked
 	$(GO) run $(GOVULNCHECK) $(if $(VULNDB),-db=$(VULNDB)) ./...
 
+# Four tests at once on any machine: they wait for leases and limits more than they compute.
 # With the race detector, ten times slower, -short plays few of many lives; then all of them are played without it.
 MANY = TestBadCommandLines|FuzzEnvironment|TestSchedules|TestWipes|TestSaves|TestReplay|TestBadNodes|TestEmptyFilesAreCheap
 MANY := $(MANY)|TestEverySystemCall|TestPlayedDisk|TestRandomLives|TestEveryFault
 unit: ## every package, with the race detector
 	./spec/fetch.sh
-	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -short -p 2 -timeout 20m
+	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -short -p 2 -parallel 4 -timeout 20m
 	$(GO) run $(TESTSUM) --packages="./internal/simulation ./internal/cli ./pkg/checkpoint/capture ./pkg/checkpoint/manifest \
 		./pkg/checkpoint/pipeline" -- -timeout 10m -run '$(MANY)'
 	$(MAKE) fuzz FUZZTIME=3000x
@@ -61,7 +62,6 @@ fuzz: ## random bytes into every decoder, FUZZTIME (10000x) inputs each
 	@for f in $(FUZZ); do echo "fuzz $$f"; $(GO) test ./$${f%%:*} -run '^$$' -fuzz "^$${f##*:}$$" -fuzztime $(FUZZTIME) \
 		-fuzzminimizetime 100x || exit 1; done
 
-# Twice as many tests at once as cores: they wait for leases and limits more than they compute.
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
 	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -parallel 4 -timeout 25m
 

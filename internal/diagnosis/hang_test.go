@@ -112,8 +112,12 @@ func TestOrbaxOnSeparateDirectories(t *testing.T) {
 // What workers call their functions and collectives may be of any length and have any characters;
 // what is reported of the rank that is behind fits into a record.
 func TestBehindIsBounded(t *testing.T) {
-	long := strings.Repeat("long\nname ", 100_000)
-	stack := "  File \"t.py\", line 8 in " + strings.Repeat("n", 1_000_000) + "\n"
+	size := 1_000_000
+	if testing.Short() {
+		size = 100_000
+	}
+	long := strings.Repeat("long\nname ", size/10)
+	stack := "  File \"t.py\", line 8 in " + strings.Repeat("n", size) + "\n"
 	for name, ranks := range map[string][]Standstill{
 		"kernel": {{Rank: 0, State: "D", WChan: long}, {Rank: 1}},
 		"collective": {{Rank: 0, Collective: &Collective{1, "a"}},
