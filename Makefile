@@ -93,7 +93,7 @@ slurm: build ## the sbatch template on a real Slurm of three nodes (needs root, 
 
 FRAMEWORKS ?= $(HOME)/.cache/elastic-frameworks
 
-frameworks: build ## real PyTorch, Paddle, accelerate, Lightning, Transformers and JAX survive killed nodes, with Pythons and torches of all ages; FRAMEWORKS=DIR has or gets them: half an hour
+frameworks: wheel ## from the wheel alone, all examples and real PyTorch, Paddle, accelerate, Lightning, Transformers and JAX survive killed nodes, with Pythons and torches of all ages; FRAMEWORKS=DIR has or gets them: an hour
 	integration/frameworks.sh $(FRAMEWORKS)
 	FRAMEWORKS=$(FRAMEWORKS) COUNT=$(or $(COUNT),1) $(GO) test -tags frameworks -count=1 -timeout 6h -v ./integration -run "TestFrameworks|TestIntegrations|TestVersions"
 	TORCHRUN=$(FRAMEWORKS)/torch/bin/torchrun PATH=$(FRAMEWORKS)/torch/bin:$$PATH $(GO) test -count=1 ./integration ./docs -run 'TestTorchrunLines|TestFlagsOfRealTorchrun'

@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"net"
@@ -8,26 +10,29 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/elasticd/elastic/integration/wait"
 )
 
-// The examples of the training function, with a node that is killed, one that comes, and a stop. The job
-// makes the steps of the undisturbed run and ends with its loss.
+// The examples of the training function, through the story, with the programs of this checkout.
 func TestExamplesOfTheTrainingFunction(t *testing.T) {
 	t.Parallel()
-	for name, tolerance := range map[string]float64{
-		"inplace/train.py": 1e-3, // bfloat16
-		"resnet/after.py":  1e-9,
-		"llm/train.py":     1e-9,
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, s := range ofTheTrainingFunction() {
+		t.Run(s.example, func(t *testing.T) {
 			t.Parallel()
-			story{script: name, python: torch(), flags: fixedBatch(), tolerance: tolerance}.play(t)
+			s.python = torch()
+			s.play(t)
 		})
+	}
+}
+
+func ofTheTrainingFunction() []story {
+	return []story{
+		{example: "inplace/train.py", flags: fixedBatch(), tolerance: 1e-3}, // bfloat16
+		{example: "resnet/after.py", flags: fixedBatch(), args: []string{"--epochs=6"}, tolerance: 1e-9},
+		{example: "llm/train.py", flags: fixedBatch(), pause: "0.6", tolerance: 1e-9},
 	}
 }
 
@@ -41,72 +46,194 @@ func torch() string {
 
 func fixedBatch() []string { return []string{"--batch-size=24", "--scaling=fixed-batch"} }
 
-// story is an example that runs alone, and then under a job whose nodes change.
+// story is an example that runs alone, and then under a job whose nodes change. The job makes the steps of
+// the undisturbed run and ends with its loss.
 type story struct {
-	script    string // below examples
-	python    string
-	flags     []string
+	example   string   // its folder and file below examples
+	python    string   // the interpreter
+	wheel     bool     // the programs and the helper are those that the wheel put beside the interpreter
+	flags     []string // of elastic run
+	args      []string // of the example
+	pause     string   // --pause of the example under the job; "": 0.4
 	tolerance float64
 }
 
-// play kills one of two nodes, starts a third one, stops the job, and starts it again.
+// play kills one of three nodes, shrinks the job to one, lets it grow to three with a new node, stops it, and
+// starts it again.
 func (s story) play(t *testing.T) {
-	script, err := filepath.Abs(filepath.Join("..", "examples", s.script))
-	if err != nil {
-		t.Fatal(err)
+	steps, loss := s.undisturbed(t)
+	p := s.sandbox(t)
+	nodes := map[string]*proc{}
+	join := func(names ...string) {
+		for _, name := range names {
+			line := append([]string{"--np=1:3", "--job-id=x", "--node=" + name, "--checkpoint-dir=ckpt-" + name,
+				"--log-dir=log-" + name, "--last-call=1s", "--warm=off"}, s.flags...)
+			line = append(line, s.python, filepath.Base(s.example), "--pause="+cmp.Or(s.pause, "0.4"))
+			nodes[name] = p.run(append(line, s.args...)...)
+		}
 	}
-	steps, loss := s.undisturbed(t, script)
-	p := newSandbox(t)
-	p.set("PYTHONDONTWRITEBYTECODE=1")
-	node := func(name string) *proc {
-		all := append([]string{"--np=1:3", "--job-id=x", "--node=" + name, "--checkpoint-dir=ckpt-" + name,
-			"--log-dir=log-" + name, "--last-call=1s", "--warm=off"}, s.flags...)
-		return p.run(append(all, s.python, script, "--pause=0.4")...)
-	}
-	a, b := node("a"), node("b")
-	p.eventually(a, "running: world size 2")
-	p.happens("checkpoint_committed", 1)
-	p.kill(b)
-	<-b.done
-	p.happens("checkpoint_committed", 2)
-	c := node("c")
-	p.eventually(c, "running: world size 2")
-	p.happens("checkpoint_committed", 3)
+	c := changes{sandbox: p}
+	c.make("start", 3, func() { join("a", "b", "c") })
+	c.make("kill", 2, func() {
+		p.kill(nodes["b"])
+		<-nodes["b"].done
+	})
+	c.make("shrink", 1, func() { p.must("scale", "x", "--np=1", "--detach") })
+	c.make("grow", 3, func() {
+		join("d")
+		p.must("scale", "x", "--np=3", "--when-ready", "--detach")
+	})
+	c.saves()
 	p.must("stop", "x")
-	p.through(a)
-	p.through(c)
-	a, c = node("a"), node("c")
-	p.through(a)
-	p.through(c)
-	last := a
-	if _, ok := ends(c); ok {
-		last = c
+	delete(nodes, "b")
+	for _, x := range nodes {
+		p.through(x)
 	}
-	did, got := ending(t, last)
-	t.Logf("%s: %d steps, loss %.12g; undisturbed %d steps, loss %.12g; steps lost in each generation:\n%s",
-		s.script, did, got, steps, loss, p.must("goodput", "x"))
+	c.make("start again", 0, func() { join("a", "c", "d") })
+	var said string
+	for _, x := range nodes {
+		p.through(x)
+		said += x.stdout()
+	}
+	did, got := ending(t, said)
+	t.Logf("| %s |%s %.12g | %.12g |", filepath.Dir(s.example), c.row(), got, loss)
 	if did != steps || math.Abs(got-loss) > s.tolerance {
-		t.Error("the disturbed run differs from the undisturbed one")
+		t.Errorf("the job made %d steps to a loss of %.12g; undisturbed %d steps, %.12g", did, got, steps, loss)
+	}
+}
+
+// sandbox has the example in the working directory.
+func (s story) sandbox(t *testing.T) *sandbox {
+	t.Helper()
+	p := newSandbox(t)
+	if s.wheel {
+		p.installed(s.python)
+	}
+	p.example(filepath.Dir(s.example))
+	return p
+}
+
+// installed makes the programs of a sandbox those that the wheel put beside a Python. Its processes find
+// neither Go nor this repository.
+func (p *sandbox) installed(python string) {
+	p.t.Helper()
+	p.bin = filepath.Dir(python)
+	for _, program := range []string{"python", "elastic", "elasticd"} {
+		if _, err := os.Stat(filepath.Join(p.bin, program)); err != nil {
+			p.t.Fatalf("make frameworks installs the wheel: %v", err)
+		}
+	}
+	p.set("PATH=" + p.bin + ":/usr/bin:/bin")
+}
+
+// example copies the files of an example into the working directory.
+func (p *sandbox) example(name string) {
+	p.t.Helper()
+	if err := os.CopyFS(p.path(), os.DirFS(filepath.Join("..", "examples", name))); err != nil {
+		p.t.Fatal(err)
 	}
 }
 
 // undisturbed runs the script without Elastic.
-func (s story) undisturbed(t *testing.T, script string) (steps int, loss float64) {
+func (s story) undisturbed(t *testing.T) (steps int, loss float64) {
 	t.Helper()
-	helper, err := filepath.Abs("../python")
-	if err != nil {
-		t.Fatal(err)
-	}
 	_, port, err := net.SplitHostPort(freeAddress(t, "127.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone := newSandbox(t)
-	alone.set("PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+helper, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1",
-		"MASTER_PORT="+port, "ELASTIC_BATCH_SIZE=24", "ELASTIC_GLOBAL_BATCH_SIZE=24")
-	x := alone.start(s.python, script)
+	alone := s.sandbox(t)
+	alone.set("RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port, "ELASTIC_BATCH_SIZE=24",
+		"ELASTIC_GLOBAL_BATCH_SIZE=24")
+	if !s.wheel {
+		helper, err := filepath.Abs("../python")
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone.set("PYTHONPATH="+helper, "PYTHONDONTWRITEBYTECODE=1")
+	}
+	x := alone.start(s.python, append([]string{filepath.Base(s.example)}, s.args...)...)
 	alone.through(x)
-	return ending(t, x)
+	return ending(t, x.stdout()+x.stderr())
+}
+
+// changes are the changes of the world of job x.
+type changes struct {
+	*sandbox
+	now  status // after the newest change
+	made []change
+}
+
+type change struct {
+	what         string
+	at           time.Time
+	before, then int // generations
+}
+
+// make changes the world after the current one has saved, and waits until one of this size runs; 0: of any.
+func (c *changes) make(what string, size int, act func()) {
+	c.t.Helper()
+	if c.now.State == "running" {
+		c.saves()
+	}
+	made := change{what: what, at: time.Now(), before: c.now.Generation}
+	act()
+	c.patient(fmt.Sprintf("%s: %d workers train", what, size), func() (err error) {
+		switch c.now, err = c.status("x"); {
+		case err != nil:
+			return err
+		case c.now.State != "running" || c.now.Generation <= made.before || size != 0 && c.now.WorldSize != size:
+			return fmt.Errorf("it is %s", c.now)
+		}
+		return nil
+	})
+	made.then = c.now.Generation
+	c.made = append(c.made, made)
+}
+
+// saves waits until a save of the current world is committed.
+func (c *changes) saves() {
+	c.t.Helper()
+	c.patient("a save is committed", func() error {
+		for _, e := range kinds(c.events("x"), "checkpoint_committed") {
+			if e.Generation >= c.now.Generation {
+				return nil
+			}
+		}
+		return fmt.Errorf("it is not")
+	})
+}
+
+// row has for each change the steps that it lost, and the seconds until the next step ended.
+func (c *changes) row() (row string) {
+	c.t.Helper()
+	var account struct {
+		Generations []struct {
+			Generation int
+			Lost       int `json:"lost_steps"`
+		}
+	}
+	if err := json.Unmarshal([]byte(c.must("goodput", "x", "-o", "json")), &account); err != nil {
+		c.t.Fatal(err)
+	}
+	first, runs := map[int]time.Time{}, 0 // the first step of each generation
+	for _, e := range c.events("x") {
+		if at, err := time.Parse(time.RFC3339Nano, e.FirstStepAt); err == nil {
+			first[runs] = at
+		}
+		if e.Kind == "world_running" {
+			runs = e.Generation
+		}
+	}
+	for _, made := range c.made {
+		lost := 0
+		for _, g := range account.Generations {
+			if g.Generation >= made.before && g.Generation < made.then {
+				lost += g.Lost
+			}
+		}
+		row += fmt.Sprintf(" %s: %d, %.1f s |", made.what, lost, first[made.then].Sub(made.at).Seconds())
+	}
+	return row
 }
 
 // patient waits for what takes as long as training takes on a busy machine.
@@ -126,45 +253,12 @@ func (p *sandbox) through(x *proc) {
 	})
 }
 
-// eventually waits for a text on stderr.
-func (p *sandbox) eventually(x *proc, text string) {
-	p.t.Helper()
-	p.patient(fmt.Sprintf("%s says %q", x, text), func() error {
-		if said := x.stderr(); !strings.Contains(said, text) {
-			return fmt.Errorf("it said last: %s", lastLine(said))
-		}
-		return nil
-	})
-}
-
-// happens waits for the n-th event of a kind.
-func (p *sandbox) happens(kind string, n int) {
-	p.t.Helper()
-	p.patient(fmt.Sprintf("%s, %d times", kind, n), func() error {
-		found := 0
-		for _, e := range p.events("x") {
-			if e.Kind == kind {
-				found++
-			}
-		}
-		if found < n {
-			return fmt.Errorf("%d times", found)
-		}
-		return nil
-	})
-}
-
-// ends finds what rank 0 prints last.
-func ends(x *proc) ([]string, bool) {
-	m := regexp.MustCompile(`(?m)(\d+) steps: loss ([0-9.e+-]+)`).FindStringSubmatch(x.stdout())
-	return m, m != nil
-}
-
-func ending(t *testing.T, x *proc) (int, float64) {
+// ending finds what rank 0 prints last.
+func ending(t *testing.T, said string) (int, float64) {
 	t.Helper()
-	m, ok := ends(x)
-	if !ok {
-		t.Fatalf("no end of training:\n%s\n%s", tail(x.stdout()), tail(x.stderr()))
+	m := regexp.MustCompile(`(?m)(\d+) steps: loss ([0-9.e+-]+)`).FindStringSubmatch(said)
+	if m == nil {
+		t.Fatalf("no end of training:\n%s", tail(said))
 	}
 	steps, err1 := strconv.Atoi(m[1])
 	loss, err2 := strconv.ParseFloat(m[2], 64)

@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
 # frameworks.sh DIR: virtual environments DIR/torch, DIR/paddle and DIR/ps with the frameworks that TestFrameworks and
 # TestIntegrations run, on CPUs, and DIR/matrix-… for TestVersions: each Python that is here with an older torch.
-# One that is there is used as it is.
+# One that is there is used as it is, but each gets the wheel that `make wheel` wrote.
 set -euo pipefail
 dir=$1
+wheels=("$(dirname "$0")"/../bin/elasticd-*.whl)
 venv() { # NAME PACKAGE...
+  made "$@"
+  "$dir/$1/bin/python" -m pip install -q --no-index --no-deps --force-reinstall "${wheels[@]}"
+}
+made() { # NAME PACKAGE...
   local name=$1
   shift
   if [ -x "$dir/$name/bin/python" ]; then return; fi

@@ -33,11 +33,9 @@ var (
 // own launcher of version 2.6.2 and with `elastic run`. With both each process is given the same,
 // the logs have the same names, and the messages are the same.
 func TestFrameworksLauncher(t *testing.T) {
-	python := filepath.Join(os.Getenv("FRAMEWORKS"), "ps", "bin", "python")
-	if _, err := os.Stat(python); err != nil {
-		t.Fatalf("make frameworks has the interpreters: %v", err)
-	}
+	python := framework("ps")
 	p := newSandbox(t)
+	p.installed(python)
 	p.set("PYTHON_EXEC="+python, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python")
 	if err := os.WriteFile(p.path("train.py"), []byte(waitsForServers+serving), 0o644); err != nil {
 		t.Fatal(err)

@@ -28,13 +28,9 @@ type tables struct {
 
 func (j *tables) join(names ...string) {
 	j.t.Helper()
-	script, err := filepath.Abs("../examples/wide_and_deep/train.py")
-	if err != nil {
-		j.t.Fatal(err)
-	}
 	for _, name := range names {
 		j.nodes[name] = j.run("--np=3", "--job-id=x", "--node="+name, "--log-dir=log-"+name,
-			fmt.Sprintf("--server_num=%d", j.servers), "--save-from=all", script, "--passes=100000", "--pause=0.3")
+			fmt.Sprintf("--server_num=%d", j.servers), "--save-from=all", "train.py", "--passes=100000", "--pause=0.3")
 	}
 }
 
@@ -104,13 +100,10 @@ func (j *tables) from(g, size int) (pass int) {
 // trainers changes from 3 to 2 and to 4 while the servers stay. One server loads what two have
 // saved.
 func TestFrameworksServers(t *testing.T) {
-	python := filepath.Join(os.Getenv("FRAMEWORKS"), "ps", "bin", "python")
-	if _, err := os.Stat(python); err != nil {
-		t.Fatalf("make frameworks has the interpreters: %v", err)
-	}
 	for range soak(t) {
 		p := newSandbox(t)
-		p.set("PYTHON_EXEC=" + python)
+		p.installed(framework("ps"))
+		p.example("wide_and_deep")
 		j := &tables{sandbox: p, nodes: map[string]*proc{}, servers: 2}
 		j.join("a", "b", "c")
 		j.from(1, 3)

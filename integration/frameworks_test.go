@@ -4,7 +4,6 @@ package integration
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -40,16 +39,14 @@ func TestFrameworks(t *testing.T) {
 // survives kills one of two nodes after the first commit. At the end training must have gone on
 // from that commit.
 func survives(t *testing.T, venv, script, np string) {
-	python := filepath.Join(os.Getenv("FRAMEWORKS"), venv, "bin", "python")
-	if _, err := os.Stat(python); err != nil {
-		t.Fatalf("make frameworks has the interpreters: %v", err)
-	}
+	python := framework(venv)
 	file, more, _ := strings.Cut(script, " ")
 	script, err := filepath.Abs(filepath.Join("testdata", "frameworks", file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := newSandbox(t)
+	p.installed(python)
 	p.set("PYTHON_EXEC=" + python)
 	node := func(name string) *proc {
 		return p.run(append([]string{"--np=" + np, "--job-id=x", "--node=" + name, "--checkpoint-dir=ckpt-" + name,

@@ -87,7 +87,7 @@ func (p *sandbox) left() []process {
 // servers returns the local servers of this sandbox.
 func (p *sandbox) servers() []process {
 	return processes(func(_ int, line string, _ []byte) bool {
-		return strings.HasPrefix(line, filepath.Join(bin, "elasticd")) && strings.Contains(line, p.dir+"/")
+		return strings.HasPrefix(line, filepath.Join(p.bin, "elasticd")) && strings.Contains(line, p.dir+"/")
 	})
 }
 
@@ -103,7 +103,7 @@ func (p *sandbox) localServer() process {
 		p.t.Fatal(err)
 	}
 	line, err := cmdline(hint.PID)
-	if err != nil || !strings.HasPrefix(line, filepath.Join(bin, "elasticd")) {
+	if err != nil || !strings.HasPrefix(line, filepath.Join(p.bin, "elasticd")) {
 		p.t.Fatalf("the local server is said to be %d, which is %q (%v)", hint.PID, line, err)
 	}
 	return process{hint.PID, line}

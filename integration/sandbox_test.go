@@ -25,6 +25,7 @@ import (
 type sandbox struct {
 	t   testing.TB
 	dir string
+	bin string // of its programs
 	env []string
 	all []*proc
 	at  string // --server, "" for the local server
@@ -36,7 +37,7 @@ func newSandbox(t testing.TB) *sandbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &sandbox{t: t, dir: dir}
+	p := &sandbox{t: t, dir: dir, bin: bin}
 	for _, d := range []string{"run", "work"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
 			t.Fatal(err)
@@ -165,7 +166,7 @@ func (p *sandbox) start(name string, args ...string) *proc {
 // run is `elastic run` with these arguments, in the background.
 func (p *sandbox) run(args ...string) *proc {
 	p.t.Helper()
-	return p.start(filepath.Join(bin, "elastic"), append(append([]string{"run"}, p.server()...), args...)...)
+	return p.start(filepath.Join(p.bin, "elastic"), append(append([]string{"run"}, p.server()...), args...)...)
 }
 
 func (p *sandbox) server() []string {
@@ -257,7 +258,7 @@ func (p *sandbox) command(args ...string) result {
 	// also after the test, to log its story
 	ctx, cancel := context.WithTimeout(context.Background(), 2*limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "elastic"), line...)
+	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "elastic"), line...)
 	cmd.Dir, cmd.Env = p.path(), p.env
 	var out, words bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &words

@@ -56,7 +56,8 @@ type eventLine struct {
 	Generation, Number  int
 	Step                int
 	Cause, Reason, Sign string
-	WorldSize           int `json:"world_size"`
+	FirstStepAt         string `json:"first_step_at"`
+	WorldSize           int    `json:"world_size"`
 	Spent, Collateral   bool
 	RestartsUsed        int `json:"restarts_used"`
 	Seconds             float64

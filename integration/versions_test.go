@@ -23,7 +23,8 @@ func TestVersions(t *testing.T) {
 			if out, err := units.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, tail(string(out)))
 			}
-			story{script: "llm/train.py", python: python, flags: fixedBatch(), tolerance: 1e-9}.play(t)
+			story{example: "llm/train.py", python: python, wheel: true, flags: fixedBatch(), pause: "0.6",
+				tolerance: 1e-9}.play(t)
 		})
 	}
 }

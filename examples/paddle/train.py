@@ -9,6 +9,7 @@ The lines that make it elastic end in "# elastic". Everything else is ordinary P
 
 import argparse
 import os
+import time
 
 import numpy
 import paddle
@@ -43,6 +44,7 @@ def main():
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--float64", action="store_true")
     parser.add_argument("--save-every", default="2s")
+    parser.add_argument("--pause", type=float, default=0, help="seconds after each step, to have time for changes")
     args = parser.parse_args()
 
     dtype = "float64" if args.float64 else "float32"
@@ -69,6 +71,7 @@ def main():
             loss.backward()
             optimizer.step()
             optimizer.clear_grad()
+            time.sleep(args.pause)
             state.end_step(loss=loss.item())  # elastic
     state.save()  # elastic
 
