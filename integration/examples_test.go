@@ -231,7 +231,11 @@ func (c *changes) row() (row string) {
 				lost += g.Lost
 			}
 		}
-		row += fmt.Sprintf(" %s: %d, %.1f s |", made.what, lost, first[made.then].Sub(made.at).Seconds())
+		row += fmt.Sprintf(" %s: %d", made.what, lost)
+		if at := first[made.then]; !at.IsZero() { // else the example reports no end of a first step
+			row += fmt.Sprintf(", %.1f s", at.Sub(made.at).Seconds())
+		}
+		row += " |"
 	}
 	return row
 }

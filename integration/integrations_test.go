@@ -17,7 +17,7 @@ func TestIntegrations(t *testing.T) {
 		story{example: "torch/train.py", flags: fixedBatch(), args: stripes, tolerance: 1e-9},
 		story{example: "paddle/train.py", flags: fixedBatch(), args: stripes, tolerance: 1e-9, python: "paddle"},
 		story{example: "accelerate/train.py", flags: fixedBatch(), tolerance: 1e-9},
-		story{example: "transformers/train.py", flags: fixedBatch(), tolerance: 1e-9},
+		story{example: "transformers/train.py", flags: fixedBatch(), tolerance: 1e-6}, // its loss is in float32
 		story{example: "lightning/train.py", flags: fixedBatch(), tolerance: 1e-9},
 		story{example: "dcp/train.py", flags: sharded, tolerance: 1e-9},
 		story{example: "fsdp/train.py", flags: sharded, tolerance: 1e-9,
