@@ -23,7 +23,7 @@ build: ## static binaries elastic, elasticd and elastic-demo in bin/
 demo: build ## two nodes here, one killed before your eyes, then three: a minute
 	./demo/demo.sh
 
-test: check unit integration $(if $(KUBE_CACHE),kube slurm) ## everything that must pass: about twenty minutes on two cores; KUBE_CACHE=DIR adds kube and slurm
+test: check unit integration $(if $(KUBE_CACHE),kube slurm) ## everything that must pass: half an hour on two cores; KUBE_CACHE=DIR adds kube and slurm
 
 check: ## gofmt, vet, staticcheck; mypy --strict and ruff of the helper; prints how large the whole and its parts are
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt these files"; exit 1; }
@@ -38,12 +38,12 @@ vuln: ## known vulnerabilities in what is linked
 # Four tests at once on any machine: they wait for leases and limits more than they compute.
 # With the race detector, ten times slower, -short plays few of many lives; then all of them are played without it.
 MANY = TestBadCommandLines|FuzzEnvironment|TestSchedules|TestWipes|TestSaves|TestReplay|TestBadNodes|TestEmptyFilesAreCheap
-MANY := $(MANY)|TestEverySystemCall|TestPlayedDisk|TestRandomLives|TestEveryFault
+MANY := $(MANY)|TestEverySystemCall|TestPlayedDisk|TestRandomLives|TestEveryFault|TestDiskUse|TestEventsStay|TestBehind|TestDrains
 unit: ## every package, with the race detector
 	./spec/fetch.sh
 	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -short -p 2 -parallel 4 -timeout 20m
 	$(GO) run $(TESTSUM) --packages="./internal/simulation ./internal/cli ./pkg/checkpoint/capture ./pkg/checkpoint/manifest \
-		./pkg/checkpoint/pipeline" -- -timeout 10m -run '$(MANY)'
+		./pkg/checkpoint/pipeline ./internal/diagnosis" -- -timeout 10m -run '$(MANY)'
 	$(MAKE) fuzz FUZZTIME=3000x
 
 # Every decoder of bytes from elsewhere: package and target.
