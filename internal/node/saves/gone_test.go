@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +112,8 @@ type watched struct {
 	*Saves
 	dirs []string
 	k    *replicator.Replicator
+
+	mu   sync.Mutex
 	said []string
 }
 
@@ -124,7 +127,11 @@ func newWatched(t *testing.T, dirs []string, head checkpoint.Head) *watched {
 		}
 	}
 	w := &watched{dirs: dirs}
-	w.Saves = New(Config{Notice: func(text string) { w.said = append(w.said, text) }})
+	w.Saves = New(Config{Notice: func(text string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.said = append(w.said, text)
+	}})
 	write(store.Put(goneJob.Fence(), []byte(schema.FenceValue(goneUID, 1))))
 	for _, name := range []string{"a", "b", "c"} {
 		n := membership.Node{Ref: membership.Ref{Node: name, Incarnation: "1"}, Machine: name}
@@ -163,6 +170,8 @@ func (w *watched) run(t *testing.T) {
 // heard fails the test unless the last notice has that text, and is the n-th one.
 func (w *watched) heard(t *testing.T, n int, text string) {
 	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if len(w.said) != n || n > 0 && !strings.Contains(w.said[n-1], text) {
 		t.Errorf("it says %q", w.said)
 	}

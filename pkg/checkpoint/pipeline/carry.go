@@ -107,12 +107,7 @@ func (l *Pipeline) copies(
 ) ([]membership.Node, error) {
 	began := time.Now()
 	for {
-		nodes, moved := l.replicator.View()
-		if len(nodes) < l.replicator.Replicas { // after an outage of the store the view may be old
-			if now, err := l.replicator.Record.Nodes(ctx); err == nil {
-				nodes = now
-			}
-		}
+		nodes, moved := l.replicator.Fresh(ctx)
 		holders = registered(nodes, holders, l.replicator.Self)
 		var err error
 		if len(holders) > 0 {

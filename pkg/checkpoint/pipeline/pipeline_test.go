@@ -183,6 +183,10 @@ func TestANodeThatTheViewLacksHasACopy(t *testing.T) {
 		c.disks["b"] = memfs.New()
 		c.peers.Stores["b"] = checkpointtest.OpenStore(t, c.disks["b"])
 		c.join(t, "b", "1")
+		c.peers.Hook = func(string, string) error {
+			time.Sleep(time.Second) // a copy takes time, and ends early if the node is not registered
+			return nil
+		}
 		renamed(t, c.dirs["a"], "last.ckpt", []byte("one"))
 		if h := next[replicator.Committed](t, r).Head; h.Copies != 2 || !h.HeldBy("b") {
 			t.Errorf("head: %+v", h)

@@ -47,6 +47,11 @@ type Replicator struct {
 func (r *Replicator) Nodes(nodes []membership.Node) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.set(nodes)
+}
+
+// set is Nodes with the lock held.
+func (r *Replicator) set(nodes []membership.Node) {
 	for _, n := range r.nodes {
 		if !slices.ContainsFunc(nodes, func(o membership.Node) bool { return o.Same(n.Ref) }) {
 			earlier := func(o membership.Node) bool { return o.Node == n.Node }
@@ -75,6 +80,23 @@ func (r *Replicator) View() ([]membership.Node, <-chan struct{}) {
 		r.moved = make(chan struct{})
 	}
 	return r.nodes, r.moved
+}
+
+// Fresh is View. After an outage of the store the view may be old: if it has too few nodes for the copies,
+// the nodes of the record become the view, unless it changed while they were read.
+func (r *Replicator) Fresh(ctx context.Context) ([]membership.Node, <-chan struct{}) {
+	nodes, moved := r.View()
+	if len(nodes) >= r.Replicas {
+		return nodes, moved
+	}
+	now, err := r.Record.Nodes(ctx)
+	r.mu.Lock()
+	same := slices.EqualFunc(now, r.nodes, func(a, b membership.Node) bool { return a.Same(b.Ref) })
+	if err == nil && r.moved == moved && !same {
+		r.set(now)
+	}
+	r.mu.Unlock()
+	return r.View()
 }
 
 // me returns the registration of this node.
