@@ -35,16 +35,19 @@ check: ## gofmt, vet, staticcheck; mypy --strict and ruff of the helper; prints 
 vuln: ## known vulnerabilities in what is linked
 	$(GO) run $(GOVULNCHECK) $(if $(VULNDB),-db=$(VULNDB)) ./...
 
-# Four tests at once on any machine: they wait for leases and limits more than they compute.
-# With the race detector, ten times slower, -short plays few of many lives; then all of them are played without it.
-MANY = TestBadCommandLines|FuzzEnvironment|TestSchedules|TestWipes|TestSaves|TestReplay|TestBadNodes|TestEmptyFilesAreCheap
-MANY := $(MANY)|TestEverySystemCall|TestPlayedDisk|TestRandomLives|TestEveryFault|TestDiskUse|TestEventsStay|TestBehind|TestDrains
-unit: ## every package, with the race detector
+# Four tests at once on any machine: they wait for leases and limits more than they compute. The longest packages first.
+# The race detector makes a process ten times slower. What plays many lives in one goroutine, or starts many processes,
+# runs without it. STORIES are played both ways, fewer with it.
+PLAIN := TestScripts|TestBadCommandLines|FuzzEnvironment|TestBehind|TestEmptyFilesAreCheap|TestEverySystemCall|TestPlayedDisk
+PLAIN := $(PLAIN)|TestRandomLives|TestEveryFault|TestDiskUse|TestEventsStay|TestPrepareMends|TestHoldersLose|TestScrub
+PLAIN := $(PLAIN)|TestSharedRecords|TestARowOf|TestANodeCut|TestGarbage|TestACutOf|TestADeafWatch|TestAPauseOf|TestCutsInside
+PLAIN := $(PLAIN)|TestAShortSuspicion
+STORIES = TestSchedules|TestWipes|TestSaves|TestReplay|TestBadNodes|TestDrains
+unit: ## every package, with the race detector or, where that takes long, without
 	./spec/fetch.sh
-	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -short -p 2 -parallel 4 -timeout 20m
-	$(GO) run $(TESTSUM) --packages="./internal/simulation ./internal/cli ./pkg/checkpoint/capture ./pkg/checkpoint/manifest \
-		./pkg/checkpoint/pipeline ./internal/diagnosis" -- -timeout 10m -run '$(MANY)'
-	$(MAKE) fuzz FUZZTIME=3000x
+	$(GO) run $(TESTSUM) --packages="./spec ./python $(PACKAGES)" -- $(RACE) -p 3 -parallel 4 -timeout 20m -skip '^($(PLAIN))'
+	$(GO) run $(TESTSUM) --packages="$$(grep -rlE '^func ($(PLAIN)|$(STORIES))' --include=*_test.go internal pkg | \
+		xargs -n1 dirname | sort -u | sed 's|^|./|' | tr '\n' ' ')" -- -timeout 10m -run '^($(PLAIN)|$(STORIES))'
 
 # Every decoder of bytes from elsewhere: package and target.
 FUZZ = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous/status:FuzzRecords internal/diagnosis:FuzzExplain \
@@ -63,7 +66,7 @@ fuzz: ## random bytes into every decoder, FUZZTIME (10000x) inputs each
 		-fuzzminimizetime 100x || exit 1; done
 
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
-	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -parallel 4 -timeout 25m
+	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -parallel 5 -timeout 25m
 
 seeds: ## COUNT stories (100000) of each simulation of agents, from SEED on, on one core: half a day; a failure names its seed
 	SEED=$(or $(SEED),1) COUNT=$(or $(COUNT),100000) GOMAXPROCS=1 $(GO) test -count=1 -timeout 72h ./internal/simulation -run 'TestSchedules|TestSaves|TestWipes|TestBadNodes|TestDrains'
@@ -99,6 +102,7 @@ frameworks: wheel ## from the wheel alone, all examples and real PyTorch, Paddle
 	TORCHRUN=$(FRAMEWORKS)/torch/bin/torchrun PATH=$(FRAMEWORKS)/torch/bin:$$PATH $(GO) test -count=1 ./integration ./docs -run 'TestTorchrunLines|TestFlagsOfRealTorchrun'
 
 fidelity: ## samplers of others through 10,000 sequences of worlds, what end_step() costs, and programs of users: COUNT changes of each; PYTHON with torch, accelerate, torchdata; HOROVOD=DIR
+	cd python && SEQUENCES=10000 $(PYTHON) -m unittest tests.test_sampler
 	PYTHONPATH=python $(PYTHON) python/compare.py $(if $(HOROVOD),--horovod $(HOROVOD))
 	$(PYTHON) python/bench.py
 	TORCH=$$(command -v $(PYTHON)) COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 12h -v ./integration -run TestProgramsOfUsers

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/elasticd/elastic/bench/copies"
 )
 
 // round is how long one save took, and how long copies of the same bytes took: the mean of copies
@@ -156,7 +154,7 @@ func (b *bed) copies(ctx context.Context, file string) (c copyTimes, err error) 
 	for _, way := range []struct {
 		took *time.Duration
 		copy func(from, to string) error
-	}{{&c.cp, copies.Plain}, {&c.tls, copies.TLS}} {
+	}{{&c.cp, copyFile}, {&c.tls, copyTLS}} {
 		if err := b.rest(ctx); err != nil {
 			return c, err
 		}

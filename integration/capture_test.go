@@ -54,6 +54,7 @@ func begins(t *testing.T, a *proc, want ...string) {
 // A script overwrites a file in place, in a directory with a digit in its name. Each save from the
 // second on is committed.
 func TestEachSaveInADirectoryWithADigit(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"resnet50/last.pt", "exp1/ckpt/last.pt"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,6 +84,7 @@ if step == 0:
 // worker is killed in that time. With their names the next generation has both files of the save before.
 // Without them nothing is committed, and what to type is said within a second of the second file.
 func TestKilledBetweenTwoFiles(t *testing.T) {
+	t.Parallel()
 	for how, put := range map[string]string{"in place": "put = save\n", "renamed": renamedTo} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -154,6 +156,7 @@ if load("model.raw") == 0:
 // A script writes one file of a format that cannot tell that it is whole, and is killed. The next generation
 // has what was saved last.
 func TestKilledAfterASave(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ save, flag, last string }{
 		"bytes": {`save("weights.raw", step)`, "--save-files=", "3"},
 		"text":  {`open(f"{d}/weights.raw", "w").write(f"\0{step:06d}")`, "--save-files=weights.raw", "3"},

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/integration/wait"
+	"github.com/elasticd/elastic/integration/outside"
 )
 
 // The examples of the training function, through the story, with the programs of this checkout.
@@ -243,7 +243,7 @@ func (c *changes) row() (row string) {
 // patient waits for what takes as long as training takes on a busy machine.
 func (p *sandbox) patient(what string, f func() error) {
 	p.t.Helper()
-	wait.For{What: what, Every: 100 * time.Millisecond, Limit: 4 * time.Minute}.Until(p.t, f)
+	outside.Poll{What: what, Every: 100 * time.Millisecond, Limit: 4 * time.Minute}.Until(p.t, f)
 }
 
 // through waits for the end of a node.

@@ -23,6 +23,7 @@ func cluster(t *testing.T) (*testbed, *audit) {
 // it finds this out before it does anything else. The same happens if only the agent is frozen.
 // Then its worker, which belongs to no world any more, ends.
 func TestFrozenMachineIsReplaced(t *testing.T) {
+	t.Parallel()
 	for name, processes := range map[string]func(*testbed, string) []process{"agent and worker": (*testbed).on,
 		"agent": (*testbed).agent} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 // A job hangs because of one rank, in several ways. The report names the right rank, the evidence
 // has its stack, and the job finishes after one restart. COUNT repeats the test.
 func TestHangsAreFound(t *testing.T) {
+	t.Parallel()
 	script, err := filepath.Abs(filepath.Join("testdata", "hang.py"))
 	if err != nil {
 		t.Fatal(err)
@@ -23,6 +24,7 @@ func TestHangsAreFound(t *testing.T) {
 		"skip": "barrier (", "load": "load (", "lock": "lock (", "stop": "is stopped", "save": "save (",
 	} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			for i := range soak(t) {
 				bad := (i + 1) % 4
 				p := newSandbox(t)
@@ -108,6 +110,7 @@ while not os.path.exists("through"):
 // Ranks that wait for one that evaluates, saves or downloads do not hang. COUNT is the number of
 // minutes.
 func TestSlowWorkIsNoHang(t *testing.T) {
+	t.Parallel()
 	p := newSandbox(t)
 	if err := os.WriteFile(p.path("t.py"), []byte(slowWork), 0o600); err != nil {
 		t.Fatal(err)

@@ -35,6 +35,7 @@ var leftBegins = regexp.MustCompile(`(?m)^generation 2 rank (\d+) begins at (\d+
 // A save that was never committed is in the directory of rank 0 when its generation ends. All ranks
 // of the next generation still begin at the same step: from scratch, or from the newest commit.
 func TestLeftoversOfADeadGeneration(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		saved []string
 		begin string

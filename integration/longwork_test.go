@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/integration/wait"
+	"github.com/elasticd/elastic/integration/outside"
 )
 
 // Long work of a healthy job is no hang: a look may say what the ranks do, the next step withdraws
@@ -34,7 +34,7 @@ func TestLongWorkIsNoHang(t *testing.T) {
 		jobs[work] = p.run("--node="+work, "--nproc-per-node=2", "--job-id="+work, least, "--warm=off",
 			"--console=none", "--max-restarts=0", "/usr/bin/python3", script)
 	}
-	wait.For{What: "the work is done", Every: works / 50, Limit: works + 6*limit}.Until(t, func() error {
+	outside.Poll{What: "the work is done", Every: works / 50, Limit: works + 6*limit}.Until(t, func() error {
 		for work := range seen {
 			if st, err := p.status(work); err != nil || st.State != "done" && st.State != "failed" {
 				return errors.Join(err, fmt.Errorf("%s: %s", work, st))

@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -43,6 +44,33 @@ func (j *zeroJob) shards(g int) map[string]string {
 	return found
 }
 
+var holdsAt = regexp.MustCompile(`(?m)^rank \d+ holds at step (\d+)$`)
+
+// holds stops the ranks between two saves, and waits until the save before the last that all of them made is
+// committed: where rank 0 alone writes "latest", the others' saves count when the next begins.
+func (j *zeroJob) holds(ranks int) {
+	j.t.Helper()
+	j.touch("hold")
+	until(j.t, "the save before the last is committed", func() error {
+		found := holdsAt.FindAllStringSubmatch(j.logs("log-*"), -1)
+		if len(found) < ranks {
+			return fmt.Errorf("%d of %d ranks stand", len(found), ranks)
+		}
+		last := math.MaxInt
+		for _, m := range found {
+			step, err := strconv.Atoi(m[1])
+			if err != nil {
+				return err
+			}
+			last = min(last, step)
+		}
+		if newest := j.newest(); newest != last-10 {
+			return fmt.Errorf("step %d is committed, and all have saved step %d", newest, last)
+		}
+		return nil
+	})
+}
+
 // replace kills the node of a rank with its disk, and starts another one.
 func (j *zeroJob) replace(st status, rank int) status {
 	j.t.Helper()
@@ -68,7 +96,7 @@ func TestEachNodeLoadsItsOwnShards(t *testing.T) {
 	j.join(3)
 	st := j.running("x", 1, 3)
 	j.commitsOf("x", 1, 2)
-	j.touch("hold")
+	j.holds(3)
 	var saved int
 	for _, rank := range []int{2, 1} {
 		until(t, "each part of the newest checkpoint has two copies", func() error {

@@ -10,6 +10,7 @@ import (
 // A job of two nodes is asked to restart, and again while a third node joins. Each worker ends,
 // whether it could stay or not, no restart is used, and the result is that of an undisturbed run.
 func TestJobIsRestarted(t *testing.T) {
+	t.Parallel()
 	for _, way := range []string{"place", "restart"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()

@@ -139,6 +139,7 @@ var may = []struct {
 // The three roles of docs/SECURITY.md are made by its commands on a real etcd. They can do what the
 // document says and nothing else, with a password and with the name in a certificate.
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	for _, by := range []string{"certificate", "password"} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()

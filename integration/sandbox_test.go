@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/integration/wait"
+	"github.com/elasticd/elastic/integration/outside"
 )
 
 // sandbox is one user on one machine, with its own runtime, state and working
@@ -314,11 +314,11 @@ func until(t testing.TB, what string, f func() error) {
 
 func within(t testing.TB, limit time.Duration, what string, f func() error) {
 	t.Helper()
-	wait.For{What: what, Every: 20 * time.Millisecond, Limit: limit}.Until(t, f)
+	outside.Poll{What: what, Every: 20 * time.Millisecond, Limit: limit}.Until(t, f)
 }
 
 // endures checks for d that f returns no error.
 func endures(t testing.TB, d time.Duration, what string, f func() error) {
 	t.Helper()
-	wait.For{What: what, Every: 100 * time.Millisecond, Limit: d}.Holds(t, f)
+	outside.Poll{What: what, Every: 100 * time.Millisecond, Limit: d}.Holds(t, f)
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/integration/wait"
+	"github.com/elasticd/elastic/integration/outside"
 )
 
 // A rank that takes 30 ms more of each step than the others is named, and none is where all ranks are
@@ -56,10 +56,10 @@ func TestASlowRankIsNamed(t *testing.T) {
 				return nil
 			}
 			if slow >= 0 {
-				wait.For{What: "the slow rank is named", Every: time.Second, Limit: 2 * limit}.Until(t, named)
+				outside.Poll{What: "the slow rank is named", Every: time.Second, Limit: 2 * limit}.Until(t, named)
 				return
 			}
-			wait.For{What: "no rank is named", Every: 5 * time.Second, Limit: 40 * time.Second}.Holds(t, func() error {
+			outside.Poll{What: "no rank is named", Every: 5 * time.Second, Limit: 40 * time.Second}.Holds(t, func() error {
 				if told := kinds(p.events("x"), "slow_rank"); len(told) != 0 {
 					return fmt.Errorf("%+v", told)
 				}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/integration/wait"
+	"github.com/elasticd/elastic/integration/outside"
 )
 
 // standstills are the ways in which one rank keeps the others waiting, and what the verdict says of
@@ -75,7 +75,7 @@ func TestARankThatStandsStillIsNamed(t *testing.T) {
 					fmt.Sprintf("--nproc-per-node=%d", slots), "--job-id=x", "--hang-look=2s",
 					"--warm=off", "--console=none", "--max-restarts=0", python, script)
 			}
-			wait.For{What: "the ranks run", Every: time.Second, Limit: 4 * limit}.Until(t, func() error {
+			outside.Poll{What: "the ranks run", Every: time.Second, Limit: 4 * limit}.Until(t, func() error {
 				st, err := p.status("x")
 				if err == nil && st.State != "running" {
 					err = fmt.Errorf("%s", st)
@@ -84,7 +84,7 @@ func TestARankThatStandsStillIsNamed(t *testing.T) {
 			})
 			var found eventLine
 			// A machine that is busy may not answer the first look; then no rank stands out in it.
-			wait.For{What: "a rank is named", Every: time.Second, Limit: 4 * limit}.Until(t, func() error {
+			outside.Poll{What: "a rank is named", Every: time.Second, Limit: 4 * limit}.Until(t, func() error {
 				all := kinds(p.events("x"), "stalled")
 				i := slices.IndexFunc(all, func(e eventLine) bool {
 					return strings.Contains(e.Text, " differs")

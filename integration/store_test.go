@@ -143,6 +143,7 @@ func (p *sandbox) undisturbed(kind string, n int, fault func(agents []*proc)) {
 }
 
 func TestServerFrozenThenRestarted(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"elasticd", "etcd"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

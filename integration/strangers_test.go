@@ -40,6 +40,7 @@ var hidden = map[string]struct {
 // A node that announces an unreachable address is reported by name, with a fix. It costs the other
 // nodes only one generation. When its address is right, it joins.
 func TestUnreachableMachine(t *testing.T) {
+	t.Parallel()
 	for name, x := range hidden {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,6 +75,7 @@ func TestUnreachableMachine(t *testing.T) {
 // a job that trains: the job stays in its generation, and status says why. The newcomer is taken when
 // it is able.
 func TestANewcomerThatIsNotAble(t *testing.T) {
+	t.Parallel()
 	t.Run("unreached", func(t *testing.T) {
 		t.Parallel()
 		l := newTestbed(t, "a", "b", "c")
@@ -126,6 +128,7 @@ func (p *sandbox) staysOut(name, why string) {
 // With two nodes no second node can confirm the silence, so the job runs, and its status reports
 // the problem. A refused connection needs no confirmation. Then the job waits.
 func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {
+	t.Parallel()
 	for name, x := range hidden {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -42,6 +42,7 @@ time.sleep(1000)
 // A scheduler sends a signal to agents and workers of all nodes at the same time. The saves that
 // the workers then make are committed, and the next generation goes on from them. COUNT repeats it.
 func TestSignalledTogether(t *testing.T) {
+	t.Parallel()
 	for name, np := range map[string]string{"exactly": "2", "range": "1:2"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

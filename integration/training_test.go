@@ -52,6 +52,7 @@ func rates(x *proc) (all []float64) {
 
 // The rate follows the world from the base, never from the last rate, and climbs over the warm-up.
 func TestTheRateFollowsTheWorld(t *testing.T) {
+	t.Parallel()
 	for policy, two := range map[string]float64{"linear": .2, "sqrt": .1 * math.Sqrt2} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()

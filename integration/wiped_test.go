@@ -87,6 +87,7 @@ const remade = "elastic: the server had lost job x; it was made again, and train
 
 // A server comes back without its data. Workers do not start again.
 func TestServerLosesEverything(t *testing.T) {
+	t.Parallel()
 	for _, members := range []int{1, 3} {
 		t.Run(fmt.Sprintf("members=%d", members), func(t *testing.T) {
 			t.Parallel()
@@ -325,6 +326,7 @@ func (p *sandbox) keeps(all []*daemon) (setBack func(between func())) {
 // A server comes back with an older copy of its data. Agents that live go on; agents that were ended
 // are refused, until the operator recovers the job.
 func TestServerSetBack(t *testing.T) {
+	t.Parallel()
 	for name, restart := range map[string]bool{"agents alive": false, "agents restarted": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -211,9 +211,8 @@ var may = map[string][]string{
 	"integration/kube/pause": {},
 
 	// It measures the programs from outside.
-	"bench":        {"bench/copies", "bench/worker"},
-	"bench/copies": {},
-	"bench/worker": {"bench/copies"},
+	"bench":        {"bench/worker"},
+	"bench/worker": {},
 
 	// It packs what `go build` made.
 	"release": {"internal/version", "python"},
@@ -225,8 +224,7 @@ var may = map[string][]string{
 	"pkg/store/storetest": {"pkg/schema", "pkg/store"},
 	"pkg/store/memory":    {"pkg/store"},
 	"internal/etcdtest":   {"internal/coordinator/streams"},
-	"integration/wait":    {},
-	"integration/cluster": {},
+	"integration/outside": {},
 }
 
 // only says which packages alone may import a foreign package directly, and why.
@@ -247,14 +245,14 @@ var only = []struct{ pkg, why, importers string }{
 	{"github.com/prometheus/", "agents export no metrics: elasticd does, from the keys",
 		"internal/coordinator internal/coordinator/jobs cmd/elasticd"},
 	{"testing", "a package for tests is for tests",
-		"pkg/store/storetest internal/etcdtest integration/wait integration/cluster " +
+		"pkg/store/storetest internal/etcdtest integration/outside " +
 			"pkg/checkpoint/dirfs/memfs pkg/checkpoint/checkpointtest"},
 }
 
 // forTests are packages that no program links.
 var forTests = []string{"pkg/store/storetest", "pkg/store/memory", "internal/etcdtest",
 	"pkg/checkpoint/dirfs/memfs", "pkg/checkpoint/checkpointtest", "internal/node/disk/memdisk",
-	"integration/wait", "integration/cluster"}
+	"integration/outside"}
 
 // goPackage is what `go list` says of one.
 type goPackage struct {

@@ -1,15 +1,15 @@
 package worker
 
 import (
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
-
-	"github.com/elasticd/elastic/bench/copies"
 )
 
 // Save is a worker that makes steps. Rank 0 saves when it is asked to. Save returns only with an
@@ -61,7 +61,14 @@ func save(size int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, io.LimitReader(copies.Noise(), size),
-		make([]byte, copies.Buffer))
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, io.LimitReader(noise(), size),
+		make([]byte, 128<<10))
 	return name, errors.Join(err, f.Sync(), f.Close(), os.Rename(temp, name))
+}
+
+// noise returns random bytes: no chunk occurs twice, and none can be compressed.
+func noise() io.Reader {
+	var seed [32]byte
+	crand.Read(seed[:]) // never fails
+	return rand.NewChaCha8(seed)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/integration/wait"
+	"github.com/elasticd/elastic/integration/outside"
 )
 
 // status is what these tests read of `elastic status -o json`.
@@ -91,13 +91,13 @@ const limit = time.Minute
 // again, and fails with the last reason why it is not there.
 func until(t *testing.T, limit time.Duration, what string, f func() error) {
 	t.Helper()
-	wait.For{What: what, Every: 200 * time.Millisecond, Limit: limit}.Until(t, f)
+	outside.Poll{What: what, Every: 200 * time.Millisecond, Limit: limit}.Until(t, f)
 }
 
 // endures holds a state for d: it fails as soon as f does.
 func endures(t *testing.T, d time.Duration, what string, f func() error) {
 	t.Helper()
-	wait.For{What: what, Every: 500 * time.Millisecond, Limit: d}.Holds(t, f)
+	outside.Poll{What: what, Every: 500 * time.Millisecond, Limit: d}.Holds(t, f)
 }
 
 // reaches waits for a status for which is returns nil, and returns it.

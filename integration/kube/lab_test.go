@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/integration/cluster"
+	"github.com/elasticd/elastic/integration/outside"
 )
 
 // lab is a running cluster of three nodes.
@@ -39,7 +39,7 @@ func open(t *testing.T) *lab {
 	}
 	script := exec.Command("./cluster.sh", bin, l.dir)
 	script.Stdout, script.Stderr = os.Stderr, os.Stderr
-	cluster.Start(t, script, func() {
+	outside.Start(t, script, func() {
 		l.t = t
 		l.keepLogs()
 		_ = l.kubectl("delete", "statefulset,deployment,job", "--all", "--wait", "--timeout=60s")

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/integration/cluster"
+	"github.com/elasticd/elastic/integration/outside"
 )
 
 // lab is a Slurm and a working directory of one user.
@@ -43,7 +43,7 @@ func open(t *testing.T) *lab {
 	}
 	defer log.Close()
 	script.Stdout, script.Stderr = log, log
-	cluster.Start(t, script, func() {
+	outside.Start(t, script, func() {
 		_ = l.command("scancel", "--me", "--full").Run() // an error: there may be none
 	})
 	l.until(90*time.Second, "Slurm is up", func() bool {

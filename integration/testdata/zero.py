@@ -60,9 +60,13 @@ def save(step):
 
 step = load() if resume else int(os.environ.get("ELASTIC_RESUME_STEP") or 0)
 print(f"generation {os.environ['ELASTIC_GENERATION']} rank {rank} of {world}: from step {step}", flush=True)
+held = False
 while step % EVERY or not os.path.exists(finish):
     time.sleep(0.05)
     if os.path.exists(hold) and step % EVERY == 0:
+        if not held:
+            print(f"rank {rank} holds at step {step}", flush=True)
+        held = True
         continue
     step += 1
     if step % EVERY == 0:

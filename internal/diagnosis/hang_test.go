@@ -112,10 +112,7 @@ func TestOrbaxOnSeparateDirectories(t *testing.T) {
 // What workers call their functions and collectives may be of any length and have any characters;
 // what is reported of the rank that is behind fits into a record.
 func TestBehindIsBounded(t *testing.T) {
-	size := 1_000_000
-	if testing.Short() {
-		size = 100_000
-	}
+	const size = 1_000_000
 	long := strings.Repeat("long\nname ", size/10)
 	stack := "  File \"t.py\", line 8 in " + strings.Repeat("n", size) + "\n"
 	for name, ranks := range map[string][]Standstill{

@@ -2,6 +2,7 @@ import collections
 import contextlib
 import io
 import json
+import os
 import random
 import unittest
 
@@ -140,7 +141,7 @@ class SamplerTest(unittest.TestCase):
 class ExactlyOnceTest(unittest.TestCase):
     """Random sequences of world sizes, kills and commits."""
 
-    SEQUENCES = 10_000
+    SEQUENCES = int(os.environ.get("SEQUENCES", "2000"))
 
     def test_fixed_batch(self):
         """Each epoch has each sample once in committed steps, and a step has the same samples in

@@ -16,9 +16,6 @@ import (
 // the first.
 func TestRandomLives(t *testing.T) {
 	count, first := 1200, 0
-	if testing.Short() {
-		count = 150
-	}
 	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil {
 		count = n
 	}

@@ -153,12 +153,9 @@ func TestPlayedDiskIsLikeARealOne(t *testing.T) {
 	})
 }
 
-// sample yields some of all lives: few, with -short fewer, or as many as COUNT says.
+// sample yields some of all lives: few, or as many as COUNT says.
 func sample(t *testing.T, few int, yield func(s scenario, deaths []point)) string {
 	count, total := few, 0
-	if testing.Short() {
-		count = few / 8
-	}
 	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil {
 		count = n
 	}

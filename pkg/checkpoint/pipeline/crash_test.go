@@ -118,12 +118,9 @@ func TestEveryFault(t *testing.T) {
 }
 
 // eachOperation plays a story for every stride-th operation from the first on, until the story ends
-// before it meets that operation. With -short these are fewer.
+// before it meets that operation.
 func eachOperation(t *testing.T, first, stride int64, play func(*testing.T, int64) (met bool)) {
 	t.Helper()
-	if testing.Short() {
-		stride *= 8
-	}
 	for at := first; ; at += stride {
 		met := false
 		synctest.Test(t, func(t *testing.T) { met = play(t, at) })

@@ -17,9 +17,6 @@ import (
 // many commits there are.
 func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 	commits := 5_000
-	if testing.Short() {
-		commits = 1_500
-	}
 	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil {
 		commits = n
 	}

@@ -53,9 +53,6 @@ func TestDiskUseIsBounded(t *testing.T) {
 			cases = append(cases, frequent{keep: keep, saves: 30, size: 256 << 10, every: every})
 		}
 	}
-	if testing.Short() {
-		cases = cases[:3]
-	}
 	for _, f := range cases {
 		t.Run(fmt.Sprintf("keep %d, a save each %s", f.keep, f.every), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { diskUse(t, f) })

@@ -1,29 +1,19 @@
-// Package copies copies files. The bench compares the saving of checkpoints with such copies.
-package copies
+package main
 
 import (
 	"crypto/ed25519"
-	crand "crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
 	"math/big"
-	"math/rand/v2"
 	"net"
 	"os"
 	"time"
 )
 
-// Noise returns random bytes: no chunk occurs twice, and none can be compressed.
-func Noise() io.Reader {
-	var seed [32]byte
-	crand.Read(seed[:]) // never fails
-	return rand.NewChaCha8(seed)
-}
-
-// TLS copies a file through TLS 1.3 over the loopback interface, and syncs the copy.
-func TLS(from, to string) error {
+// copyTLS copies a file through TLS 1.3 over the loopback interface, and syncs the copy.
+func copyTLS(from, to string) error {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return err
@@ -51,8 +41,8 @@ func TLS(from, to string) error {
 	return errors.Join(sent, <-received)
 }
 
-// Buffer is the size of the buffer of one copy.
-const Buffer = 128 << 10
+// bufferSize is the size of the buffer of one copy.
+const bufferSize = 128 << 10
 
 func send(addr string, config *tls.Config, from string) error {
 	in, err := os.Open(from)
@@ -64,7 +54,7 @@ func send(addr string, config *tls.Config, from string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyBuffer(c, struct{ io.Reader }{in}, make([]byte, Buffer))
+	_, err = io.CopyBuffer(c, struct{ io.Reader }{in}, make([]byte, bufferSize))
 	return errors.Join(err, c.Close())
 }
 
@@ -78,6 +68,6 @@ func receive(l net.Listener, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{out}, c, make([]byte, Buffer))
+	_, err = io.CopyBuffer(struct{ io.Writer }{out}, c, make([]byte, bufferSize))
 	return errors.Join(err, out.Sync(), out.Close())
 }

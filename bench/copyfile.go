@@ -1,4 +1,4 @@
-package copies
+package main
 
 import (
 	"errors"
@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// Plain copies a file with cp, and syncs it.
-func Plain(from, to string) error {
+// copyFile copies a file with cp, and syncs it.
+func copyFile(from, to string) error {
 	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
 		return fmt.Errorf("cp: %w: %s", err, out)
 	}

@@ -1,5 +1,4 @@
-// Package cluster starts the clusters of tests: scripts that run until they get SIGTERM.
-package cluster
+package outside
 
 import (
 	"os/exec"
@@ -7,8 +6,8 @@ import (
 	"testing"
 )
 
-// Start starts a cluster. At the end of t it calls last, ends the cluster and waits for that. The
-// cluster gets SIGTERM when the process of the test dies, too.
+// Start starts a cluster: a script that runs until it gets SIGTERM. At the end of t it calls last, ends the
+// cluster and waits for that. The cluster gets SIGTERM when the process of the test dies, too.
 func Start(t testing.TB, cluster *exec.Cmd, last func()) {
 	t.Helper()
 	cluster.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
