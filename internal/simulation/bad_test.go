@@ -44,7 +44,7 @@ func badKinds() []badKind {
 // lose no more generations than is promised, and train on. The record of the bad machine alone says
 // so; if two other jobs left it out within the hour, no world has the node. COUNT and SEED as in
 // TestSchedules.
-func TestBadNodes(t *testing.T) { eachSeed(t, 40, badNodes) }
+func TestBadNodes(t *testing.T) { eachSeed(t, 24, badNodes) }
 
 func badNodes(t *testing.T, seed uint64) *sim {
 	s := newFaulty(t, seed, someFaults())
