@@ -66,7 +66,7 @@ fuzz: ## random bytes into every decoder, FUZZTIME (10000x) inputs each
 		-fuzzminimizetime 100x || exit 1; done
 
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
-	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -parallel 6 -timeout 25m
+	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -parallel 4 -timeout 25m
 
 seeds: ## COUNT stories (100000) of each simulation of agents, from SEED on, on one core: half a day; a failure names its seed
 	SEED=$(or $(SEED),1) COUNT=$(or $(COUNT),100000) GOMAXPROCS=1 $(GO) test -count=1 -timeout 72h ./internal/simulation -run 'TestSchedules|TestSaves|TestWipes|TestBadNodes|TestDrains'
