@@ -23,7 +23,7 @@ build: ## static binaries elastic, elasticd and elastic-demo in bin/
 demo: build ## two nodes here, one killed before your eyes, then three: a minute
 	./demo/demo.sh
 
-test: check unit integration $(if $(KUBE_CACHE),kube slurm) ## everything that must pass: half an hour on two cores; KUBE_CACHE=DIR adds kube and slurm
+test: check unit integration $(if $(KUBE_CACHE),kube slurm) ## everything that must pass: under half an hour on two cores; KUBE_CACHE=DIR adds kube and slurm
 
 check: ## gofmt, vet, staticcheck; mypy --strict and ruff of the helper; prints how large the whole and its parts are
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt these files"; exit 1; }
@@ -35,7 +35,7 @@ check: ## gofmt, vet, staticcheck; mypy --strict and ruff of the helper; prints 
 vuln: ## known vulnerabilities in what is linked
 	$(GO) run $(GOVULNCHECK) $(if $(VULNDB),-db=$(VULNDB)) ./...
 
-# Four tests at once on any machine: they wait for leases and limits more than they compute. The longest packages first.
+# Several tests at once on any machine: they wait for leases and limits more than they compute. The longest packages first.
 # The race detector makes a process ten times slower. What plays many lives in one goroutine, or starts many processes,
 # runs without it. STORIES are played both ways, fewer with it.
 PLAIN := TestScripts|TestBadCommandLines|FuzzEnvironment|TestBehind|TestEmptyFilesAreCheap|TestEverySystemCall|TestPlayedDisk
@@ -66,7 +66,7 @@ fuzz: ## random bytes into every decoder, FUZZTIME (10000x) inputs each
 		-fuzzminimizetime 100x || exit 1; done
 
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
-	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -parallel 4 -timeout 25m
+	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -parallel 5 -timeout 25m
 
 seeds: ## COUNT stories (100000) of each simulation of agents, from SEED on, on one core: half a day; a failure names its seed
 	SEED=$(or $(SEED),1) COUNT=$(or $(COUNT),100000) GOMAXPROCS=1 $(GO) test -count=1 -timeout 72h ./internal/simulation -run 'TestSchedules|TestSaves|TestWipes|TestBadNodes|TestDrains'

@@ -18,14 +18,16 @@ import (
 
 // Two examples of the training function, through the story, with the programs of this checkout; TestIntegrations
 // has all of them.
-func TestExamplesOfTheTrainingFunction(t *testing.T) {
+func TestExampleInPlace(t *testing.T) { playExample(t, "inplace/train.py") }
+func TestExampleResnet(t *testing.T)  { playExample(t, "resnet/after.py") }
+
+func playExample(t *testing.T, name string) {
 	t.Parallel()
-	for _, s := range ofTheTrainingFunction()[:2] {
-		t.Run(s.example, func(t *testing.T) {
-			t.Parallel()
+	for _, s := range ofTheTrainingFunction() {
+		if s.example == name {
 			s.python = torch()
 			s.play(t)
-		})
+		}
 	}
 }
 
