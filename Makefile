@@ -46,8 +46,8 @@ STORIES = TestSchedules|TestWipes|TestSaves|TestReplay|TestBadNodes|TestDrains
 unit: ## every package, with the race detector or, where that takes long, without
 	./spec/fetch.sh
 	$(GO) run $(TESTSUM) --packages="./spec ./python $(PACKAGES)" -- $(RACE) -p 3 -parallel 4 -timeout 20m -skip '^($(PLAIN))'
-	$(GO) run $(TESTSUM) --packages="$$(grep -rlE '^func ($(PLAIN)|$(STORIES))' --include=*_test.go internal pkg | \
-		xargs -n1 dirname | sort -u | sed 's|^|./|' | tr '\n' ' ')" -- -timeout 10m -run '^($(PLAIN)|$(STORIES))'
+	$(GO) run $(TESTSUM) --packages="$$(grep -rlE '^func ($(PLAIN)|$(STORIES))' --include=*_test.go --exclude-dir=integration . | \
+		xargs -n1 dirname | sort -u | tr '\n' ' ')" -- -timeout 10m -run '^($(PLAIN)|$(STORIES))'
 
 # Every decoder of bytes from elsewhere: package and target.
 FUZZ = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous/status:FuzzRecords internal/diagnosis:FuzzExplain \
