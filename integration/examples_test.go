@@ -27,8 +27,10 @@ func playExample(t *testing.T, name string) {
 		if s.example == name {
 			s.python = torch()
 			s.play(t)
+			return
 		}
 	}
+	t.Fatalf("there is no %s", name)
 }
 
 func ofTheTrainingFunction() []story {

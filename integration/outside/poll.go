@@ -15,34 +15,34 @@ type Poll struct {
 
 // pause is after a call of f that began at a time. It is longer after a slow one, such as a command: tests that
 // wait leave the processors to those that run.
-func (w Poll) pause(began time.Time) {
-	<-time.After(max(w.Every, min(4*time.Since(began), time.Second)))
+func (p Poll) pause(began time.Time) {
+	<-time.After(max(p.Every, min(4*time.Since(began), time.Second)))
 }
 
 // Until returns when f returns nil. After the limit it fails t with the last error of f.
-func (w Poll) Until(t testing.TB, f func() error) {
+func (p Poll) Until(t testing.TB, f func() error) {
 	t.Helper()
-	for end := time.Now().Add(w.Limit); ; {
+	for end := time.Now().Add(p.Limit); ; {
 		began := time.Now()
 		err := f()
 		if err == nil {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s: %v", w.Limit, w.What, err)
+			t.Fatalf("not within %s: %s: %v", p.Limit, p.What, err)
 		}
-		w.pause(began)
+		p.pause(began)
 	}
 }
 
 // Holds calls f until the limit has passed, and fails t with the first error of f.
-func (w Poll) Holds(t testing.TB, f func() error) {
+func (p Poll) Holds(t testing.TB, f func() error) {
 	t.Helper()
-	for end := time.Now().Add(w.Limit); time.Now().Before(end); {
+	for end := time.Now().Add(p.Limit); time.Now().Before(end); {
 		began := time.Now()
 		if err := f(); err != nil {
-			t.Fatalf("%s: %v", w.What, err)
+			t.Fatalf("%s: %v", p.What, err)
 		}
-		w.pause(began)
+		p.pause(began)
 	}
 }
