@@ -16,21 +16,13 @@ import (
 	"github.com/elasticd/elastic/integration/outside"
 )
 
-// Two examples of the training function, through the story, with the programs of this checkout; TestIntegrations
+// An example of the training function, through the story, with the programs of this checkout; TestIntegrations
 // has all of them.
-func TestExampleInPlace(t *testing.T) { playExample(t, "inplace/train.py") }
-func TestExampleResnet(t *testing.T)  { playExample(t, "resnet/after.py") }
-
-func playExample(t *testing.T, name string) {
+func TestExampleInPlace(t *testing.T) {
 	t.Parallel()
-	for _, s := range ofTheTrainingFunction() {
-		if s.example == name {
-			s.python = torch()
-			s.play(t)
-			return
-		}
-	}
-	t.Fatalf("there is no %s", name)
+	s := ofTheTrainingFunction()[0]
+	s.python = torch()
+	s.play(t)
 }
 
 func ofTheTrainingFunction() []story {

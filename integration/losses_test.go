@@ -205,7 +205,7 @@ func TestEachStepOfTorchHasTheSameLoss(t *testing.T) {
 		t.Run(precision, func(t *testing.T) {
 			start := func(p *sandbox, name string, flags ...string) *proc {
 				line := []string{"--node=" + name, "--np=2", "--job-id=x", "--batch-size=48", "--lr=0.05",
-					"--scaling=fixed-batch", "--max-restarts=10", "--log-dir=log-" + name, debianPython,
+					"--scaling=fixed-batch", "--max-restarts=10", "--warm=off", "--log-dir=log-" + name, debianPython,
 					p.script(traced), example, precision, "--samples=970"}
 				return p.run(append(line, flags...)...)
 			}

@@ -19,8 +19,8 @@ import (
 // standstills are the ways in which one rank keeps the others waiting, and what the verdict says of
 // each: the collective where torch has a flight recorder, else the call.
 var standstills = []struct{ how, says string }{
-	{"lock", `lock \(`}, {"spin", `spin \(`}, {"stop", "is stopped"}, {"kernel", "the kernel holds it"},
-	{"peer", `peer \(`}, {"load", `load \(`}, {"branch", `barrier|branch \(`}, {"skip", `broadcast|skip \(`},
+	{"lock", `lock \(`}, {"stop", "is stopped"}, {"kernel", "the kernel holds it"}, {"load", `load \(`},
+	{"skip", `broadcast|skip \(`}, {"spin", `spin \(`}, {"peer", `peer \(`}, {"branch", `barrier|branch \(`},
 	{"other", `all_gather|other \(`}, {"slow", `slow \(`},
 }
 
@@ -39,8 +39,8 @@ func (p *sandbox) sinceStep(job string, e eventLine) time.Duration {
 	return at.Sub(step)
 }
 
-// Ranks train without --hang-timeout, and one of them stands still in one of ten ways. The verdict
-// names it, in the event and in `status`, and no worker is touched. COUNT is the number of
+// Ranks train without --hang-timeout, and one of them stands still in one of ten ways, five without COUNT.
+// The verdict names it, in the event and in `status`, and no worker is touched. COUNT is the number of
 // standstills (200 of all ten kinds are named), SEED chooses worlds, ranks and steps, and TORCH is a
 // python with torch 2.
 func TestARankThatStandsStillIsNamed(t *testing.T) {
@@ -51,7 +51,7 @@ func TestARankThatStandsStillIsNamed(t *testing.T) {
 	}
 	python := cmp.Or(os.Getenv("TORCH"), "/usr/bin/python3")
 	seed, _ := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
-	count := len(standstills)
+	count := len(standstills) / 2
 	if n := soak(t); n > 1 {
 		count = n
 	}

@@ -12,7 +12,7 @@ import (
 func newMistaken(t *testing.T, mistake string, nodes ...string) *stayers {
 	s := newStayers(t)
 	s.script = strings.TrimSuffix(s.script, "stay.py") + "stay_bad.py"
-	s.arguments, s.flags = []string{mistake}, []string{"--warm=off"} // they do not test it, and it imports torch
+	s.arguments = []string{mistake}
 	for _, n := range nodes {
 		s.up(n)
 	}

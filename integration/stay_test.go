@@ -20,7 +20,6 @@ type stayers struct {
 	python, script string
 	arguments      []string // of the script
 	np             string   // "": 2:3
-	flags          []string // more of elastic run
 	nodes          map[string]*proc
 	took           times
 }
@@ -38,11 +37,11 @@ func newStayers(t *testing.T) *stayers {
 	return s
 }
 
-// up starts a node.
+// up starts a node. No warm worker waits in it: these tests do not need one, and it imports torch.
 func (s *stayers) up(node string) {
 	args := []string{"--node=" + node, "--np=" + cmp.Or(s.np, "2:3"), "--job-id=x", "--batch-size=48", "--lr=0.05",
-		"--base-np=3", "--scaling=fixed-batch", "--last-call=200ms", "--log-dir=log-" + node}
-	args = append(append(args, s.flags...), s.python, s.script)
+		"--base-np=3", "--scaling=fixed-batch", "--last-call=200ms", "--warm=off",
+		"--log-dir=log-" + node, s.python, s.script}
 	s.nodes[node] = s.run(append(args, s.arguments...)...)
 }
 

@@ -13,14 +13,11 @@ import (
 	"testing"
 )
 
-// warmScript prints its process and its generation, and trains without end. With torch it also
-// imports what torch imports when a model is made.
+// warmScript prints its process and its generation, and trains without end. With TORCH, a python with torch, it
+// also imports what torch imports when a model is made.
 const warmScript = `import os, sqlite3, sys, time
-try:
+if "TORCH" in os.environ:
     import torch
-except ImportError:
-    torch = None
-if torch:
     torch.optim.SGD(torch.nn.parallel.DataParallel(torch.nn.Linear(2, 2)).parameters(), lr=0.1)
 print("begun", os.getpid(), os.environ["ELASTIC_GENERATION"], os.environ["MASTER_PORT"], sys.argv, flush=True)
 time.sleep(1000)
