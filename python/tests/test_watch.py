@@ -57,8 +57,28 @@ class WatchTest(unittest.TestCase):
             self.assertEqual(self.answer(".flight"), b'{"entries":[]}')
             os.remove(self.base + ".stacks")
 
+    def test_the_recorder_of_the_backend(self):
+        """The record of a job with NCCL is that of NCCL, and without one that of gloo."""
+        empty = 'b\'{"version":"2.10"}\''
+        for nccl, hooked, taken in (("nccl", empty, b"nccl"), (empty, "hooked", b"hooked"), (empty, empty, b"gloo")):
+            nccl, hooked, gloo = (x if x == empty else f"""b'{{"entries":["{x}"]}}'""" for x in (nccl, hooked, "gloo"))
+            worker = self.start(
+                "import sys, types\n"
+                "sys.modules['torch._C._distributed_c10d'] = types.SimpleNamespace("
+                f"_dump_nccl_trace_json=lambda: {nccl}, "
+                f"_dump_fr_trace_json=lambda backend='gloo': {hooked} if backend == 'nccl' else {gloo})\n"
+                "print('up', flush=True); sys.stdin.read()"
+            )
+            self.assertEqual(worker.stdout.readline(), "up\n")
+            self.ask()
+            self.answer(".stacks")
+            self.assertEqual(self.answer(".flight"), b'{"entries":["%s"]}' % taken)
+            worker.kill()
+            for name in os.listdir(self.dir):
+                os.remove(os.path.join(self.dir, name))
+
     def test_a_recorder_that_fails_or_tells_too_much(self):
-        for dump in ("1 / 0", "b'x' * (3 << 20)"):
+        for dump in ("1 / 0", "b'\"entries\"' + b'x' * (3 << 20)"):
             worker = self.start(
                 "import sys, types\n"
                 f"sys.modules['torch._C._distributed_c10d'] = types.SimpleNamespace(_dump_fr_trace_json=lambda: {dump})\n"

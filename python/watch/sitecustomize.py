@@ -50,18 +50,22 @@ def _serve(base, pipe, stuck):
 
 
 def _flight():
-    """The flight recorder of torch, if the script uses torch and it records."""
+    """The flight recorder of torch, if the script uses torch and it records.
+
+    Each backend has a recorder of its own, and what is asked of one says nothing of another.
+    """
     c10d = sys.modules.get("torch._C._distributed_c10d")
-    for name in ("_dump_fr_trace_json", "_dump_nccl_trace_json"):
-        dump = getattr(c10d, name, None)
-        if dump is None:
-            continue
+    for name, backend in (
+        ("_dump_nccl_trace_json", {}),
+        ("_dump_fr_trace_json", {"backend": "nccl"}),
+        ("_dump_fr_trace_json", {}),  # gloo's
+    ):
         try:
-            text = dump()
-        except Exception:  # a build without it
+            text = getattr(c10d, name)(**backend)
+        except Exception:  # a build without it, or without this parameter
             continue
-        text = text.encode() if isinstance(text, str) else text
-        return text if len(text) <= LARGEST else None
+        if b'"entries"' in text:
+            return text if len(text) <= LARGEST else None
     return None
 
 
