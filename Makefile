@@ -54,7 +54,7 @@ unit: ## every package, with the race detector or, where that takes long, withou
 # Every decoder of bytes from elsewhere: package and target.
 FUZZ = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous/status:FuzzRecords internal/diagnosis:FuzzExplain \
 	pkg/checkpoint/transfer:FuzzHandler pkg/checkpoint/capture/files:FuzzCheck internal/peer:FuzzReceive \
-	internal/diagnosis:FuzzFlight internal/diagnosis:FuzzRAS internal/logs:FuzzAnswer internal/logs:FuzzQuery internal/logs:FuzzFold \
+	internal/diagnosis:FuzzRAS internal/logs:FuzzAnswer internal/logs:FuzzQuery internal/logs:FuzzFold \
 	internal/progress:FuzzProgress internal/cli/command:FuzzParse internal/cli:FuzzCommandLine internal/cli:FuzzEnvironment \
 	internal/handover:FuzzSocket internal/handover:FuzzStore internal/hang:FuzzEvidence internal/hang:FuzzAsk internal/hang:FuzzKernel \
 	internal/check:FuzzRequest internal/check:FuzzTransfer pkg/checkpoint/chunkstore:FuzzDisk internal/node/disk:FuzzMemory \

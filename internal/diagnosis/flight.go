@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -10,51 +9,6 @@ import (
 type Collective struct {
 	Seq  int64  // number of collectives that it started
 	Name string // "gloo:all_reduce"
-}
-
-// ParseFlight reads a dump of torch's flight recorder, as JSON or as a pickle. It returns false if
-// the dump has no collective of all ranks.
-func ParseFlight(dump []byte) (Collective, bool) {
-	var parsed any
-	if len(dump) > 0 && dump[0] == '{' {
-		if json.Unmarshal(dump, &parsed) != nil {
-			return Collective{}, false
-		}
-	} else {
-		var err error
-		if parsed, err = unpickle(dump); err != nil {
-			return Collective{}, false
-		}
-	}
-	top, _ := parsed.(map[string]any)
-	entries, _ := top["entries"].([]any)
-	if l, ok := top["entries"].(*list); ok {
-		entries = l.values
-	}
-	last := Collective{}
-	for _, e := range entries {
-		entry, _ := e.(map[string]any)
-		group, _ := entry["process_group"].([]any)
-		p2p, _ := entry["is_p2p"].(bool)
-		name, _ := entry["profiling_name"].(string)
-		seq := number(entry["collective_seq_id"])
-		if p2p || len(group) != 2 || group[1] != "default_pg" || seq < last.Seq {
-			continue
-		}
-		last = Collective{seq, name}
-	}
-	return last, last.Seq > 0
-}
-
-// number converts a number from JSON or a pickle; 0 for other values.
-func number(v any) int64 {
-	switch v := v.(type) {
-	case float64:
-		return int64(v)
-	case int64:
-		return v
-	}
-	return 0
 }
 
 // lowestCollective finds the single rank that started fewer collectives than the others. If all

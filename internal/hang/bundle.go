@@ -48,18 +48,15 @@ func (b *Bundle) Write(logs string, generation uint64) (dir string, err error) {
 			summary += fmt.Sprintf("rank %d and those after it: left out, the bundle is full\n", e.Rank)
 			break
 		}
-		base := filepath.Join(dir, "rank-"+strconv.Itoa(e.Rank))
-		if err := regular.Replace(base+".txt", []byte(text)); err != nil {
+		rank := strconv.Itoa(e.Rank)
+		if err := regular.Replace(filepath.Join(dir, "rank-"+rank+".txt"), []byte(text)); err != nil {
 			return dir, err
 		}
 		if len(e.Flight) == 0 {
 			continue
 		}
-		end := ".flight" // the name that torch's own analysis expects
-		if e.Flight[0] == '{' {
-			end = ".flight.json"
-		}
-		if err := regular.Replace(base+end, e.Flight); err != nil {
+		// torchfrtrace reads the files of a directory whose names end with the rank
+		if err := regular.Replace(filepath.Join(dir, "flight-"+rank), e.Flight); err != nil {
 			return dir, err
 		}
 	}

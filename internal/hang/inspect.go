@@ -2,6 +2,7 @@ package hang
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,13 +30,13 @@ type Evidence struct {
 	Kernel    string `json:"kernel"`   // its kernel stack, if it may be read
 	Threads   string `json:"threads"`  // one line each: number, name, state, kernel function
 	Stack     string `json:"stack"`    // Python stack from py-spy, python/watch or faulthandler
-	Flight    []byte `json:"flight"`   // a dump of torch's flight recorder: JSON or pickle
+	Flight    []byte `json:"flight"`   // a dump of torch's flight recorder, a pickle; it is not read here
 	Progress  string `json:"progress"` // the last line of its progress file
 	// Busy is the share of a core that it used while it was inspected.
 	Busy float64 `json:"busy"`
 	// Working: it or a process below it used a processor or moved bytes before it was inspected.
 	Working bool `json:"working"`
-	// Collective is the last one in Flight; nil: none.
+	// Collective is the last one of all ranks in torch's flight recorder; nil: none.
 	Collective *diagnosis.Collective `json:"collective,omitempty"`
 	// NCCL is what NCCL's service in this worker says of all ranks, by rank; nil: nothing. Only that of
 	// rank 0 is asked.
@@ -67,20 +68,19 @@ func (e *Evidence) Fit(most int) {
 
 // The size limits of the parts, and how long a worker may take to answer.
 const (
-	StackBytes  = 64 << 10
-	kernelBytes = 8 << 10
-	flightBytes = 2 << 20
-	mostThreads = 128
-	answerLimit = 2500 * time.Millisecond
-	busyWindow  = 300 * time.Millisecond
-	answerPause = 50 * time.Millisecond // between two looks for an answer
+	StackBytes      = 64 << 10
+	kernelBytes     = 8 << 10
+	flightBytes     = 2 << 20
+	collectiveBytes = 4 << 10
+	mostThreads     = 128
+	answerLimit     = 2500 * time.Millisecond
+	busyWindow      = 300 * time.Millisecond
+	answerPause     = 50 * time.Millisecond // between two looks for an answer
 )
 
-// Names of files in a worker's run directory, for requests to it and its answers.
-const (
-	watchName  = "evidence" // of python/watch: .ask is a pipe; .stacks and .flight are the answers
-	flightName = "flight."  // of torch: flight.RANK.pipe is a pipe; flight.RANK is the answer
-)
+// watchName is the name of files of python/watch in a worker's run directory: .ask is a pipe; .stacks,
+// .flight and .collective are the answers.
+const watchName = "evidence"
 
 // variables are the variables that make a worker answer requests. Some are there twice, with the
 // names of older and newer versions of torch. One without a value is not set, because newer versions
@@ -90,9 +90,6 @@ func variables(dir string) [][]string {
 		{"PYTHONFAULTHANDLER=1"},
 		{"ELASTIC_EVIDENCE=" + filepath.Join(dir, watchName)},
 		{"TORCH_FR_BUFFER_SIZE=1000", "TORCH_NCCL_TRACE_BUFFER_SIZE"},
-		{"TORCH_NCCL_DEBUG_INFO_PIPE_FILE=" + filepath.Join(dir, flightName)},
-		{"TORCH_FR_DUMP_TEMP_FILE=" + filepath.Join(dir, flightName), "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=" +
-			filepath.Join(dir, flightName)},
 		rasVariable(),
 	}
 }
@@ -107,49 +104,39 @@ func Inspect(ctx context.Context, pid int, dir string) Evidence {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	var bySpy, byItself string
-	var flightOfWorker, flightOfTorch []byte
 	var all sync.WaitGroup
 	all.Go(func() { bySpy = pySpy(ctx, pid) })
 	all.Go(func() { e.Busy = busy(ctx, pid) })
 	all.Go(func() {
 		base := filepath.Join(dir, watchName)
 		byItself = string(ask(ctx, base+".ask", base+".stacks", StackBytes))
-		if byItself != "" { // a flight dump is written before the stacks
-			flightOfWorker = readFile(base+".flight", flightBytes)
-		}
-	})
-	all.Go(func() {
-		pipes, err := filepath.Glob(filepath.Join(dir, flightName+"*.pipe"))
-		if err != nil || len(pipes) == 0 {
+		if byItself == "" {
 			return
 		}
-		flightOfTorch = ask(ctx, pipes[0], strings.TrimSuffix(pipes[0], ".pipe"), flightBytes)
+		e.Flight = readFile(base+".flight", flightBytes) // it is written before the stacks
+		var last *diagnosis.Collective
+		if json.Unmarshal(readFile(base+".collective", collectiveBytes), &last) == nil {
+			e.Collective = last
+		}
 	})
 	all.Wait()
 	if e.Stack = bySpy; e.Stack == "" {
 		e.Stack = byItself
 	}
-	if e.Flight = flightOfTorch; len(e.Flight) == 0 {
-		e.Flight = flightOfWorker
-	}
-	if c, ok := diagnosis.ParseFlight(e.Flight); ok {
-		e.Collective = &c
-	}
 	return e
 }
 
 // ask writes to a pipe, and waits for the file answer. It returns nil if there is no answer, or if
-// it is larger than most. If no process reads the pipe, it returns the old content of the file.
+// it is larger than most.
 func ask(ctx context.Context, pipe, answer string, most int64) []byte {
-	old := readFile(answer, most)
 	_ = os.Remove(answer) // so that an old answer is not taken for the new one
 	f, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return old
+		return nil
 	}
 	_, err = f.Write([]byte("1"))
 	if cerr := f.Close(); err != nil || cerr != nil {
-		return old
+		return nil
 	}
 	last := int64(-1)
 	for {

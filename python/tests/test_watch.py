@@ -1,4 +1,6 @@
+import json
 import os
+import pickle
 import stat
 import subprocess
 import sys
@@ -41,53 +43,62 @@ class WatchTest(unittest.TestCase):
         with open(self.base + ".ask", "wb", buffering=0) as pipe:
             pipe.write(b"1")
 
-    def test_stacks_and_flight(self):
+    def recorded(self, **recorders):
+        """Start a worker whose torch has recorders: the source of what each of them dumps."""
+        attributes = ", ".join(
+            f"{name}=lambda includeStackTraces{parameters}: {dump}" for name, (parameters, dump) in recorders.items()
+        )
         worker = self.start(
-            "import sys, types\n"
-            "sys.modules['torch._C._distributed_c10d'] = types.SimpleNamespace("
-            "_dump_fr_trace_json=lambda: b'{\"entries\":[]}')\n"
+            "import pickle, sys, types\n"
+            "def entry(seq, name, group='default_pg', p2p=False):\n"
+            "    return {'collective_seq_id': seq, 'profiling_name': name, 'process_group': ('0', group), 'is_p2p': p2p}\n"
+            "def dump(*entries): return pickle.dumps({'version': '2.10', 'entries': list(entries)}, protocol=2)\n"
+            f"sys.modules['torch._C._distributed_c10d'] = types.SimpleNamespace({attributes})\n"
             "def stand(): print('up', flush=True); sys.stdin.read()\n"
             "stand()"
         )
         self.assertEqual(worker.stdout.readline(), "up\n")
+        return worker
+
+    def test_stacks_and_flight(self):
+        entries = (
+            "entry(3, 'reduce'), entry(7, 'gather'), entry(7, 'barrier'), entry(8, 'sub', group='1'), entry(9, 'send', p2p=True)"
+        )
+        self.recorded(_dump_fr_trace=("", f"dump({entries})"))
         self.assertTrue(stat.S_ISFIFO(os.stat(self.base + ".ask").st_mode))
         for _ in range(2):
             self.ask()
             self.assertIn(b"in stand", self.answer(".stacks"))
-            self.assertEqual(self.answer(".flight"), b'{"entries":[]}')
+            self.assertEqual(len(pickle.loads(self.answer(".flight"))["entries"]), 5)
+            self.assertEqual(json.loads(self.answer(".collective")), {"seq": 7, "name": "barrier"})
             os.remove(self.base + ".stacks")
 
     def test_the_recorder_of_the_backend(self):
         """The record of a job with NCCL is that of NCCL, and without one that of gloo."""
-        empty = 'b\'{"version":"2.10"}\''
-        for nccl, hooked, taken in (("nccl", empty, b"nccl"), (empty, "hooked", b"hooked"), (empty, empty, b"gloo")):
-            nccl, hooked, gloo = (x if x == empty else f"""b'{{"entries":["{x}"]}}'""" for x in (nccl, hooked, "gloo"))
-            worker = self.start(
-                "import sys, types\n"
-                "sys.modules['torch._C._distributed_c10d'] = types.SimpleNamespace("
-                f"_dump_nccl_trace_json=lambda: {nccl}, "
-                f"_dump_fr_trace_json=lambda backend='gloo': {hooked} if backend == 'nccl' else {gloo})\n"
-                "print('up', flush=True); sys.stdin.read()"
+        for nccl, hooked, taken in (("nccl", "", "nccl"), ("", "hooked", "hooked"), ("", "", "gloo")):
+            nccl, hooked, gloo = (f"dump(entry(1, '{x}'))" if x else "dump()" for x in (nccl, hooked, "gloo"))
+            worker = self.recorded(
+                _dump_nccl_trace=("", nccl),
+                _dump_fr_trace=(", backend='gloo'", f"{hooked} if backend == 'nccl' else {gloo}"),
             )
-            self.assertEqual(worker.stdout.readline(), "up\n")
             self.ask()
             self.answer(".stacks")
-            self.assertEqual(self.answer(".flight"), b'{"entries":["%s"]}' % taken)
+            self.assertEqual(json.loads(self.answer(".collective"))["name"], taken)
             worker.kill()
             for name in os.listdir(self.dir):
                 os.remove(os.path.join(self.dir, name))
 
     def test_a_recorder_that_fails_or_tells_too_much(self):
-        for dump in ("1 / 0", "b'\"entries\"' + b'x' * (3 << 20)"):
-            worker = self.start(
-                "import sys, types\n"
-                f"sys.modules['torch._C._distributed_c10d'] = types.SimpleNamespace(_dump_fr_trace_json=lambda: {dump})\n"
-                "print('up', flush=True); sys.stdin.read()"
-            )
-            self.assertEqual(worker.stdout.readline(), "up\n")
+        """What an earlier answer had does not stay."""
+        for dump, last in (("1 / 0", b""), ("dump(entry(1, 'x' * (3 << 20), group='1'))", b"null")):
+            worker = self.recorded(_dump_fr_trace=("", dump))
+            for name in (".flight", ".collective"):
+                with open(self.base + name, "w") as file:
+                    file.write("old")
             self.ask()
             self.assertIn(b"Thread", self.answer(".stacks"))
-            self.assertFalse(os.path.exists(self.base + ".flight"))
+            self.assertEqual(self.answer(".flight"), b"")
+            self.assertEqual(self.answer(".collective"), last)
             worker.kill()
             for name in (".ask", ".stacks"):
                 os.remove(self.base + name)

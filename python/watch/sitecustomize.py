@@ -13,7 +13,7 @@ import sys
 SIGNAL = 62
 """One of the real-time signals, which programs do not use."""
 LARGEST = 2 << 20
-"""Bytes of a dump of the flight recorder; a larger one is not sent."""
+"""Bytes of a dump of the flight recorder; of a larger one only the newest collective is sent."""
 
 
 def start():
@@ -39,9 +39,9 @@ def _serve(base, pipe, stuck):
 
     while os.read(pipe, 4096):
         try:
-            flight = _flight()
-            if flight:
-                _write(base + ".flight", flight)
+            flight, last = _flight()
+            _write(base + ".flight", flight if len(flight) <= LARGEST else b"")
+            _write(base + ".collective", last)
             with open(base + ".new", "wb") as file:
                 faulthandler.dump_traceback(file, all_threads=True)
             os.replace(base + ".new", base + ".stacks")
@@ -50,23 +50,32 @@ def _serve(base, pipe, stuck):
 
 
 def _flight():
-    """The flight recorder of torch, if the script uses torch and it records.
+    """What torch's flight recorder has, as torch pickles it, and the newest collective of all ranks in it, as JSON.
 
-    Each backend has a recorder of its own, and what is asked of one says nothing of another.
+    Each backend has a recorder of its own, and what is asked of one says nothing of another. The stack of each
+    collective is left out, because torch takes seconds to find its symbols, and the script waits meanwhile.
     """
     c10d = sys.modules.get("torch._C._distributed_c10d")
+    if c10d is None:
+        return b"", b""
+    import json
+    import pickle
+
     for name, backend in (
-        ("_dump_nccl_trace_json", {}),
-        ("_dump_fr_trace_json", {"backend": "nccl"}),
-        ("_dump_fr_trace_json", {}),  # gloo's
+        ("_dump_nccl_trace", {}),
+        ("_dump_fr_trace", {"backend": "nccl"}),
+        ("_dump_fr_trace", {}),  # gloo's
     ):
         try:
-            text = getattr(c10d, name)(**backend)
+            dump = getattr(c10d, name)(includeStackTraces=False, **backend)
+            entries = pickle.loads(dump)["entries"]
+            of_all = [e for e in entries if not e["is_p2p"] and e["process_group"][1] == "default_pg"]
         except Exception:  # a build without it, or without this parameter
             continue
-        if b'"entries"' in text:
-            return text if len(text) <= LARGEST else None
-    return None
+        if entries:
+            last = max(reversed(of_all), key=lambda e: e["collective_seq_id"], default=None)
+            return dump, json.dumps(last and {"seq": last["collective_seq_id"], "name": last["profiling_name"]}).encode()
+    return b"", b""
 
 
 def _write(path, content):
