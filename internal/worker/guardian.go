@@ -41,10 +41,6 @@ type child struct {
 
 // start starts the workers, and reports it. If one cannot be started the others are killed.
 func (g *guardian) start() {
-	cg := g.openCgroup()
-	if cg >= 0 {
-		defer syscall.Close(cg)
-	}
 	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		g.fail(0, err)
@@ -64,7 +60,7 @@ func (g *guardian) start() {
 		}
 		pid, ok := g.adoptWarm(i, w, g.spec.Dir)
 		if !ok {
-			pid, err = g.spawn(w, []int{null, w.Out, w.Err}, cg)
+			pid, err = g.spawn(w, []int{null, w.Out, w.Err})
 		}
 		if err != nil {
 			g.fail(i, err)
@@ -94,21 +90,8 @@ func (g *guardian) fail(worker int, err error) {
 	g.killing = true
 }
 
-// openCgroup opens the group's cgroup for spawn; -1: there is none.
-func (g *guardian) openCgroup() int {
-	if g.spec.Cgroup == "" {
-		return -1
-	}
-	fd, err := syscall.Open(g.spec.Cgroup, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return -1
-	}
-	return fd
-}
-
-// spawn starts one process with files, inside the cgroup if possible. Some kernels and containers
-// forbid that, so it tries again without the cgroup.
-func (g *guardian) spawn(w workerOrder, files []int, cg int) (int, error) {
+// spawn starts one process with files.
+func (g *guardian) spawn(w workerOrder, files []int) (int, error) {
 	restore, err := bind(w.CPUs)
 	if err != nil {
 		return 0, err
@@ -122,15 +105,9 @@ func (g *guardian) spawn(w workerOrder, files []int, cg int) (int, error) {
 		Dir:   g.spec.Dir,
 		Env:   w.Env,
 		Files: open,
-		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, UseCgroupFD: cg >= 0,
-			CgroupFD: cg},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	}
-	pid, err := syscall.ForkExec(w.Argv[0], w.Argv, attr)
-	if err != nil && cg >= 0 {
-		attr.Sys.UseCgroupFD = false
-		pid, err = syscall.ForkExec(w.Argv[0], w.Argv, attr)
-	}
-	return pid, err
+	return syscall.ForkExec(w.Argv[0], w.Argv, attr)
 }
 
 // run reaps children, carries out orders and kills, until no process is left and the agent has
@@ -279,7 +256,6 @@ func (g *guardian) allEnded() bool {
 
 // kill sends one round of SIGKILL. The next round reaches processes that were forked meanwhile.
 func (g *guardian) kill() {
-	proc.Cgroup(g.spec.Cgroup).Kill()
 	for _, w := range g.workers {
 		if !w.ended { // not reaped, so its pid and group are not reused
 			syscall.Kill(-w.pid, syscall.SIGKILL)
