@@ -29,11 +29,24 @@ func Next(f Facts) Step {
 	}
 	s, release := f.Observed.released(s, f.Now)
 	p := planner{s: s, w: s.World, v: f.View, m: f.Observed, t: f.Timeouts, now: f.Now}
-	if w := s.World; w != nil &&
-		(w.Phase == rendezvous.Done || w.Attempt == s.Job.Attempt && w.Phase.Ended()) {
+	w := s.World
+	var step Step
+	switch {
+	case w != nil && (w.Phase == rendezvous.Done || w.Attempt == s.Job.Attempt && w.Phase.Ended()):
 		return Nothing{}
+	case s.Wish.Stop == s.Job.Attempt:
+		step = p.stop()
+	case w == nil || w.Attempt != s.Job.Attempt:
+		step = p.proposeFirst()
+	case w.Phase == rendezvous.Forming:
+		step = p.forming()
+	case w.Phase == rendezvous.Running:
+		step = p.running()
+	case w.Phase == rendezvous.Finishing:
+		step = p.finishing()
+	default:
+		step = p.waiting()
 	}
-	step := p.next()
 	if wait, idle := step.(Nothing); idle {
 		if !release.IsZero() && (wait.Until.IsZero() || release.Before(wait.Until)) {
 			wait.Until = release
@@ -41,27 +54,6 @@ func Next(f Facts) Step {
 		return p.reportLost(wait)
 	}
 	return step
-}
-
-// next returns the step that the phase of the World requires.
-func (p *planner) next() Step {
-	s, w := p.s, p.w
-	switch {
-	case s.Wish.Stop == s.Job.Attempt:
-		return p.stop()
-	case w == nil || w.Attempt != s.Job.Attempt:
-		return p.proposeFirst()
-	}
-	switch w.Phase {
-	case rendezvous.Forming:
-		return p.forming()
-	case rendezvous.Running:
-		return p.running()
-	case rendezvous.Finishing:
-		return p.finishing()
-	default:
-		return p.waiting()
-	}
 }
 
 // planner has the facts of one call of Next.
