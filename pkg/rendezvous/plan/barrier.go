@@ -16,9 +16,9 @@ func (p *planner) forming() Step {
 	lost := p.lost()
 	switch {
 	case len(lost) > 0:
-		return p.change(rendezvous.CauseNodeLost, LossText(lost))
+		return p.change(rendezvous.CauseNodeLost, LossText(lost), p.settleLedger(), nil)
 	case WishPending(p.s, p.v):
-		return p.change(p.wishCause(), "")
+		return p.change(p.wishCause(), "", p.settleLedger(), nil)
 	}
 	missing := Unready(p.s)
 	if len(missing) == 0 {
@@ -39,7 +39,7 @@ func (p *planner) forming() Step {
 	if Grows(p.s, p.v) { // nothing has started yet, so growing now costs less than a planned change later
 		return p.atTarget(func() Step {
 			cause, text := p.growthCause()
-			return p.change(cause, text)
+			return p.change(cause, text, p.settleLedger(), nil)
 		})
 	}
 	return p.after(p.m.PhaseSince, p.t.Barrier, func() Step {
@@ -105,5 +105,6 @@ func (p *planner) withoutUnready(missing []string) Step {
 	// Propose deletes the keys of these nodes. As leavers they would have to report Ready, and
 	// would hold up the next barrier too.
 	q.evict = missing
-	return q.change(rendezvous.CauseNodeLost, "the barrier waited too long for "+phrase.List(missing))
+	return q.change(rendezvous.CauseNodeLost, "the barrier waited too long for "+phrase.List(missing),
+		q.settleLedger(), nil)
 }

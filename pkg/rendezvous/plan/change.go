@@ -77,13 +77,7 @@ func (p *planner) dispensable(node string) bool {
 	return err == nil
 }
 
-// change answers an unplanned cause: with the next World if one can be planned now, else with a
-// Hold.
-func (p *planner) change(c rendezvous.Cause, text string) Step {
-	return p.changeWith(c, text, p.settleLedger(), nil)
-}
-
-// changeFailed is change after a worker failed.
+// changeFailed settles the ledger after a worker failed, and answers that.
 func (p *planner) changeFailed() Step {
 	b, c, text := p.settleLedger(), rendezvous.CauseWorkerFailed, p.s.Failure.String()
 	failure := &ReportedFailure{Failure: *p.s.Failure, Collateral: b.Collateral, Spent: b.Spent}
@@ -97,13 +91,12 @@ func (p *planner) changeFailed() Step {
 		text = quarantineText(b.Ledger, p.s.Failure.Node)
 		p = p.withLedger(b.Ledger)
 	}
-	return p.changeWith(c, text, b, failure)
+	return p.change(c, text, b, failure)
 }
 
-// changeWith is change with a settled ledger. failure is the failure that its step reports, or nil.
-func (p *planner) changeWith(
-	c rendezvous.Cause, text string, b ledger.Settled, failure *ReportedFailure,
-) Step {
+// change answers an unplanned cause, after the ledger is settled: with the next World if one can be
+// planned now, else with a Hold. failure is the failure that its step reports, or nil.
+func (p *planner) change(c rendezvous.Cause, text string, b ledger.Settled, failure *ReportedFailure) Step {
 	switch {
 	case b.Fail != nil:
 		lost := p.unreported()

@@ -55,7 +55,8 @@ func (p *planner) fallBack() Step {
 		case at == here, at == promised && late:
 			head := older.Again(bad)
 			p.newHead, p.older = &head, older
-			return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number))
+			return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number),
+				p.settleLedger(), nil)
 		case at == away, at != nowhere && !late:
 			return Nothing{p.now.Add(p.t.Barrier / 10)}
 		}

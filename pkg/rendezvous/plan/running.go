@@ -23,7 +23,7 @@ func (p *planner) running() Step {
 		return p.failure(f)
 	}
 	if lost := p.lost(); len(lost) > 0 {
-		return p.change(rendezvous.CauseNodeLost, LossText(lost))
+		return p.change(rendezvous.CauseNodeLost, LossText(lost), p.settleLedger(), nil)
 	}
 	switch {
 	case WishPending(p.s, p.v):
@@ -110,7 +110,7 @@ func (p *planner) finishing() Step {
 	case p.s.Failure != nil:
 		return p.changeFailed()
 	}
-	return p.change(rendezvous.CauseNodeLost, LossText(p.lost()))
+	return p.change(rendezvous.CauseNodeLost, LossText(p.lost()), p.settleLedger(), nil)
 }
 
 func anyZero(x rendezvous.Exit) bool {
