@@ -328,7 +328,7 @@ func (g *group) Continue(ctx context.Context, s message.Start) error {
 // continueTeam starts the trainers of another generation. The servers stay.
 func (g *group) continueTeam(e *ensemble.Ensemble, in launch.Inputs, s message.Start) error {
 	in.ServersStay = true
-	c, err := g.w.team(in)
+	spec, err := g.w.prepareSpec(in)
 	if err != nil {
 		return err
 	}
@@ -339,7 +339,7 @@ func (g *group) continueTeam(e *ensemble.Ensemble, in launch.Inputs, s message.S
 	if err := g.begin(s); err != nil {
 		return err
 	}
-	return e.Continue(c)
+	return e.Continue(g.w.team(in, spec))
 }
 
 // environs returns the variables of each worker in another generation, by local rank.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -214,14 +215,15 @@ func shownDir(dir string) string {
 	return dir
 }
 
-// startProcesses starts the processes of in.
-func (w *workers) startProcesses(ctx context.Context, in launch.Inputs) (processes, error) {
+// startProcesses starts the processes of a spec. Trainers start in the guardian that stands by, if that is
+// still alive and has as many worker slots: a new attempt of the job may have a different number of them.
+func (w *workers) startProcesses(ctx context.Context, in launch.Inputs, spec worker.Spec) (processes, error) {
 	if in.Team != nil {
-		return w.startTeam(ctx, in)
-	}
-	spec, err := w.prepareSpec(in)
-	if err != nil {
-		return nil, err
+		e, err := ensemble.Start(ctx, w.team(in, spec))
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
 	}
 	if w.o.Launcher.Mode == RPC {
 		names := map[int]string{}
@@ -230,11 +232,21 @@ func (w *workers) startProcesses(ctx context.Context, in launch.Inputs) (process
 		}
 		w.logs.Rename(names)
 	}
-	g, err := w.begin(ctx, spec)
-	if err == nil && !in.Waits { // waiting workers are themselves warm workers
+	defer w.prepare(len(spec.Env))
+	g, err := (*worker.Group)(nil), worker.ErrNoGuardian
+	if p := w.take(); p != nil {
+		g, err = p.Start(ctx, spec)
+	}
+	if errors.Is(err, worker.ErrNoGuardian) || errors.Is(err, os.ErrInvalid) {
+		g, err = worker.Start(ctx, spec)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !in.Waits { // waiting workers are themselves warm workers
 		w.warmLater(g, spec)
 	}
-	return g, err
+	return g, nil
 }
 
 // prepareSpec returns the spec of one start. It empties the run directory, and records the variables.
@@ -253,24 +265,10 @@ func (w *workers) prepareSpec(in launch.Inputs) (worker.Spec, error) {
 }
 
 // team returns the configuration of the processes of one generation in a job with servers.
-func (w *workers) team(in launch.Inputs) (ensemble.Config, error) {
-	spec, err := w.prepareSpec(in)
+func (w *workers) team(in launch.Inputs, spec worker.Spec) ensemble.Config {
 	return ensemble.Config{Life: w.effects, Spec: spec, Tasks: in.Tasks, Team: in.Team,
 		Restarts:    in.MaxRestarts,
-		RefillAfter: rendezvous.RefillAfter, Notice: w.notice, Through: w.through}, err
-}
-
-// startTeam starts the processes of a job with servers.
-func (w *workers) startTeam(ctx context.Context, in launch.Inputs) (processes, error) {
-	c, err := w.team(in)
-	if err != nil {
-		return nil, err
-	}
-	e, err := ensemble.Start(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
+		RefillAfter: rendezvous.RefillAfter, Notice: w.notice, Through: w.through}
 }
 
 // through tells the user that the trainers are done and the servers were ended. It uses the words

@@ -235,19 +235,6 @@ func (w *workers) spec() worker.Spec {
 		Guardian: []string{"/proc/self/exe", Guardian}}
 }
 
-// begin starts the group of spec. It uses the guardian that stands by, if that is still alive and
-// has as many worker slots. A new attempt of the job may have a different number of them.
-func (w *workers) begin(ctx context.Context, spec worker.Spec) (*worker.Group, error) {
-	defer w.prepare(len(spec.Env))
-	if p := w.take(); p != nil {
-		g, err := p.Start(ctx, spec)
-		if !errors.Is(err, worker.ErrNoGuardian) && !errors.Is(err, os.ErrInvalid) {
-			return g, err
-		}
-	}
-	return worker.Start(ctx, spec)
-}
-
 // refused is the error of a start that failed, with the exit status of the agent.
 type refused struct {
 	error
@@ -275,8 +262,12 @@ func (w *workers) Start(ctx context.Context, s message.Start) (agent.Group, erro
 		return nil, refused{err, 125}
 	}
 	w.usePorts(s.Ports)
+	spec, err := w.prepareSpec(in)
+	if err != nil {
+		return nil, err
+	}
 	connected := w.stay.Expect(world.Generation, world.Slots) // before a worker can connect
-	g, err := w.startProcesses(ctx, in)
+	g, err := w.startProcesses(ctx, in, spec)
 	if err != nil {
 		connected.Close()
 		return nil, refused{err, worker.StartCode(err)}

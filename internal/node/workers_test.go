@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/internal/worker"
@@ -111,7 +112,7 @@ func TestAPreparedGuardianOfAnotherSize(t *testing.T) {
 	}
 	spec.Ranks, spec.WorldSize, spec.Env = []int{0, 1}, 2, [][]string{nil, nil}
 	for range 2 { // the next one as well
-		g, err := w.begin(t.Context(), spec)
+		g, err := w.startProcesses(t.Context(), launch.Inputs{Waits: true}, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
