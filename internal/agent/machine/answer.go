@@ -2,12 +2,10 @@ package machine
 
 import (
 	"slices"
-	"time"
 
 	"github.com/elasticd/elastic/internal/agent/message"
 
 	"github.com/elasticd/elastic/pkg/membership"
-	"github.com/elasticd/elastic/pkg/membership/verdict"
 )
 
 // AnswerSuspicions answers in the store each suspicion that this node is silent. That distinguishes
@@ -56,13 +54,4 @@ func (d *Detection) AwaitAnswers(f *Sight, out *message.Outbox) {
 		out.RequestAbout(message.KindAwaitAnswer, s.Incarnation,
 			message.AwaitAnswer{About: n.Ref, Lease: n.Lease, Suspicion: s})
 	}
-}
-
-// ApplyAwaited records whether a suspicion had an answer in the store.
-func (d *Detection) ApplyAwaited(e message.Awaited, now time.Time) {
-	if e.Err != nil {
-		return
-	}
-	d.evidence.Answers[e.About.Incarnation] = verdict.Answered{Answer: e.Answer, At: now}
-	d.evidence.Unanswered[e.About.Incarnation] = verdict.Unanswered{Rev: e.Rev, At: now}
 }

@@ -27,9 +27,20 @@ func (m *Machine) apply(e message.Event) {
 	case message.Started, message.Hung, message.Exited, message.Staying, message.Paused, message.Halted,
 		message.Closed, message.ExitReported, message.FailureReported:
 		m.workers.Apply(e, m.workerFacts(), m.out)
-	case message.Probed, message.WatchersAsked, message.Awaited, message.Signaled, message.Suspected,
-		message.Withdrawn, message.SuspicionAnswered, message.Reports:
-		m.applyPeers(e)
+	case message.Reports:
+		for _, one := range e.All {
+			m.apply(one)
+		}
+	case message.Signaled:
+		if g := e.Answer.Generation; g > max(m.seen.peerGeneration, m.generation()) && m.self.joined {
+			m.seen.peerGeneration, m.seen.peerGenerationAt = g, m.now
+		}
+		if e.Node != "" {
+			m.peers.Apply(e, m.now, m.out)
+		}
+	case message.Probed, message.WatchersAsked, message.Awaited, message.Suspected, message.Withdrawn,
+		message.SuspicionAnswered:
+		m.peers.Apply(e, m.now, m.out)
 	case message.StoreBehind, message.Remembered, message.Waiting, message.Remade:
 		m.applyMemory(e)
 	case message.Asked:
@@ -153,38 +164,5 @@ func (m *Machine) applyRenewal(e message.Renewed) {
 	default:
 		m.peers.LeaseUncertain()
 		m.storeSilent()
-	}
-}
-
-func (m *Machine) applyPeers(e message.Event) {
-	switch e := e.(type) {
-	case message.Reports:
-		for _, one := range e.All {
-			m.applyPeers(one)
-		}
-	case message.Probed:
-		m.out.AnsweredAbout(message.KindProbe, e.About.Incarnation, nil)
-		m.peers.ApplyProbe(e, m.now)
-	case message.WatchersAsked:
-		m.out.AnsweredAbout(message.KindProbe, e.About.Incarnation, nil)
-		m.peers.ApplyHolds(e, m.now)
-	case message.Awaited:
-		m.out.AnsweredAbout(message.KindAwaitAnswer, e.About.Incarnation, e.Err)
-		m.peers.ApplyAwaited(e, m.now)
-	case message.SuspicionAnswered:
-		m.out.Answered(message.KindAnswerSuspicion, e.Err)
-		m.out.Rest(message.KindAnswerSuspicion, message.Rest) // the snapshot shows it in a moment
-	case message.Signaled:
-		if g := e.Answer.Generation; g > max(m.seen.peerGeneration, m.generation()) && m.self.joined {
-			m.seen.peerGeneration, m.seen.peerGenerationAt = g, m.now
-		}
-		if e.Node != "" {
-			m.peers.ApplySignal(e.Signal, m.now)
-		}
-	case message.Suspected:
-		m.peers.ApplySuspected(e, m.out)
-	case message.Withdrawn:
-		m.out.Answered(message.KindWithdraw, e.Err)
-		m.out.Rest(message.KindWithdraw, message.Rest) // the snapshot shows it in a moment
 	}
 }

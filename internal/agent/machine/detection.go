@@ -106,42 +106,55 @@ func (d *Detection) NewWorld() {
 	d.probed = map[membership.Incarnation]probe{}
 }
 
-// ApplyProbe records what a dialled node and its watchers answered.
-func (d *Detection) ApplyProbe(e message.Probed, now time.Time) {
-	d.evidence.Answers[e.About.Incarnation] = verdict.Answered{Answer: e.Answer, At: now}
-	d.evidence.Holds[e.About.Node] = map[string]time.Time{}
-	d.ApplyHolds(message.WatchersAsked{About: e.About, Holds: e.Holds}, now)
-}
-
-// ApplyHolds records what more watchers answered.
-func (d *Detection) ApplyHolds(e message.WatchersAsked, now time.Time) {
-	if d.evidence.Holds[e.About.Node] == nil {
-		d.evidence.Holds[e.About.Node] = map[string]time.Time{}
-	}
-	for _, by := range e.Holds {
-		d.evidence.Holds[e.About.Node][by] = now
-	}
-}
-
-// ApplySignal records a signal of the watcher.
-func (d *Detection) ApplySignal(s membership.Signal, now time.Time) {
-	d.evidence.Answers[s.Incarnation] = verdict.Answered{Answer: s.Answer, At: now}
-	if s.Cleared() {
-		delete(d.suspected, s.Incarnation)
-		return
-	}
-	d.suspected[s.Incarnation] = s
-}
-
-// ApplySuspected records whether suspicions were written.
-func (d *Detection) ApplySuspected(e message.Suspected, out *message.Outbox) {
-	out.Answered(message.KindSuspect, e.Err)
-	if e.Err != nil {
-		for _, inc := range e.About {
-			delete(d.written, inc)
+// Apply updates the observations with an event.
+func (d *Detection) Apply(e message.Event, now time.Time, out *message.Outbox) {
+	switch e := e.(type) {
+	case message.Signaled:
+		d.evidence.Answers[e.Incarnation] = verdict.Answered{Answer: e.Answer, At: now}
+		if e.Cleared() {
+			delete(d.suspected, e.Incarnation)
+		} else {
+			d.suspected[e.Incarnation] = e.Signal
 		}
+	case message.Probed:
+		out.AnsweredAbout(message.KindProbe, e.About.Incarnation, nil)
+		d.evidence.Answers[e.About.Incarnation] = verdict.Answered{Answer: e.Answer, At: now}
+		delete(d.evidence.Holds, e.About.Node)
+		d.noteHolds(e.About.Node, now, e.Holds...)
+	case message.WatchersAsked:
+		out.AnsweredAbout(message.KindProbe, e.About.Incarnation, nil)
+		d.noteHolds(e.About.Node, now, e.Holds...)
+	case message.Awaited:
+		out.AnsweredAbout(message.KindAwaitAnswer, e.About.Incarnation, e.Err)
+		if e.Err == nil {
+			d.evidence.Answers[e.About.Incarnation] = verdict.Answered{Answer: e.Answer, At: now}
+			d.evidence.Unanswered[e.About.Incarnation] = verdict.Unanswered{Rev: e.Rev, At: now}
+		}
+	case message.Suspected:
+		out.Answered(message.KindSuspect, e.Err)
+		if e.Err != nil {
+			for _, inc := range e.About {
+				delete(d.written, inc)
+			}
+		}
+		d.newestRecord = max(d.newestRecord, e.Rev)
+	case message.SuspicionAnswered:
+		out.Answered(message.KindAnswerSuspicion, e.Err)
+		out.Rest(message.KindAnswerSuspicion, message.Rest) // the snapshot shows it in a moment
+	case message.Withdrawn:
+		out.Answered(message.KindWithdraw, e.Err)
+		out.Rest(message.KindWithdraw, message.Rest) // the snapshot shows it in a moment
 	}
-	d.newestRecord = max(d.newestRecord, e.Rev)
+}
+
+// noteHolds records which watchers still suspect a node.
+func (d *Detection) noteHolds(node string, now time.Time, watchers ...string) {
+	if d.evidence.Holds[node] == nil {
+		d.evidence.Holds[node] = map[string]time.Time{}
+	}
+	for _, by := range watchers {
+		d.evidence.Holds[node][by] = now
+	}
 }
 
 // Suspects returns the nodes that this agent suspects now, by name.

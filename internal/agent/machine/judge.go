@@ -30,10 +30,7 @@ func (d *Detection) Judge(f *Sight) {
 		// A suspicion of this agent counts once it is in the store. Otherwise this agent would hold
 		// a World for a node that all others find alive.
 		if _, ok := d.suspected[r.Incarnation]; ok {
-			if d.evidence.Holds[r.Node] == nil {
-				d.evidence.Holds[r.Node] = map[string]time.Time{}
-			}
-			d.evidence.Holds[r.Node][f.Self.Node] = f.Now
+			d.noteHolds(r.Node, f.Now, f.Self.Node)
 		}
 	}
 	d.evidence.Absent, d.evidence.Self = absent, f.Self.Incarnation

@@ -81,16 +81,19 @@ func TestAWatcherThatAccusesLaterIsAsked(t *testing.T) {
 	step(0, message.Probe{About: ref("b"), Watchers: []membership.Ref{ref("c")}, Silent: true})
 	accuse("d")
 	step(20 * time.Millisecond) // the dial is under way
-	out.AnsweredAbout(message.KindProbe, "b", nil)
-	d.ApplyProbe(message.Probed{About: ref("b"), Holds: []string{"c"}}, now)
+	d.Apply(message.Probed{About: ref("b"), Holds: []string{"c"}}, now, out)
 	step(230*time.Millisecond, message.AskWatchers{About: ref("b"), Watchers: []membership.Ref{ref("d")}})
 	if m := d.View.Find(ref("b")); m.State != verdict.Suspect {
 		t.Errorf("with one watcher asked b is %s", m.State)
 	}
-	out.AnsweredAbout(message.KindProbe, "b", nil)
-	d.ApplyHolds(message.WatchersAsked{About: ref("b"), Holds: []string{"d"}}, now)
+	d.Apply(message.WatchersAsked{About: ref("b"), Holds: []string{"d"}}, now, out)
 	step(5 * time.Millisecond)
 	if m := d.View.Find(ref("b")); m.State != verdict.Gone {
 		t.Errorf("with both asked b is %s", m.State)
+	}
+	d.Apply(message.Probed{About: ref("b")}, now, out)
+	step(5 * time.Millisecond)
+	if m := d.View.Find(ref("b")); m.State != verdict.Suspect {
+		t.Errorf("when neither holds its suspicion any more b is %s", m.State)
 	}
 }

@@ -60,11 +60,11 @@ func TestSuspicionsOfOneMomentAreOneRequest(t *testing.T) {
 				snap.Suspects = append(snap.Suspects, x)
 			}
 		}
-		d.ApplySuspected(e, out)
+		d.Apply(e, now, out)
 	}
 	hear := func(from, to int, sign membership.Sign) {
 		for _, r := range world.Members[from:to] {
-			d.ApplySignal(membership.Signal{Ref: r, Sign: sign}, now)
+			d.Apply(message.Signaled{Signal: membership.Signal{Ref: r, Sign: sign}}, now, out)
 		}
 	}
 	// A row is watched only as far as it was found, so it is found from behind.
