@@ -18,143 +18,124 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// do carries out one action. Everything that waits runs in another goroutine.
+// do carries out one action. What waits runs in another goroutine.
 func (l *loop) do(ctx context.Context, a message.Action) {
 	switch a := a.(type) {
-	case message.Enter:
-		l.effect(ctx, func(ctx context.Context) message.Event { return l.joining.Enter(ctx, a) })
 	case message.Renew:
 		l.keepLease(ctx, a.Lease, a.TTL)
 	case message.Forget:
 		l.forget(ctx, a.Lease)
 	case message.Follow:
 		l.followScope(ctx, l.joining.NodeName(), a.Scope)
-	case message.Read:
-		l.effect(ctx, func(ctx context.Context) message.Event {
-			return message.StoreRead{Update: l.reader(l.joining.NodeName()).ReadOwn(ctx), Asked: true}
-		})
-	case message.Locate:
-		l.effect(ctx, func(context.Context) message.Event { return message.Located{Address: l.Peers.Here()} })
-	case message.PublishWarm:
-		l.effect(ctx, func(ctx context.Context) message.Event { return l.publishWarm(ctx, a) })
-	case message.Register:
-		l.effect(ctx, func(ctx context.Context) message.Event { return l.register(ctx, a) })
-	case message.Take:
-		l.effect(ctx, func(ctx context.Context) message.Event {
-			w, err := l.takeStep(ctx, a)
-			if err == nil {
-				l.effects.Go(func() { l.afterStep(ctx, a) })
-			}
-			return message.Stepped{World: w, Err: err}
-		})
-	case message.Remake:
-		l.effect(ctx, func(ctx context.Context) message.Event { return l.joining.Remake(ctx, a) })
-	case message.GetReady, message.StartWorkers, message.ContinueWorkers, message.PauseWorkers,
-		message.HaltWorkers, message.CloseSaves, message.Remember, message.ReportExit, message.ReportFailures:
-		l.doWorkers(ctx, a)
-	case message.Probe, message.AskWatchers, message.WatchNodes, message.Suspect, message.Withdraw,
-		message.AwaitAnswer, message.AnswerSuspicion:
-		l.doPeers(ctx, a)
+	case message.WatchNodes:
+		l.Peers.Watch(a.Refs)
 	case message.SayHello:
 		l.hello = a.Hello
-	case message.Leave:
-		l.newestEffect(ctx, "leave", func(ctx context.Context) message.Event {
-			return message.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: l.sayGoodbye(ctx, a)}
-		})
-	case message.PublishTiming:
-		l.effect(ctx, func(ctx context.Context) message.Event {
-			_ = l.requests.PublishTiming(ctx, &a.World, a.Timing) // refused if a newer generation is there
-			return nil
-		})
 	case message.Say:
 		l.Say(a.Line)
 	case message.Wake:
 		l.wake.Reset(max(0, time.Until(a.At)))
-	}
-}
-
-// doWorkers carries out actions on the workers of this node, their saves and their exits.
-func (l *loop) doWorkers(ctx context.Context, a message.Action) {
-	switch a := a.(type) {
-	case message.GetReady:
-		l.newestEffect(ctx, "ready", func(ctx context.Context) message.Event { return l.getReady(ctx, a) })
 	case message.StartWorkers:
-		l.group = &startedGroup{ready: make(chan struct{})}
-		group := l.group
-		l.effect(ctx, func(ctx context.Context) message.Event { return l.startWorkers(ctx, a.Start, group) })
+		group := &startedGroup{ready: make(chan struct{})}
+		l.group = group
+		l.effect(ctx, func(ctx context.Context) message.Event { return l.startWorkers(ctx, a, group) })
 	case message.ContinueWorkers:
 		from, to := l.group, &startedGroup{ready: make(chan struct{})}
 		l.group = to
-		l.effect(ctx, func(ctx context.Context) message.Event {
-			return l.continueWorkers(ctx, a.Start, from, to)
-		})
+		l.effect(ctx, func(ctx context.Context) message.Event { return l.continueWorkers(ctx, a.Start, from, to) })
 	case message.PauseWorkers:
 		l.pauseWorkers(ctx, a.Generation)
 	case message.HaltWorkers:
 		l.haltWorkers(ctx, a)
+	case message.GetReady:
+		l.newestEffect(ctx, "ready", func(ctx context.Context) message.Event { return l.getReady(ctx, a) })
 	case message.CloseSaves:
-		l.newestEffect(ctx, "close", func(ctx context.Context) message.Event {
-			end := l.Saves.Close
-			if a.Last {
-				end = l.Saves.Finish
-			}
-			return message.Closed{Generation: a.Generation, Err: end(ctx, a.Generation)}
+		l.newestEffect(ctx, "close", func(ctx context.Context) message.Event { return l.closeSaves(ctx, a) })
+	case message.Leave:
+		l.newestEffect(ctx, "leave", func(ctx context.Context) message.Event {
+			return message.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: l.sayGoodbye(ctx, a)}
 		})
-	case message.Remember:
-		l.effect(ctx, func(ctx context.Context) message.Event {
-			return message.Remembered{Memory: a.Memory,
-				Err: l.memory.Keep(l.joining.NodeName(), a.Memory, l.Disk.Remember)}
-		})
-	case message.ReportExit:
-		l.effect(ctx, func(ctx context.Context) message.Event { return l.reportExit(ctx, a) })
-	case message.ReportFailures:
-		l.effect(ctx, func(ctx context.Context) message.Event {
-			return message.FailureReported{Generation: a.World.Generation,
-				Err: l.requests.Fail(ctx, &a.World, a.Failures...)}
-		})
+	default:
+		l.effect(ctx, func(ctx context.Context) message.Event { return l.answer(ctx, a) })
 	}
 }
 
-// doPeers carries out actions on other nodes of the job.
-func (l *loop) doPeers(ctx context.Context, a message.Action) {
+// answer carries out a request, and returns the answer. It does not run in the goroutine of the loop.
+func (l *loop) answer(ctx context.Context, a message.Action) message.Event {
 	switch a := a.(type) {
+	case message.Enter:
+		return l.joining.Enter(ctx, a)
+	case message.Read:
+		return message.StoreRead{Update: l.reader(l.joining.NodeName()).ReadOwn(ctx), Asked: true}
+	case message.Locate:
+		return message.Located{Address: l.Peers.Here()}
+	case message.PublishWarm:
+		return l.publishWarm(ctx, a)
+	case message.Register:
+		return l.register(ctx, a)
+	case message.Take:
+		w, err := l.takeStep(ctx, a)
+		if err == nil {
+			l.effects.Go(func() { l.afterStep(ctx, a) })
+		}
+		return message.Stepped{World: w, Err: err}
+	case message.PublishTiming:
+		_ = l.requests.PublishTiming(ctx, &a.World, a.Timing) // refused if a newer generation is there
+	case message.Remake:
+		return l.joining.Remake(ctx, a)
+	case message.Remember:
+		err := l.memory.Keep(l.joining.NodeName(), a.Memory, l.Disk.Remember)
+		return message.Remembered{Memory: a.Memory, Err: err}
+	case message.ReportExit:
+		return l.reportExit(ctx, a)
+	case message.ReportFailures:
+		err := l.requests.Fail(ctx, &a.World, a.Failures...)
+		return message.FailureReported{Generation: a.World.Generation, Err: err}
 	case message.Probe:
-		l.effect(ctx, func(ctx context.Context) message.Event {
-			p, holds := message.Probed{About: a.About}, l.askWatchers(ctx, a.About, a.Watchers)
-			if a.Silent {
-				p.Answer = l.Peers.Confirm(ctx, a.About)
-			} else {
-				p.Answer = l.Peers.Probe(ctx, a.About)
-			}
-			p.Holds = holds()
-			return p
-		})
+		return l.probe(ctx, a)
 	case message.AskWatchers:
-		l.effect(ctx, func(ctx context.Context) message.Event {
-			return message.WatchersAsked{About: a.About, Holds: l.askWatchers(ctx, a.About, a.Watchers)()}
-		})
+		return message.WatchersAsked{About: a.About, Holds: l.askWatchers(ctx, a.About, a.Watchers)()}
 	case message.AwaitAnswer:
-		l.effect(ctx, func(ctx context.Context) message.Event { return l.awaitAnswer(ctx, a) })
+		return l.awaitAnswer(ctx, a)
 	case message.AnswerSuspicion:
-		l.effect(ctx, func(ctx context.Context) message.Event {
-			return message.SuspicionAnswered{Err: l.registry.Answer(ctx, a.Suspicion, a.Me)}
-		})
-	case message.WatchNodes:
-		l.Peers.Watch(a.Refs)
+		return message.SuspicionAnswered{Err: l.registry.Answer(ctx, a.Suspicion, a.Me)}
 	case message.Suspect:
-		l.effect(ctx, func(ctx context.Context) message.Event {
-			rev, err := l.registry.Suspect(ctx, a.Me, a.Generation, a.Suspicions...)
-			e := message.Suspected{Rev: rev, Err: err}
-			for _, s := range a.Suspicions {
-				e.About = append(e.About, s.Incarnation)
-			}
-			return e
-		})
+		return l.suspect(ctx, a)
 	case message.Withdraw:
-		l.effect(ctx, func(ctx context.Context) message.Event {
-			return message.Withdrawn{Err: l.registry.Withdraw(ctx, a.Generation, a.Suspicions...)}
-		})
+		return message.Withdrawn{Err: l.registry.Withdraw(ctx, a.Generation, a.Suspicions...)}
 	}
+	return nil
+}
+
+// suspect writes suspicions.
+func (l *loop) suspect(ctx context.Context, a message.Suspect) message.Event {
+	rev, err := l.registry.Suspect(ctx, a.Me, a.Generation, a.Suspicions...)
+	e := message.Suspected{Rev: rev, Err: err}
+	for _, s := range a.Suspicions {
+		e.About = append(e.About, s.Incarnation)
+	}
+	return e
+}
+
+// probe dials a node while its watchers are asked.
+func (l *loop) probe(ctx context.Context, a message.Probe) message.Event {
+	p, holds := message.Probed{About: a.About}, l.askWatchers(ctx, a.About, a.Watchers)
+	if a.Silent {
+		p.Answer = l.Peers.Confirm(ctx, a.About)
+	} else {
+		p.Answer = l.Peers.Probe(ctx, a.About)
+	}
+	p.Holds = holds()
+	return p
+}
+
+// closeSaves ends captures.
+func (l *loop) closeSaves(ctx context.Context, a message.CloseSaves) message.Event {
+	end := l.Saves.Close
+	if a.Last {
+		end = l.Saves.Finish
+	}
+	return message.Closed{Generation: a.Generation, Err: end(ctx, a.Generation)}
 }
 
 // forget stops renewing a lease, and revokes it if the store answers within a second.

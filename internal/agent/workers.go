@@ -18,8 +18,8 @@ type startedGroup struct {
 }
 
 // startWorkers starts new processes for a generation.
-func (l *loop) startWorkers(ctx context.Context, s message.Start, started *startedGroup) message.Event {
-	g := s.World.Generation
+func (l *loop) startWorkers(ctx context.Context, a message.StartWorkers, started *startedGroup) message.Event {
+	s, g := a.Start, a.World.Generation
 	failed := func(err error) message.Event {
 		code := 125
 		var coded interface{ ExitCode() int }
@@ -110,7 +110,7 @@ func (l *loop) continueWorkers(ctx context.Context, s message.Start, from, to *s
 		if err != nil {
 			return message.Started{Generation: g, Err: err, Code: 125} // the agent is ending
 		}
-		return l.startWorkers(ctx, s, to)
+		return l.startWorkers(ctx, message.StartWorkers{Start: s}, to)
 	}
 	to.group = from.group
 	close(to.ready)
