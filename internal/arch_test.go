@@ -204,8 +204,8 @@ var may = map[string][]string{
 	// A program like any user's: it must work with what every worker is given.
 	"cmd/elastic-demo": {},
 
-	// It speaks to Kubernetes and knows sizes, no records.
-	"internal/kube": {},
+	"internal/kube": {"pkg/history", "pkg/rendezvous", "pkg/rendezvous/status", "pkg/rendezvous/txn",
+		"pkg/scaling", "pkg/schema", "pkg/store"},
 
 	// The sandbox of a pod in the lab.
 	"integration/kube/pause": {},

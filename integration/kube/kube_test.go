@@ -28,7 +28,7 @@ func TestKubernetes(t *testing.T) {
 		{"NoRights", (*lab).noRights},
 		{"ExactBothWays", (*lab).exactBothWays},
 		{"OneLabelTwice", (*lab).oneLabelTwice},
-		{"NewerWishWins", (*lab).newerWishWins},
+		{"ReplicasWin", (*lab).replicasWin},
 		{"ImageWithoutShell", (*lab).imageWithoutShell},
 		{"DoneJobCompletes", (*lab).doneJob},
 		{"FailedJobSaysWhy", (*lab).failedJob},
@@ -180,8 +180,8 @@ func (l *lab) oneLabelTwice() {
 	l.must("delete", "-f", "lab/same-label.yaml")
 }
 
-// newerWishWins: both sides were changed while elastic kube sync was away.
-func (l *lab) newerWishWins() {
+// replicasWin: both sides were changed while elastic kube sync was away.
+func (l *lab) replicasWin() {
 	l.must("scale", "deployment/elastic-sync", "--replicas=0")
 	l.until(time.Minute, "elastic kube sync is away", func() bool {
 		return l.must("get", "pods", "-l", "app.kubernetes.io/name=elastic-sync", "-o", "name") == ""
@@ -189,9 +189,8 @@ func (l *lab) newerWishWins() {
 	l.must("scale", "statefulset/trainer", "--replicas=3")
 	l.scale("exact", 1)
 	l.must("scale", "deployment/elastic-sync", "--replicas=1")
-	l.replicas(1)
-	l.saidOf("trainer", "replicas was set to 3 and np to 1; the newer wish wins: 1")
-	l.runs("exact", 1)
+	l.saidOf("trainer", "replicas was set to 3 and np to 1; replicas wins")
+	l.runs("exact", 3)
 	l.must("delete", "statefulset", "trainer", "--wait", "--timeout=90s")
 }
 

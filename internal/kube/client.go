@@ -17,6 +17,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Label names the job that a StatefulSet runs. Only objects with it are read or changed.
@@ -78,35 +80,14 @@ type StatefulSet struct {
 		ResourceVersion string            `json:"resourceVersion"`
 		Labels          map[string]string `json:"labels"`
 		Annotations     map[string]string `json:"annotations"`
-		ManagedFields   []managed         `json:"managedFields"`
-		Created         time.Time         `json:"creationTimestamp"`
 	} `json:"metadata"`
 	Spec struct {
 		Replicas int `json:"replicas"`
 	} `json:"spec"`
 }
 
-// managed says which client set which fields, and when.
-type managed struct {
-	Time   time.Time `json:"time"`
-	Fields struct {
-		Spec map[string]json.RawMessage `json:"f:spec"`
-	} `json:"fieldsV1"`
-}
-
 // Job returns the job that the StatefulSet runs.
-func (s *StatefulSet) Job() string { return s.Metadata.Labels[Label] }
-
-// Edited returns when replicas was last set.
-func (s *StatefulSet) Edited() time.Time {
-	at := s.Metadata.Created
-	for _, m := range s.Metadata.ManagedFields {
-		if _, ok := m.Fields.Spec["f:replicas"]; ok && m.Time.After(at) {
-			at = m.Time
-		}
-	}
-	return at
-}
+func (s *StatefulSet) Job() schema.Job { return schema.Job(s.Metadata.Labels[Label]) }
 
 // List returns the StatefulSets that have Label.
 func (c *Client) List(ctx context.Context) ([]StatefulSet, error) {
@@ -146,13 +127,13 @@ func (c *Client) patch(ctx context.Context, s *StatefulSet, spec map[string]any,
 var validObject = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 // objectName returns the name of a job's ConfigMap, which is also the prefix of its events' names.
-func objectName(job string) string { return "elastic-" + job }
+func objectName(job schema.Job) string { return "elastic-" + string(job) }
 
 // Publish writes the ConfigMap elastic-<job> with data.
-func (c *Client) Publish(ctx context.Context, job string, data map[string]string) error {
+func (c *Client) Publish(ctx context.Context, job schema.Job, data map[string]string) error {
 	name := objectName(job)
 	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": data,
-		"metadata": map[string]any{"name": name, "labels": map[string]string{Label: job}}}
+		"metadata": map[string]any{"name": name, "labels": map[string]schema.Job{Label: job}}}
 	return c.do(ctx, call{method: http.MethodPatch, body: object, kind: "application/apply-patch+yaml",
 		path: c.path("api/v1", "configmaps", name) + "?fieldManager=elastic&force=true"})
 }

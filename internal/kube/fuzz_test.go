@@ -8,24 +8,12 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
+	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
-
-// asked is a server of jobs that notes what it is asked for.
-type asked struct {
-	t *testing.T
-}
-
-func (a asked) Read(context.Context, string, int64) (Job, error) {
-	return Job{NP: 2, Min: 2, Max: 2, Status: map[string]string{"status.json": "{}"},
-		Events: []Happened{{Rev: 7, Kind: "job_created"}}}, nil
-}
-
-func (a asked) Wish(_ context.Context, job string, np int) error {
-	if np < 1 {
-		a.t.Errorf("job %q is asked for %d nodes", job, np)
-	}
-	return nil
-}
 
 type transport func(*http.Request) *http.Response
 
@@ -39,8 +27,7 @@ func FuzzStatefulSets(f *testing.F) {
 	f.Add(200, []byte(
 		`{"items":[{"spec":{"replicas":-4}},{"metadata":{"annotations":{"elastic.dev/synced":"-1"}}}]}`))
 	f.Add(200, []byte(
-		`{"items":[{"metadata":{"name":"../x","managedFields":[`+
-			`{"time":"2026-01-01T00:00:00Z","fieldsV1":{"f:spec":{"f:replicas":{}}}}]}}]}`))
+		`{"items":[{"metadata":{"name":"../x","labels":{"elastic.dev/job":"x"}},"spec":{"replicas":-4}}]}`))
 	f.Add(409, []byte(`{"message":"\u001b[2J"}`))
 	dir := f.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("secret"), 0o600); err != nil {
@@ -64,8 +51,16 @@ func FuzzStatefulSets(f *testing.F) {
 			}
 			return w.Result()
 		})}
-		loop := Sync{API: api, Jobs: asked{t}, Every: time.Microsecond, Say: func(string) {}}
+		job := txn.Requests{Store: memory.New().Client("sync"), Job: "x"}
+		if err := job.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1, Slots: 1,
+			Limits: rendezvous.Limits{Min: 2, Max: 2, Exact: true}, Base: scaling.Base{Nodes: 2, Slots: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		loop := Sync{API: api, Store: job.Store, Every: time.Microsecond, Say: func(string) {}}
 		loop.Run(ctx)
+		if snap, err := rendezvous.Read(t.Context(), job.Store, job.Job); err != nil || snap.Wish.NP < 1 {
+			t.Errorf("%d nodes are asked for: %v", snap.Wish.NP, err)
+		}
 		if looks < 3 {
 			t.Errorf("%d looks", looks)
 		}

@@ -2,55 +2,33 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
+	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
-
-// Job is the state of one job on the server.
-type Job struct {
-	NP       int
-	NPAt     time.Time
-	Min, Max int
-	Ended    bool
-	Status   map[string]string // of the ConfigMap: a sentence, and the status as JSON
-	Events   []Happened
-}
-
-// Happened is one event of a job.
-type Happened struct {
-	Rev  int64
-	Time time.Time
-	Kind string
-	Node string // "": it is about no node
-	Text string
-	Bad  bool
-}
-
-// Jobs reads and changes jobs.
-type Jobs interface {
-	// Read returns a job with its events after revision since. ErrNoJob if there is none.
-	Read(ctx context.Context, name string, since int64) (Job, error)
-	// Wish asks for np nodes.
-	Wish(ctx context.Context, name string, np int) error
-}
-
-// ErrNoJob means that the server has no such job yet.
-var ErrNoJob = errors.New("no such job")
 
 // Sync keeps the StatefulSets of one namespace and their jobs equal.
 type Sync struct {
 	API   *Client
-	Jobs  Jobs
+	Store store.Store  // has the jobs
 	Say   func(string) // shows a text to the user once
 	Every time.Duration
 
-	seen map[string]*memory // by StatefulSet
+	seen map[string]*written // by StatefulSet
 }
 
-// memory is the last state written for a StatefulSet, so that nothing is written twice.
-type memory struct {
+// written is the last state written for a StatefulSet, so that nothing is written twice.
+type written struct {
 	uid    string
 	rev    int64
 	status string
@@ -60,7 +38,7 @@ type memory struct {
 // Run compares all StatefulSets and jobs each s.Every, until ctx ends. It reports an error once,
 // until it changes, and tries again.
 func (s *Sync) Run(ctx context.Context) {
-	s.seen = map[string]*memory{}
+	s.seen = map[string]*written{}
 	last := ""
 	tick := time.NewTicker(s.Every)
 	defer tick.Stop()
@@ -87,7 +65,7 @@ func (s *Sync) syncAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	owner := map[string]string{}
+	owner := map[schema.Job]string{}
 	var all []error
 	for i := range sets {
 		set := &sets[i]
@@ -111,23 +89,25 @@ func (s *Sync) syncAll(ctx context.Context) error {
 
 // syncOne makes the sizes of a StatefulSet and its job equal, and publishes changes.
 func (s *Sync) syncOne(ctx context.Context, set *StatefulSet) error {
-	m := s.memoryOf(set)
-	job, err := s.Jobs.Read(ctx, set.Job(), m.rev)
-	if errors.Is(err, ErrNoJob) {
-		return nil // the first pod will create the job
-	}
+	snap, err := rendezvous.Read(ctx, s.Store, set.Job())
 	if err != nil {
-		return fmt.Errorf("read job %s: %w", set.Job(), err)
-	}
-	if err := s.publish(ctx, set, job); err != nil {
 		return err
 	}
-	if job.Ended {
+	if snap.Job == nil {
+		return nil // the first pod will create the job
+	}
+	st := status.Explain(&snap, time.Now())
+	if err := s.publish(ctx, set, st); err != nil {
+		return err
+	}
+	if err := s.tellEvents(ctx, set, snap.Events); err != nil {
+		return err
+	}
+	if st.Ended() {
 		return nil
 	}
 	agreed, _ := strconv.Atoi(set.Metadata.Annotations[synced]) // 0: no agreed size
-	step := Decide(Sizes{Replicas: set.Spec.Replicas, ReplicasAt: set.Edited(), NP: job.NP, NPAt: job.NPAt,
-		Synced: agreed, Min: job.Min, Max: job.Max})
+	step := Decide(&snap, set.Spec.Replicas, agreed)
 	if step.Note != "" {
 		if err := s.warn(ctx, set, step.Note); err != nil {
 			return err
@@ -135,34 +115,64 @@ func (s *Sync) syncOne(ctx context.Context, set *StatefulSet) error {
 	}
 	switch step.Action {
 	case SetNP:
-		if err := s.Jobs.Wish(ctx, set.Job(), step.N); err != nil {
-			return fmt.Errorf("scale job %s to %d: %w", set.Job(), step.N, err)
+		if err = s.wish(ctx, &snap, step.N); err == nil {
+			err = s.API.Note(ctx, set, step.N)
 		}
-		err = s.API.Note(ctx, set, step.N)
 	case SetReplicas:
 		err = s.API.Resize(ctx, set, step.N)
 	case Agree:
 		err = s.API.Note(ctx, set, step.N)
 	}
-	if errors.Is(err, errConflict) {
-		return nil // it was edited meanwhile: the next round decides again
+	if errors.Is(err, errConflict) || store.Moved(err) {
+		return nil // one side was edited meanwhile: the next round decides again
 	}
 	return err
 }
 
-// publish writes the status if it has changed, and the new events.
-func (s *Sync) publish(ctx context.Context, set *StatefulSet, job Job) error {
-	m := s.memoryOf(set)
-	if text := job.Status["status.json"]; text != m.status {
-		if err := s.API.Publish(ctx, set.Job(), job.Status); err != nil {
-			return err
-		}
-		m.status = text
+// wish asks for np nodes.
+func (s *Sync) wish(ctx context.Context, snap *rendezvous.Snapshot, np int) error {
+	_, err := scaling.For(snap.Job.Base, snap.Job.Workers(np))
+	if err == nil && np > scaling.MaxWorld {
+		err = fmt.Errorf("more than %d nodes", scaling.MaxWorld)
 	}
-	for _, e := range job.Events {
+	if err == nil {
+		wish := snap.Wish
+		wish.NP, wish.By = np, "scale"
+		_, err = txn.Requests{Store: s.Store, Job: snap.Job.Name}.SetWish(ctx, snap, wish)
+	}
+	if err != nil {
+		return fmt.Errorf("scale job %s to %d: %w", snap.Job.Name, np, err)
+	}
+	return nil
+}
+
+// publish writes the status if it has changed.
+func (s *Sync) publish(ctx context.Context, set *StatefulSet, st status.Status) error {
+	m := s.writtenOf(set)
+	st.Progress, st.Doing = nil, nil // they change all the time
+	text, err := json.Marshal(st)
+	if err != nil || string(text) == m.status {
+		return err
+	}
+	if err := s.API.Publish(ctx, set.Job(),
+		map[string]string{"state": string(st.State), "why": st.Why, "status.json": string(text)}); err != nil {
+		return err
+	}
+	m.status = string(text)
+	return nil
+}
+
+// tellEvents shows the new events.
+func (s *Sync) tellEvents(ctx context.Context, set *StatefulSet, events []history.Event) error {
+	m := s.writtenOf(set)
+	for _, e := range events {
+		shown, warning := mirrored(e.Kind)
+		if !shown || e.Rev <= m.rev {
+			continue
+		}
 		err := s.API.Tell(ctx, set,
-			Event{Name: fmt.Sprintf("%s-%d", objectName(set.Job()), e.Rev), Reason: e.Kind,
-				Pod: e.Node, Message: e.Text, Warning: e.Bad, Time: e.Time})
+			Event{Name: fmt.Sprintf("%s-%d", objectName(set.Job()), e.Rev), Reason: string(e.Kind),
+				Pod: e.Node, Message: e.Text, Warning: warning, Time: e.Time})
 		if err != nil && !errors.Is(err, ErrForbidden) {
 			return err
 		}
@@ -171,9 +181,23 @@ func (s *Sync) publish(ctx context.Context, set *StatefulSet, job Job) error {
 	return nil
 }
 
+// mirrored reports whether Kubernetes shows an event of this kind, and whether as a warning. Events
+// of normal training are not shown.
+func mirrored(k history.Kind) (shown, warning bool) {
+	switch k {
+	case history.NodeLost, history.WorkerFailed, history.JobFailed, history.Bad, history.Refused,
+		history.Backoff, history.Quarantined, history.Stalled:
+		return true, true
+	case history.JobCreated, history.NodeLeft, history.WaitEntered, history.WorldRunning, history.WishChanged,
+		history.JobDone, history.JobStopped:
+		return true, false
+	}
+	return false, false
+}
+
 // warn reports a note about a StatefulSet once, until it changes.
 func (s *Sync) warn(ctx context.Context, set *StatefulSet, note string) error {
-	m := s.memoryOf(set)
+	m := s.writtenOf(set)
 	if m.note == note {
 		return nil
 	}
@@ -189,11 +213,11 @@ func (s *Sync) warn(ctx context.Context, set *StatefulSet, note string) error {
 	return err
 }
 
-// memoryOf returns the memory of set. A StatefulSet that was created again has a new one.
-func (s *Sync) memoryOf(set *StatefulSet) *memory {
+// writtenOf returns what was written for set. A StatefulSet that was created again has a new one.
+func (s *Sync) writtenOf(set *StatefulSet) *written {
 	m := s.seen[set.Metadata.Name]
 	if m == nil || m.uid != set.Metadata.UID {
-		m = &memory{uid: set.Metadata.UID}
+		m = &written{uid: set.Metadata.UID}
 		s.seen[set.Metadata.Name] = m
 	}
 	return m

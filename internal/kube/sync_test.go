@@ -16,12 +16,20 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/kube"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
+	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // server is an API server that knows StatefulSets, ConfigMaps and events.
 type server struct {
 	mu     sync.Mutex
 	sets   map[string]map[string]any
+	edits  int
 	config map[string]string
 	events []string
 	denied string // a resource that this account may not write
@@ -51,13 +59,18 @@ func serve(t *testing.T) (*server, *kube.Client) {
 func (s *server) put(name, job string, replicas int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	set := s.sets[name]
-	if set == nil {
-		set = map[string]any{"metadata": map[string]any{"name": name, "uid": name, "resourceVersion": "1",
-			"labels": map[string]string{kube.Label: job}, "creationTimestamp": "2026-01-01T00:00:00Z"}}
-		s.sets[name] = set
+	if s.sets[name] == nil {
+		s.sets[name] = map[string]any{"metadata": map[string]any{"name": name, "uid": name,
+			"labels": map[string]string{kube.Label: job}}}
 	}
-	set["spec"] = map[string]any{"replicas": replicas}
+	s.edit(name, replicas)
+}
+
+// edit sets the replicas, as another client does. s.mu is held.
+func (s *server) edit(name string, replicas int) {
+	s.edits++
+	s.sets[name]["spec"] = map[string]any{"replicas": replicas}
+	s.sets[name]["metadata"].(map[string]any)["resourceVersion"] = fmt.Sprint(s.edits)
 }
 
 func (s *server) replicas(name string) int {
@@ -103,11 +116,15 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		default:
 		}
 	case "statefulsets PATCH":
-		meta := s.sets[name]["metadata"].(map[string]any)
+		meta, change := s.sets[name]["metadata"].(map[string]any), body["metadata"].(map[string]any)
+		if change["resourceVersion"] != meta["resourceVersion"] {
+			w.WriteHeader(http.StatusConflict)
+			return
+		}
 		if spec, ok := body["spec"].(map[string]any); ok {
 			s.sets[name]["spec"] = spec
 		}
-		meta["annotations"] = body["metadata"].(map[string]any)["annotations"]
+		meta["annotations"] = change["annotations"]
 	case "configmaps PATCH":
 		for k, v := range body["data"].(map[string]any) {
 			s.config[name+"/"+k] = v.(string)
@@ -129,31 +146,49 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // jobs is a server with one job.
 type jobs struct {
-	mu  sync.Mutex
-	job kube.Job
-	err error
+	t *testing.T
+	txn.Requests
 }
 
-func (j *jobs) Read(_ context.Context, _ string, since int64) (kube.Job, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	job := j.job
-	job.Events = slices.DeleteFunc(slices.Clone(job.Events),
-		func(e kube.Happened) bool { return e.Rev <= since })
-	return job, j.err
+// jobOf makes a job of np nodes, or of a range, in a store in memory.
+func jobOf(t *testing.T, name schema.Job, limits rendezvous.Limits) *jobs {
+	t.Helper()
+	j := &jobs{t, txn.Requests{Store: memory.New().Client("sync"), Job: name}}
+	job := rendezvous.Job{UID: "u", Attempt: 1, Slots: 1, Limits: limits, Time: time.Now(),
+		Base: scaling.Base{Nodes: limits.Max, Slots: 1}}
+	if err := j.Create(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	return j
 }
 
-func (j *jobs) Wish(_ context.Context, _ string, np int) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.job.NP, j.job.Min, j.job.Max = np, np, np
-	return nil
+func (j *jobs) read() rendezvous.Snapshot {
+	j.t.Helper()
+	snap, err := rendezvous.Read(j.t.Context(), j.Store, j.Job)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	return snap
 }
 
-func (j *jobs) set(np int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.job.NP, j.job.Min, j.job.Max = np, np, np
+func (j *jobs) np() int { return j.read().Wish.NP }
+
+// scale asks for np nodes, as elastic scale does.
+func (j *jobs) scale(np int) {
+	j.t.Helper()
+	snap := j.read()
+	wish := snap.Wish
+	wish.NP, wish.By = np, "scale"
+	if _, err := j.SetWish(j.t.Context(), &snap, wish); err != nil {
+		j.t.Fatal(err)
+	}
+}
+
+func (j *jobs) tell(events ...history.Event) {
+	j.t.Helper()
+	if _, err := j.Store.Txn(j.t.Context(), store.Txn{Then: []store.Write{history.Tell(j.Job, events...)}}); err != nil {
+		j.t.Fatal(err)
+	}
 }
 
 // run lets the loop look n times.
@@ -163,7 +198,7 @@ func run(t *testing.T, s *server, api *kube.Client, j *jobs) (looks func(n int),
 	var lines []string
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	loop := kube.Sync{API: api, Jobs: j, Every: time.Millisecond, Say: func(line string) {
+	loop := kube.Sync{API: api, Store: j.Store, Every: time.Millisecond, Say: func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
 		lines = append(lines, line)
@@ -191,35 +226,59 @@ func run(t *testing.T, s *server, api *kube.Client, j *jobs) (looks func(n int),
 func TestSyncBothWays(t *testing.T) {
 	s, api := serve(t)
 	s.put("a", "x", 2)
-	j := &jobs{job: kube.Job{NP: 2, Min: 2, Max: 2,
-		Status: map[string]string{"state": "running", "status.json": "{}"},
-		Events: []kube.Happened{{Rev: 7, Kind: "world_running", Text: "generation 1 running"},
-			{Rev: 8, Kind: "node_quarantined", Node: "a-0", Text: "a-0 is out"},
-			{Rev: 9, Kind: "node_lost", Node: "a-1", Text: "a-1 is lost"},
-			{Rev: 10, Kind: "node_lost", Node: "../pods", Text: "no pod"}}}}
+	j := jobOf(t, "x", rendezvous.Limits{Min: 2, Max: 2, Exact: true})
+	j.tell(history.Event{Kind: history.NodeJoined, Node: "a-0", Text: "normal"},
+		history.Event{Kind: history.Quarantined, Node: "a-0", Text: "a-0 is out"},
+		history.Event{Kind: history.NodeLost, Node: "a-1", Text: "a-1 is lost"},
+		history.Event{Kind: history.NodeLost, Node: "../pods", Text: "no pod"})
 	looks, _ := run(t, s, api, j)
 	looks(3)
 	s.put("a", "x", 4)
 	looks(3)
-	j.mu.Lock()
-	np := j.job.NP
-	j.mu.Unlock()
-	if np != 4 {
+	if np := j.np(); np != 4 {
 		t.Errorf("replicas were set to 4, np is %d", np)
 	}
-	j.set(1)
+	j.scale(1)
 	looks(3)
 	if n := s.replicas("a"); n != 1 {
 		t.Errorf("np was set to 1, replicas is %d", n)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.config["elastic-x/state"] != "running" {
+	if s.config["elastic-x/state"] != "waiting" {
 		t.Errorf("config map %v", s.config)
 	}
-	if want := []string{"world_running: generation 1 running",
-		"node_quarantined: a-0 is out (pod a-0, u-a-0)", "node_lost: a-1 is lost",
-		"node_lost: no pod"}; !slices.Equal(s.events, want) {
+	if want := []string{"job_created: job created",
+		"node_quarantined: a-0 is out (pod a-0, u-a-0)", "node_lost: a-1 is lost", "node_lost: no pod",
+		"wish_changed: np changed from 2 to 4", "wish_changed: np changed from 4 to 1"}; !slices.Equal(s.events, want) {
+		t.Errorf("events %q, want %q", s.events, want)
+	}
+}
+
+// A size that the job cannot have is reported, and np stays. If both sides were changed, the
+// StatefulSet wins, and an event says so.
+func TestSyncOfBothSides(t *testing.T) {
+	s, api := serve(t)
+	s.put("a", "x", scaling.MaxWorld+1)
+	j := jobOf(t, "x", rendezvous.Limits{Min: 2, Max: 2, Exact: true})
+	looks, said := run(t, s, api, j)
+	looks(3)
+	if lines := said(); j.np() != 2 || len(lines) != 1 || !strings.HasPrefix(lines[0], "scale job x to ") {
+		t.Errorf("np is %d, reported %q", j.np(), lines)
+	}
+	s.put("a", "x", 2)
+	looks(3)
+	s.mu.Lock() // a look between the two edits finds that the StatefulSet has changed since
+	s.edit("a", 3)
+	j.scale(1)
+	s.mu.Unlock()
+	looks(3)
+	if np, n := j.np(), s.replicas("a"); np != 3 || n != 3 {
+		t.Errorf("np is %d, replicas is %d", np, n)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if want := "ElasticSize: replicas was set to 3 and np to 1; replicas wins"; !slices.Contains(s.events, want) {
 		t.Errorf("events %q, want %q", s.events, want)
 	}
 }
@@ -229,18 +288,19 @@ func TestSyncBothWays(t *testing.T) {
 func TestSyncWarnsOutsideOfTheRange(t *testing.T) {
 	s, api := serve(t)
 	s.put("a", "x", 6)
-	j := &jobs{job: kube.Job{NP: 4, Min: 2, Max: 4, Status: map[string]string{"status.json": "{}"}}}
+	j := jobOf(t, "x", rendezvous.Limits{Min: 2, Max: 4})
 	looks, _ := run(t, s, api, j)
 	looks(3)
 	s.put("a", "x", 1)
 	looks(3)
-	if n := s.replicas("a"); n != 1 || j.job.NP != 4 {
-		t.Errorf("replicas is %d, np is %d", n, j.job.NP)
+	if n := s.replicas("a"); n != 1 || j.np() != 4 {
+		t.Errorf("replicas is %d, np is %d", n, j.np())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	want := []string{"ElasticSize: replicas is 6 and the job takes at most 4: the other pods stand by as " +
-		"spares",
+	want := []string{"job_created: job created",
+		"ElasticSize: replicas is 6 and the job takes at most 4: the other pods stand by as " +
+			"spares",
 		"ElasticSize: replicas is 1 and the job needs at least 2: training waits"}
 	if !slices.Equal(s.events, want) {
 		t.Errorf("events %q, want %q", s.events, want)
@@ -252,7 +312,7 @@ func TestSyncSaysWhatAPersonHasToMend(t *testing.T) {
 	s.put("a", "x", 2)
 	s.put("b", "x", 3)
 	s.denied = "events"
-	j := &jobs{job: kube.Job{NP: 2, Min: 2, Max: 2, Status: map[string]string{"status.json": "{}"}}}
+	j := jobOf(t, "x", rendezvous.Limits{Min: 2, Max: 2, Exact: true})
 	looks, said := run(t, s, api, j)
 	looks(5)
 	if lines := said(); len(lines) != 1 || !strings.Contains(lines[0], "only that one is kept equal") {
@@ -283,7 +343,7 @@ func TestJobsThatCannotNameAConfigMap(t *testing.T) {
 			s, api := serve(t)
 			s.put("a", name, 2)
 			s.put("b", "x.y-1", 3)
-			j := &jobs{job: kube.Job{NP: 2, Min: 2, Max: 4, Status: map[string]string{"status.json": "{}"}}}
+			j := jobOf(t, "x.y-1", rendezvous.Limits{Min: 2, Max: 4})
 			looks, said := run(t, s, api, j)
 			looks(3)
 			want := "a: elastic.dev/job=" + name + ` is not kept equal: "elastic-` + name +

@@ -123,11 +123,6 @@ var processPlants = []plant{
 	}
 	if !s.whole(e.manifest) {`,
 		`	if !s.whole(e.manifest) {`, chunkstore, "TestFencedWhilePutting"},
-	{"clocks decide although only one side changed", "internal/kube/decide.go",
-		`case edited && wished && s.Synced != 0:`, `case (edited || wished) && s.Synced != 0:`,
-		"internal/kube", "TestDecideWithClocksThatDiffer"},
-	{"an edit of replicas in the same second as the wish is lost", "internal/kube/decide.go",
-		`s.NPAt.Truncate(time.Second)`, `s.NPAt`, "internal/kube", "TestDecide"},
 	{"the end of a world is not announced to its workers", workerPkg + "/guardian.go",
 		`regular.Replace(g.spec.Drain+overSuffix, nil)`, `regular.Replace(g.spec.Drain, nil)`, workerPkg, "TestTheEndIsAnnounced"},
 	{"grandchildren outlive the guardian", workerPkg + "/guard.go",
