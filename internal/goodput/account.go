@@ -208,6 +208,23 @@ func (l *life) split() map[Bucket]float64 {
 	return part
 }
 
+// place says when the time in vain began: a hang is at the end, and steps that were made again before it.
+func (l *life) place(part map[Bucket]float64) {
+	end := l.stopped
+	if part[Hung] > 0 {
+		end = end.Add(-seconds(part[Hung]))
+		l.HungSince = end
+	}
+	if part[Redone] > 0 {
+		l.RedoneSince = end.Add(-seconds(part[Redone]))
+	}
+}
+
+// seconds rounds to milliseconds, as events have their times.
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
+}
+
 // toFirst returns the time until the first step ended; 0: unknown.
 func (l *life) toFirst() float64 {
 	if l.last == nil || l.last.First == nil {

@@ -73,6 +73,9 @@ type Generation struct {
 	Lost       int64   `json:"lost_steps"`
 	Seconds    float64 `json:"seconds"`           // in which its workers ran
 	Unsaved    string  `json:"unsaved,omitempty"` // what its workers did not save when they were asked to
+
+	HungSince   time.Time `json:"-"` // until its end; zero: it did not hang
+	RedoneSince time.Time `json:"-"` // until its end or HungSince; zero: no step was made again
 }
 
 // Steps returns the number of steps; 0 if it is unknown.
@@ -132,6 +135,7 @@ func (a *account) report(job string) Report {
 		for b, s := range part {
 			r.Seconds[b] += s
 		}
+		l.place(part)
 		r.Generations = append(r.Generations, l.Generation)
 	}
 	for _, s := range r.Seconds {

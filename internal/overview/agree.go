@@ -12,7 +12,7 @@ func (w *walk) agree(st status.Status, now Millis) {
 	for _, n := range st.Nodes {
 		walked := w.of(n.Node)
 		listed[n.Node] = true
-		p := w.live(n.State, walked)
+		p := live(n.State, walked.phase)
 		if p == walked.phase {
 			continue
 		}
@@ -35,28 +35,22 @@ func lastTurn(n *nodeWalk) Millis {
 	return max(b.From, b.To)
 }
 
+// phases are those of the states that have one phase only.
+var phases = map[status.NodeState]Phase{
+	status.NodeLost: away, status.NodeLeft: away, status.NodeSuspect: Suspected,
+	status.NodeQuarantined: Quarantined, status.NodeSpare: Spare, status.NodeRunning: Training,
+	status.NodeReady: Starting, status.NodeDraining: Saving,
+}
+
 // live returns the phase of a node in that state.
-func (w *walk) live(s status.NodeState, n *nodeWalk) Phase {
-	switch s {
-	case status.NodeLost, status.NodeLeft:
-		return away
-	case status.NodeSuspect:
-		return Suspected
-	case status.NodeQuarantined:
-		return Quarantined
-	case status.NodeSpare:
-		return Spare
-	case status.NodeRunning:
-		return Training
-	case status.NodeReady:
-		return Starting
-	case status.NodeDraining:
-		return Saving
+func live(s status.NodeState, walked Phase) Phase {
+	if p, ok := phases[s]; ok {
+		return p
 	}
-	if n.phase == away || n.phase == Training || n.phase == Suspected {
+	if walked == away || walked == Training || walked == Suspected {
 		return Waiting
 	}
-	return n.phase
+	return walked
 }
 
 // sortedNodes returns the names of all nodes: the members by rank, then the others.

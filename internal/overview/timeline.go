@@ -121,6 +121,10 @@ func timelineOf(s *rendezvous.Snapshot, st status.Status, used goodput.Report, n
 		t.To = max(millis(st.Since.Time), t.From+1)
 		w.close(t.To)
 	}
+	for _, g := range used.Generations {
+		w.recolour(schema.Generation(g.Generation), millis(g.HungSince), Hung)
+		w.recolour(schema.Generation(g.Generation), millis(g.RedoneSince), Redone)
+	}
 	t.Rows = w.rows(st, millis(now))
 	for i := range t.Generations {
 		t.Generations[i].account(used)

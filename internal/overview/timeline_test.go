@@ -89,7 +89,8 @@ func (p *story) seen(second int) overview.Job {
 	return overview.Of(overview.Source{Snapshot: &p.s, Now: noon.Add(time.Duration(second) * time.Second)})
 }
 
-// Node b is lost at second 20, two steps after a save at 15: what both trained since is made again.
+// Node b is lost at second 20, two of twelve steps after a save: the last sixth of the time of both is made
+// again.
 func TestTimelineOfALoss(t *testing.T) {
 	p := aStory(t)
 	p.at(0, 0, history.NodeJoined, "a", nil)
@@ -103,8 +104,8 @@ func TestTimelineOfALoss(t *testing.T) {
 		history.Fields{"resume_step": 10, "last_step": 12, "checkpoint": 1}, "a")
 	o := p.seen(30)
 	for node, want := range map[string]string{
-		"a": "waiting 0-2, starting 2-3, training 3-15, redone 15-20, starting 20-21, training 21-",
-		"b": "waiting 0-2, starting 2-3, training 3-15, redone 15-19, suspect 19-20",
+		"a": "waiting 0-2, starting 2-3, training 3-17, redone 17-20, starting 20-21, training 21-",
+		"b": "waiting 0-2, starting 2-3, training 3-17, redone 17-19, suspect 19-20",
 	} {
 		if got := bars(o, node); got != want {
 			t.Errorf("node %s: %s\nwant %s", node, got, want)
@@ -119,7 +120,22 @@ func TestTimelineOfALoss(t *testing.T) {
 	}
 }
 
-// A planned change makes no step again, although its save is older than the last step that was told.
+// Workers that reported their last step at 13 hung until 63. The next ones report nothing since 75.
+func TestTimelineOfAHang(t *testing.T) {
+	p := aStory(t)
+	p.at(0, 0, history.NodeJoined, "a", nil)
+	p.world(2, 1, rendezvous.CauseFirst, history.Fields{"resume_step": 0}, "a")
+	p.at(63, 1, history.WorkerFailed, "a", history.Fields{"hang": true})
+	p.world(63, 2, rendezvous.CauseWorkerFailed, history.Fields{"resume_step": 5, "last_step": 10,
+		"last_told": noon.Add(13 * time.Second).Format(history.TimeFormat), "checkpoint": 1}, "a")
+	p.s.Progress = &rendezvous.Progress{Generation: 2, Step: new(int64(20)), Time: noon.Add(75 * time.Second)}
+	if got, want := bars(p.seen(200), "a"), "waiting 0-2, starting 2-3, training 3-8, redone 8-13, "+
+		"hung 13-63, starting 63-64, training 64-75, hung 75-"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// A planned change that saves makes no step again.
 func TestTimelineOfAScale(t *testing.T) {
 	p := aStory(t)
 	p.at(0, 0, history.NodeJoined, "a", nil)
@@ -127,6 +143,7 @@ func TestTimelineOfAScale(t *testing.T) {
 	p.at(5, 1, history.NodeJoined, "b", nil)
 	p.at(6, 1, history.WishChanged, "", history.Fields{"np": 2})
 	p.at(6, 1, history.WaitEntered, "", history.Fields{"why_code": "saving"})
+	p.at(7, 1, history.Committed, "", history.Fields{"number": 1, "copies": 1})
 	p.world(8, 2, rendezvous.CauseScale, history.Fields{"checkpoint": 1}, "a", "b")
 	o := p.seen(20)
 	if got, want := bars(o, "a"), "waiting 0-2, starting 2-3, training 3-6, saving 6-8, starting 8-9, training 9-"; got != want {

@@ -2,7 +2,6 @@ package overview
 
 import (
 	"strings"
-	"time"
 
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -17,8 +16,6 @@ type walk struct {
 	generations []Generation
 	marks       []Mark
 	commits     []Commit
-	hung        bool   // the newest generation ended with a hang
-	lost        lost   // what the world before last trained in vain, until its successor runs
 	reason      string // the newest sentence that explains a new generation
 }
 
@@ -27,12 +24,6 @@ type nodeWalk struct {
 	here, member, suspect, kept bool
 	bars                        []Bar // the last one is open while its phase is not away
 	phase                       Phase
-}
-
-// lost is the time of a generation whose steps were made again.
-type lost struct {
-	of       schema.Generation
-	from, to Millis
 }
 
 func newWalk() *walk {
@@ -56,7 +47,6 @@ func (w *walk) take(e *history.Event) {
 		if collateral, _ := e.Fields["collateral"].(bool); !collateral { // else the loss is the reason
 			w.reason = e.Text
 		}
-		w.hung, _ = e.Fields["hang"].(bool)
 	case history.Bad, history.Distrusted:
 		w.reason = e.Text
 	case history.WaitEntered:
@@ -193,7 +183,6 @@ func (w *walk) wait(e *history.Event, at Millis) {
 
 func (w *walk) propose(e *history.Event, at Millis) {
 	w.end(at)
-	w.vain(e)
 	members := membersOf(e.Fields["world"])
 	w.generation = e.Generation
 	for _, n := range w.nodes {
@@ -208,7 +197,7 @@ func (w *walk) propose(e *history.Event, at Millis) {
 	size, _ := e.Fields["world_size"].(float64)
 	g := Generation{Number: e.Generation, Proposed: at, Cause: cause, Nodes: len(members),
 		Size: int(size), Text: causeText(rendezvous.Cause(cause), w.reason)}
-	w.generations, w.reason, w.hung = append(w.generations, g), "", false
+	w.generations, w.reason = append(w.generations, g), ""
 }
 
 // membersOf returns the nodes of a world, as JSON or as its writer set it. A world that cannot be
@@ -230,40 +219,7 @@ func membersOf(world any) (names []string) {
 	return names
 }
 
-// vain finds which time of the newest generation its successor makes again, and colours the time in
-// which it hung.
-func (w *walk) vain(e *history.Event) {
-	n := len(w.generations)
-	if n == 0 || w.generations[n-1].Running == 0 {
-		return
-	}
-	g := w.generations[n-1]
-	if text, _ := e.Fields["last_told"].(string); w.hung {
-		from := g.Running
-		if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-			from = max(from, millis(at))
-		}
-		w.recolour(lost{g.Number, from, g.Ended}, Hung)
-	}
-	last, told := number(e.Fields["last_step"])
-	from, known := number(e.Fields["resume_step"])
-	planned := e.Fields["cause"] == string(rendezvous.CauseScale) ||
-		e.Fields["cause"] == string(rendezvous.CauseRestart) ||
-		e.Fields["cause"] == string(rendezvous.CauseNodeJoined)
-	if told && known && last <= from || !(told && known) && planned {
-		return
-	}
-	w.lost = lost{of: g.Number, from: g.Running, to: g.Ended}
-	resumed, _ := number(e.Fields["checkpoint"])
-	for _, c := range w.commits {
-		if c.Number == resumed {
-			w.lost.from = max(w.lost.from, c.At)
-		}
-	}
-}
-
-// run starts the workers of the newest generation. Only now is it known whether the state came from
-// memory, and no step is made again.
+// run starts the workers of the newest generation.
 func (w *walk) run(e *history.Event, at Millis) {
 	n := len(w.generations)
 	if n == 0 || w.generations[n-1].Number != e.Generation {
@@ -280,30 +236,23 @@ func (w *walk) run(e *history.Event, at Millis) {
 		g.Running = at
 		w.turn(Training, at)
 	}
-	if e.Kind == history.Started {
-		if g.Waterfall == nil || !g.Waterfall.FromMemory {
-			w.recolour(w.lost, Redone)
-		}
-		w.lost = lost{}
-	}
 }
 
-// recolour changes the phase of training between two times in one generation.
-func (w *walk) recolour(part lost, to Phase) {
-	if part.of == 0 || part.from >= part.to {
+// recolour changes the phase of what was training in a generation from since on; 0: of nothing.
+func (w *walk) recolour(of schema.Generation, since Millis, to Phase) {
+	if since == 0 {
 		return
 	}
 	for _, n := range w.nodes {
 		var bars []Bar
 		for _, b := range n.bars {
-			open := b.To == 0
-			if b.Generation != part.of || b.Phase != Training || open || b.To <= part.from {
+			if b.Generation != of || b.Phase != Training || b.To != 0 && b.To <= since {
 				bars = append(bars, b)
 				continue
 			}
-			if b.From < part.from {
+			if b.From < since {
 				before := b
-				before.To, b.From = part.from, part.from
+				before.To, b.From = since, since
 				bars = append(bars, before)
 			}
 			b.Phase = to
