@@ -40,14 +40,14 @@ func (a *account) take(e history.Event) {
 	case history.NodeLost:
 		a.lost(e)
 	case history.WorkerFailed:
-		if hang, _ := e.Fields["hang"].(bool); hang && a.running != nil {
+		if history.Field[bool](&e, "hang") && a.running != nil {
 			a.running.hang = true
 		}
 	case history.Committed:
 		a.recordCommit(e)
 	case history.WaitEntered:
-		a.switchTo(bucketOf(e.Fields["why_code"]), e.Time)
-		present, np := whole(e.Fields["present"]), whole(e.Fields["np"])
+		a.switchTo(bucketOf(history.Field[string](&e, "why_code")), e.Time)
+		present, np := history.Field[*int64](&e, "present"), history.Field[*int64](&e, "np")
 		a.short = a.in == Saving && present != nil && np != nil && *present < *np
 	case history.WorldProposed:
 		a.proposed(e)
@@ -60,7 +60,7 @@ func (a *account) take(e history.Event) {
 	case history.Started:
 		a.fromMemory(e)
 	case history.JobDone, history.JobFailed, history.JobStopped:
-		a.endLife(e.Time, whole(e.Fields["last_step"]), lastProgress(e))
+		a.endLife(e.Time, history.Field[*int64](&e, "last_step"), lastProgress(e))
 		a.recordUnsaved(e)
 		a.switchTo(Waiting, e.Time)
 		a.ended = true
@@ -68,10 +68,10 @@ func (a *account) take(e history.Event) {
 }
 
 func (a *account) proposed(e history.Event) {
-	a.endLife(e.Time, whole(e.Fields["last_step"]), lastProgress(e))
+	a.endLife(e.Time, history.Field[*int64](&e, "last_step"), lastProgress(e))
 	a.recordUnsaved(e)
 	a.switchTo(Barrier, e.Time)
-	from := whole(e.Fields["resume_step"])
+	from := history.Field[*int64](&e, "resume_step")
 	if n := len(a.lives); n > 0 {
 		l := &a.lives[n-1]
 		l.redone, l.resumed = true, e.Fields["checkpoint"] != nil
@@ -79,23 +79,21 @@ func (a *account) proposed(e history.Event) {
 			l.Lost = min(*l.To-*from, steps)
 		}
 	}
-	size, _ := e.Fields["world_size"].(float64)
 	a.lives = append(a.lives, life{Generation: Generation{Generation: int64(e.Generation),
-		WorldSize: int64(size), From: from}})
+		WorldSize: history.Field[int64](&e, "world_size"), From: from}})
 }
 
 // recordUnsaved records what the last generation did not save before a planned change.
 func (a *account) recordUnsaved(e history.Event) {
 	if n := len(a.lives); n > 0 {
-		a.lives[n-1].Unsaved, _ = e.Fields["unsaved"].(string)
+		a.lives[n-1].Unsaved = history.Field[string](&e, "unsaved")
 	}
 }
 
 // fromMemory records that a generation continued with the state in memory. No step of the generation
 // before was repeated.
 func (a *account) fromMemory(e history.Event) {
-	waterfall, _ := e.Fields["waterfall"].(map[string]any)
-	memory, _ := waterfall["from_memory"].(bool)
+	memory, _ := history.Field[map[string]any](&e, "waterfall")["from_memory"].(bool)
 	n := len(a.lives)
 	if !memory || n < 2 || a.lives[n-1].Generation.Generation != int64(e.Generation) {
 		return
@@ -167,11 +165,11 @@ func (a *account) setBroken(last time.Time) {
 
 // lost moves the time between the first sign of a loss and the decision from training to Detection.
 func (a *account) lost(e history.Event) {
-	after, ok := e.Fields["after_ms"].(float64)
-	if !ok || a.in != Kept || a.running == nil {
+	after := history.Field[*float64](&e, "after_ms")
+	if after == nil || a.in != Kept || a.running == nil {
 		return
 	}
-	sign := e.Time.Add(-time.Duration(after * float64(time.Millisecond)))
+	sign := e.Time.Add(-time.Duration(*after * float64(time.Millisecond)))
 	if sign.Before(a.since) {
 		sign = a.since
 	}
@@ -274,7 +272,7 @@ func (l *life) uncommitted() float64 {
 	return min(max(0, l.stopped.Sub(since).Seconds()), trained)
 }
 
-func bucketOf(why any) Bucket {
+func bucketOf(why string) Bucket {
 	switch why {
 	case "saving", "draining":
 		return Saving

@@ -144,37 +144,13 @@ func (a *account) report(job string) Report {
 	return r
 }
 
-// whole returns a whole number from JSON; nil if v is none.
-func whole(v any) *int64 {
-	switch n := v.(type) {
-	case float64:
-		i := int64(n)
-		return &i
-	case *int64:
-		return n
-	}
-	return nil
-}
-
 // lastProgress returns the newest progress of the previous generation from an event; nil: none.
 func lastProgress(e history.Event) *LastProgress {
-	text, _ := e.Fields["last_told"].(string)
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
+	at := history.Field[*time.Time](&e, "last_told")
+	if at == nil {
 		return nil
 	}
-	every, _ := e.Fields["told_every"].(float64)
-	t := &LastProgress{At: at, Every: time.Duration(every * float64(time.Second))}
-	t.First, t.Before = moment(e, "first_step_at"), moment(e, "step_before_at")
-	return t
-}
-
-// moment returns the time in a field of an event; nil: none.
-func moment(e history.Event, field string) *time.Time {
-	text, _ := e.Fields[field].(string)
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return nil
-	}
-	return &at
+	every := history.Field[float64](&e, "told_every")
+	return &LastProgress{At: *at, Every: time.Duration(every * float64(time.Second)),
+		First: history.Field[*time.Time](&e, "first_step_at"), Before: history.Field[*time.Time](&e, "step_before_at")}
 }

@@ -85,9 +85,8 @@ func HoldersOf(s *rendezvous.Snapshot, h checkpoint.Head) (here []membership.Ref
 func worldSize(events []history.Event, g schema.Generation) *int {
 	for i := range slices.Backward(events) {
 		e := &events[i]
-		if size, ok := e.Fields["world_size"].(float64); ok && e.Generation == g &&
-			e.Kind == history.WorldProposed {
-			return new(int(size))
+		if e.Kind == history.WorldProposed && e.Generation == g {
+			return history.Field[*int](e, "world_size")
 		}
 	}
 	return nil

@@ -56,10 +56,10 @@ func (r *run) folded() []history.Event {
 		return r.events
 	}
 	first, last := r.commits[0], r.commits[len(r.commits)-1]
-	copies, _ := last.Fields["copies"].(float64)
 	e := last
 	e.Text = fmt.Sprintf("checkpoints %v to %v committed%s since %s: %s each", first.Fields["number"],
-		last.Fields["number"], steps(&first, &last), since(&first, &last), phrase.Count(int(copies), "copy"))
+		last.Fields["number"], steps(&first, &last), since(&first, &last),
+		phrase.Count(history.Field[int](&last, "copies"), "copy"))
 	if n := len(r.events) - len(r.commits); n > 0 {
 		e.Text += fmt.Sprintf("; older ones deleted: %d", n)
 	}
@@ -68,12 +68,11 @@ func (r *run) folded() []history.Event {
 
 // steps returns the first and the last step of a run of commits.
 func steps(first, last *history.Event) string {
-	from, ok := first.Fields["step"].(float64)
-	to, known := last.Fields["step"].(float64)
-	if !ok || !known {
+	from, to := history.Field[*int64](first, "step"), history.Field[*int64](last, "step")
+	if from == nil || to == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (steps %.0f to %.0f)", from, to)
+	return fmt.Sprintf(" (steps %d to %d)", *from, *to)
 }
 
 // since returns the start of a run of commits, with the date if it ended on another day.

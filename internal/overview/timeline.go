@@ -150,7 +150,7 @@ func signOf(e *history.Event) Sign {
 	case history.NodeSuspected:
 		return SignSuspicion
 	case history.WorkerFailed:
-		if hang, _ := e.Fields["hang"].(bool); hang {
+		if history.Field[bool](e, "hang") {
 			return SignHang
 		}
 		return SignFailure

@@ -44,7 +44,7 @@ func (w *walk) take(e *history.Event) {
 	case history.WishChanged:
 		w.reason = e.Text
 	case history.WorkerFailed:
-		if collateral, _ := e.Fields["collateral"].(bool); !collateral { // else the loss is the reason
+		if !history.Field[bool](e, "collateral") { // else the loss is the reason
 			w.reason = e.Text
 		}
 	case history.Bad, history.Distrusted:
@@ -81,7 +81,7 @@ func (w *walk) node(e *history.Event, at Millis) {
 		n.here, n.member, n.suspect = false, false, false
 		w.reason = e.Text
 	case history.NodeLeft:
-		reason, _ := e.Fields["reason"].(string)
+		reason := history.Field[string](e, "reason")
 		n.here = reason == "scaled-in" || reason == "quarantined" // it is registered again at once
 		n.member, n.suspect = false, false
 		w.reason = e.Text
@@ -169,9 +169,8 @@ func (w *walk) end(at Millis) {
 }
 
 func (w *walk) wait(e *history.Event, at Millis) {
-	why, _ := e.Fields["why_code"].(string)
 	p := Waiting
-	switch rendezvous.Why(why) {
+	switch rendezvous.Why(history.Field[string](e, "why_code")) {
 	case rendezvous.Saving, rendezvous.Draining:
 		p = Saving
 	case rendezvous.BackingOff:
@@ -183,7 +182,7 @@ func (w *walk) wait(e *history.Event, at Millis) {
 
 func (w *walk) propose(e *history.Event, at Millis) {
 	w.end(at)
-	members := membersOf(e.Fields["world"])
+	members := membersOf(e)
 	w.generation = e.Generation
 	for _, n := range w.nodes {
 		n.member = false
@@ -193,27 +192,18 @@ func (w *walk) propose(e *history.Event, at Millis) {
 		n.here, n.member, n.kept = true, true, false
 	}
 	w.turn(Starting, at)
-	cause, _ := e.Fields["cause"].(string)
-	size, _ := e.Fields["world_size"].(float64)
+	cause := history.Field[string](e, "cause")
 	g := Generation{Number: e.Generation, Proposed: at, Cause: cause, Nodes: len(members),
-		Size: int(size), Text: causeText(rendezvous.Cause(cause), w.reason)}
+		Size: history.Field[int](e, "world_size"), Text: causeText(rendezvous.Cause(cause), w.reason)}
 	w.generations, w.reason = append(w.generations, g), ""
 }
 
-// membersOf returns the nodes of a world, as JSON or as its writer set it. A world that cannot be
-// read has none to show.
-func membersOf(world any) (names []string) {
-	switch seats := world.(type) {
-	case []rendezvous.Seat:
-		for _, s := range seats {
-			names = append(names, s.Node)
-		}
-	case []any:
-		for _, s := range seats {
-			seat, _ := s.(map[string]any)
-			if name, ok := seat["node"].(string); ok {
-				names = append(names, name)
-			}
+// membersOf returns the nodes of a world. It decodes no seat, because a large job has thousands.
+func membersOf(e *history.Event) (names []string) {
+	for _, s := range history.Field[[]any](e, "world") {
+		seat, _ := s.(map[string]any)
+		if name, ok := seat["node"].(string); ok {
+			names = append(names, name)
 		}
 	}
 	return names
@@ -226,11 +216,11 @@ func (w *walk) run(e *history.Event, at Millis) {
 		return
 	}
 	g := &w.generations[n-1]
-	if t := rendezvous.TimingOf(*e); t != nil {
+	if t := history.Field[*rendezvous.Timing](e, "waterfall"); t != nil {
 		g.Waterfall = t
 	}
-	if idle, ok := number(e.Fields["idle_ms"]); ok {
-		g.IdleMS = &idle
+	if idle := history.Field[*int64](e, "idle_ms"); idle != nil {
+		g.IdleMS = idle
 	}
 	if g.Running == 0 && e.Kind == history.WorldRunning {
 		g.Running = at
@@ -263,13 +253,8 @@ func (w *walk) recolour(of schema.Generation, since Millis, to Phase) {
 }
 
 func (w *walk) commit(e *history.Event, at Millis) {
-	k, _ := number(e.Fields["number"])
-	c := Commit{At: at, Number: k}
-	c.Copies, _ = number(e.Fields["copies"])
-	if step, ok := number(e.Fields["step"]); ok {
-		c.Step = &step
-	}
-	w.commits = append(w.commits, c)
+	w.commits = append(w.commits, Commit{At: at, Number: history.Field[int64](e, "number"),
+		Step: history.Field[*int64](e, "step"), Copies: history.Field[int64](e, "copies")})
 }
 
 // causeText says why a generation began.
@@ -283,21 +268,4 @@ func causeText(c rendezvous.Cause, reason string) string {
 		return reason
 	}
 	return strings.ReplaceAll(string(c), "-", " ")
-}
-
-// number returns a whole number from JSON, or as its writer set it.
-func number(v any) (int64, bool) {
-	switch n := v.(type) {
-	case float64:
-		return int64(n), true
-	case int:
-		return int64(n), true
-	case int64:
-		return n, true
-	case *int64:
-		if n != nil {
-			return *n, true
-		}
-	}
-	return 0, false
 }

@@ -129,6 +129,19 @@ func take[T any](h *head, key string) (value T) {
 	return value
 }
 
+// Field returns a field of an event as a T; the zero value if it is not there, or no T.
+func Field[T any](e *Event, name string) (value T) {
+	v := e.Fields[name]
+	if value, ok := v.(T); ok || v == nil {
+		return value // most are strings and booleans
+	}
+	b, err := json.Marshal(v)
+	if err != nil || json.Unmarshal(b, &value) != nil {
+		return *new(T)
+	}
+	return value
+}
+
 // Tell returns the write that records events in a transaction: all of them in one value.
 func Tell(job schema.Job, events ...Event) store.Write {
 	now := time.Now()

@@ -1,11 +1,8 @@
 package rendezvous
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
-
-	"github.com/elasticd/elastic/pkg/history"
 )
 
 // Timing is where the time of one start of a World went, in milliseconds from the first sign that
@@ -65,13 +62,4 @@ func (f Timing) String() string {
 	add("started", f.Started)
 	return fmt.Sprintf("seconds since the first sign (%s), on %s: %s",
 		f.Sign, f.By, strings.Join(parts, ", "))
-}
-
-// TimingOf returns the timing that an event reports; nil if it reports none.
-func TimingOf(e history.Event) (t *Timing) {
-	b, err := json.Marshal(e.Fields["waterfall"])
-	if err != nil || json.Unmarshal(b, &t) != nil {
-		return nil
-	}
-	return t
 }

@@ -78,8 +78,10 @@ func showEvent(c *command.Call, e history.Event) error {
 		node = "-"
 	}
 	text := e.Text
-	if t := rendezvous.TimingOf(e); t != nil && e.Kind == history.Started && c.Context.Bool("verbose") {
-		text += ": " + t.String()
+	if e.Kind == history.Started && c.Context.Bool("verbose") {
+		if t := history.Field[*rendezvous.Timing](&e, "waterfall"); t != nil {
+			text += ": " + t.String()
+		}
 	}
 	return c.Out.Folded(eventIndent, "%s  g%d  %s  %s  %s",
 		e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind, node, text)

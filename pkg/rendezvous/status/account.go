@@ -50,7 +50,7 @@ func missingNodes(s *rendezvous.Snapshot, st Status) (lines []string) {
 		}
 	}
 	for _, e := range s.Events {
-		if reason, _ := e.Fields["reason"].(string); e.Kind == history.NodeLost && reason == "not-ready" &&
+		if e.Kind == history.NodeLost && history.Field[string](&e, "reason") == "not-ready" &&
 			e.Generation+1 >= st.Generation {
 			lines = append(lines,
 				fmt.Sprintf("node %s joined, but was not ready for generation %d in time",

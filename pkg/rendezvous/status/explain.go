@@ -184,9 +184,8 @@ func (x *explainer) untaken() *Untaken {
 			return nil
 		}
 		if e.Kind == history.Refused && e.Generation == x.w.Generation {
-			path, _ := e.Fields["path"].(string)
-			reason, _ := e.Fields["reason"].(string)
-			return &Untaken{Path: path, Reason: reason, Text: e.Text, Time: Timestamp{e.Time}}
+			return &Untaken{Path: history.Field[string](e, "path"), Reason: history.Field[string](e, "reason"),
+				Text: e.Text, Time: Timestamp{e.Time}}
 		}
 	}
 	return nil

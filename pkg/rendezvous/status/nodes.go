@@ -1,7 +1,6 @@
 package status
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sort"
@@ -271,11 +270,11 @@ func lastEvents(events []history.Event) map[string]lastEvent {
 		w := words[e.Node]
 		switch e.Kind {
 		case history.NodeJoined:
-			w = lastEvent{address: field[string](e, "address"), workers: field[int](e, "workers"),
-				incarnation: field[string](e, "incarnation")}
+			w = lastEvent{address: history.Field[*string](&e, "address"), workers: history.Field[*int](&e, "workers"),
+				incarnation: history.Field[*string](&e, "incarnation")}
 		case history.NodeLost, history.NodeLeft:
 			w.why = ""
-			if reason := field[string](e, "reason"); reason != nil {
+			if reason := history.Field[*string](&e, "reason"); reason != nil {
 				w.why = strings.ReplaceAll(*reason, "-", " ")
 			}
 			w.generation = e.Generation
@@ -286,21 +285,4 @@ func lastEvents(events []history.Event) map[string]lastEvent {
 		words[e.Node] = w
 	}
 	return words
-}
-
-// field returns a field of an event, as its writer set it or as JSON decodes it.
-func field[T any](e history.Event, name string) *T {
-	v, ok := e.Fields[name]
-	if !ok || v == nil {
-		return nil
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
-	out := new(T)
-	if json.Unmarshal(b, out) != nil {
-		return nil
-	}
-	return out
 }

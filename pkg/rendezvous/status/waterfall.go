@@ -204,7 +204,7 @@ func (x *explainer) waterfall() *rendezvous.Timing {
 			e.Kind != history.Started && e.Kind != history.WorldRunning {
 			continue
 		}
-		if t := rendezvous.TimingOf(e); t != nil {
+		if t := history.Field[*rendezvous.Timing](&e, "waterfall"); t != nil {
 			return t
 		}
 	}
