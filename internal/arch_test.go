@@ -180,7 +180,8 @@ var may = map[string][]string{
 	"cmd/elastic": {"internal/cli", "internal/cli/command", "internal/node", "internal/worker",
 		"pkg/store/etcd"},
 
-	"internal/coordinator/jobs":    {"pkg/machines", "pkg/schema", "pkg/store"},
+	"internal/coordinator/jobs": {"pkg/checkpoint", "pkg/machines", "pkg/rendezvous", "pkg/schema",
+		"pkg/store"},
 	"internal/coordinator/streams": {"internal/scope"},
 	"internal/coordinator": {"internal/certs", "internal/coordinator/jobs",
 		"internal/coordinator/streams", "internal/page", "internal/phrase", "pkg/schema",

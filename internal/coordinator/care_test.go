@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elasticd/elastic/internal/coordinator/jobs"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -103,6 +104,8 @@ func TestDataThatIsTooLarge(t *testing.T) {
 	}
 }
 
+func recordOf[T any](v T) string { return string(schema.Encode(v)) }
+
 func record0(fields string) string { return `{"format":1,"record":{` + fields + `}}` }
 
 func TestHistoryIsShortened(t *testing.T) {
@@ -141,10 +144,15 @@ func TestEndedJobsAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	job := func(j schema.Job, phase string, age time.Duration) {
-		put(j.Job(), record0(``))
-		put(j.World(), record0(
-			fmt.Sprintf(`"phase":%q,"time":%q`, phase, now.Add(-age).Format(time.RFC3339))))
+	job := func(j schema.Job, phase rendezvous.Phase, age time.Duration) {
+		put(j.Job(), recordOf(rendezvous.Job{UID: "u", Attempt: 1, Slots: 1}))
+		put(j.Fence(), schema.FenceValue("u", 1))
+		w := rendezvous.World{UID: "u", Generation: 1, Attempt: 1, Slots: 1, NP: 1, Proposal: "p", Phase: phase,
+			Time: now.Add(-age)}
+		if phase.Ended() {
+			w.Outcome = &rendezvous.Outcome{}
+		}
+		put(j.World(), recordOf(w))
 		put(j.Event("1"), "event")
 		put(j.Head(), "head")
 	}
@@ -156,6 +164,8 @@ func TestEndedJobsAreRemoved(t *testing.T) {
 	job("with-a-node", "stopped", 31*day)
 	put(schema.Job("with-a-node").Node("n"), "node")
 	put(schema.Job("only-a-job").Job(), record0(``))
+	put(schema.Job("newer").Job(), record0(``))
+	put(schema.Job("newer").World(), `{"format":9,"record":{"phase":"done","time":"2020-01-01T00:00:00Z"}}`)
 	put(schema.Root+"not a name/job", "x")
 	put("/other/v1/old/job", "x")
 
@@ -163,8 +173,8 @@ func TestEndedJobsAreRemoved(t *testing.T) {
 	if err != nil || n != 2 {
 		t.Errorf("removed %d, %v; want 2", n, err)
 	}
-	for j, want := range map[schema.Job]int64{"old": 0, "old-failed": 0, "young": 4, "running": 4,
-		"with-a-node": 5, "only-a-job": 1} {
+	for j, want := range map[schema.Job]int64{"old": 0, "old-failed": 0, "young": 5, "running": 5,
+		"with-a-node": 6, "only-a-job": 1, "newer": 2} {
 		r, err := m.client.Get(t.Context(), j.Prefix(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 		if err != nil || r.Count != want {
 			t.Errorf("job %s has %d keys left, want %d (%v)", j, r.Count, want, err)

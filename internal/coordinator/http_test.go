@@ -26,6 +26,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -41,24 +44,32 @@ func TestJobMetrics(t *testing.T) {
 	cfg.Version = "v9"
 	m := begin(t, cfg)
 	j := schema.Job("x")
+	step, at := int64(120), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	ref := func(name string) membership.Ref {
+		return membership.Ref{Node: name, Incarnation: "i", Address: "127.0.0.1:1"}
+	}
+	node := func(name string) string {
+		return recordOf(membership.Node{Ref: ref(name), Attempt: 1, Slots: 2})
+	}
 	for key, value := range map[string]string{
-		j.Job():   record0(`"rules":{"replicas":2}`),
+		j.Job():   recordOf(rendezvous.Job{UID: "uid", Attempt: 1, Slots: 2, Rules: rendezvous.Rules{Replicas: 2}}),
 		j.Fence(): schema.FenceValue("uid", 7),
-		j.World(): record0(
-			fmt.Sprintf(`"generation":7,"phase":"running","time":%q,"count":3,"slots":2,"ledger":{"used":1,
-			"nodes":[{"node":"d","quarantine":60,"time":%[1]q},
-			{"node":"e","quarantine":1,"time":"2020-01-01T00:00:00Z"}]},
-			"quarantine":[{"node":"c","until":9},{"node":"b","until":7}],
-			"causes":{"node-lost":{"count":3,"idle_ms":4500},"scale":{"count":1,"idle_ms":500}}`,
-				time.Now().Add(-time.Hour).Format(time.RFC3339))),
-		j.Wish(): record0(`"np":4`),
-		j.Head(): record0(
-			`"number":5,"step":120,"time":"2020-01-01T00:00:00Z","holders":[{"node":"a"},{"node":"z"}]`),
+		j.World(): recordOf(rendezvous.World{UID: "uid", Generation: 7, Attempt: 1, Phase: rendezvous.Running,
+			Time: time.Now().Add(-time.Hour), Proposal: "p", Count: 3, Chunks: 1, Slots: 2, NP: 3,
+			Ledger: rendezvous.Ledger{Used: 1, Nodes: []rendezvous.NodeRecord{
+				{Node: "d", Quarantine: rendezvous.Seconds(time.Minute), Time: time.Now().Add(-time.Hour)},
+				{Node: "e", Quarantine: rendezvous.Seconds(time.Second), Time: at}}},
+			Quarantine: []rendezvous.Quarantine{{Node: "c", Until: 9}, {Node: "b", Until: 7}},
+			Causes: map[rendezvous.Cause]rendezvous.Starts{"node-lost": {Count: 3, IdleMS: 4500},
+				"scale": {Count: 1, IdleMS: 500}}}),
+		j.Wish(): recordOf(rendezvous.Wish{NP: 4}),
+		j.Head(): recordOf(checkpoint.Head{Number: 5, Step: &step, Time: at,
+			Holders: []membership.Ref{ref("a"), ref("z")}}),
 		j.Progress(): record0(fmt.Sprintf(`"step":131,"time":%q`,
 			time.Now().Add(-90*time.Second).Format(time.RFC3339))),
-		j.Node("a"): "n", j.Node("b"): "n",
+		j.Node("a"): node("a"), j.Node("b"): node("b"),
 		j.Held("b"):                 `{"format":1,"record":[4,5]}`,
-		schema.Job("y").Job():       record0(``),
+		schema.Job("y").Job():       recordOf(rendezvous.Job{UID: "uid", Attempt: 1, Slots: 1}),
 		schema.Job("y").World():     `{"format":9,"record":{"phase":"done"}}`,
 		schema.DrainedMachine("m2"): record0(`"hostname":"lab2"`),
 		schema.Incident("m1", time.Now(), "x"): record0(fmt.Sprintf(

@@ -1,12 +1,10 @@
-// Package jobs exports metrics of the jobs in the store, and removes jobs that ended long ago. It
-// decodes records itself, without the packages that write them.
+// Package jobs exports metrics of the jobs in the store, and removes jobs that ended long ago.
 package jobs
 
 import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -37,33 +35,16 @@ func list(ctx context.Context, kv clientv3.KV, each func(schema.Job) error) erro
 	}
 }
 
-// world has the fields of a world that this package reads. pkg/rendezvous writes them.
-type world struct {
-	Phase  string    `json:"phase"`
-	Time   time.Time `json:"time"`  // when the phase began
-	Count  int       `json:"count"` // of the members
-	Slots  int       `json:"slots"` // workers per node
-	Ranks  [][]int   `json:"ranks"` // of each node's workers, if they are not equal blocks
-	Ledger struct {
-		Used  int `json:"used"`
-		Nodes []struct {
-			Node       string    `json:"node"`
-			Quarantine float64   `json:"quarantine"` // seconds
-			Time       time.Time `json:"time"`
-		} `json:"nodes"`
-	} `json:"ledger"`
-	Generation schema.Generation `json:"generation"`
-	Quarantine []struct {
-		Node  string            `json:"node"`
-		Until schema.Generation `json:"until"`
-	} `json:"quarantine"`
-	Causes map[string]struct {
-		Count  int   `json:"count"`
-		IdleMS int64 `json:"idle_ms"`
-	} `json:"causes"`
+// entries returns what a transaction read.
+func entries(r *clientv3.TxnResponse) (read store.Read) {
+	for _, answer := range r.Responses {
+		for _, kv := range answer.GetResponseRange().Kvs {
+			read.Entries = append(read.Entries, entry(kv))
+		}
+	}
+	return read
 }
 
-func record[T any](e *mvccpb.KeyValue) (T, bool) {
-	v, err := schema.Decode[T](&store.Entry{Key: string(e.Key), Value: e.Value})
-	return v, err == nil
+func entry(kv *mvccpb.KeyValue) store.Entry {
+	return store.Entry{Key: string(kv.Key), Value: kv.Value, Rev: kv.ModRevision}
 }

@@ -21,7 +21,7 @@ func collectMachines(ctx context.Context, kv clientv3.KV, out chan<- prometheus.
 	}
 	entries := make([]store.Entry, 0, len(r.Kvs))
 	for _, x := range r.Kvs {
-		entries = append(entries, store.Entry{Key: string(x.Key), Value: x.Value, Rev: x.ModRevision})
+		entries = append(entries, entry(x))
 	}
 	now := time.Now()
 	for _, m := range machines.Decode(entries) {
