@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -88,6 +89,28 @@ func TestPartsAreSpreadInARing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Each node can say which parts of a commit it has, for agents that make a lost job again.
+func TestCapturesInPartsAreKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := []string{"a", "b", "c"}
+		x := newTeam(t, true, names...)
+		defer x.close()
+		head := x.saveParts(10)
+		for i, n := range names {
+			all := x.replicators[n].Captures(1)
+			if len(all) != 1 || all[0].Head.Manifest != head.Manifest || len(all[0].Head.Parts) != 3 {
+				t.Errorf("%s: %+v", n, all)
+				continue
+			}
+			for j, p := range head.Parts {
+				if has := slices.Contains(all[0].Has, p.Manifest); has != (j == i || j == (i+2)%3) {
+					t.Errorf("%s has part %d: %v", n, j, has)
+				}
+			}
+		}
+	})
 }
 
 // No chunk of a part is sent before its manifest was offered: the parts of two nodes have the same

@@ -49,7 +49,11 @@ func (r *Replicator) Captures(g schema.Generation) (all []Capture) {
 
 // capture returns the capture of a manifest; nil: it cannot be read.
 func (r *Replicator) capture(h manifest.Hash) *Capture {
-	m, err := r.Store.Manifest(h)
+	raw, err := r.Store.RawManifest(h)
+	if err != nil {
+		return nil
+	}
+	m, err := manifest.Decode(raw)
 	if err != nil {
 		return nil
 	}
