@@ -78,7 +78,7 @@ var lostPlants = []plant{
 		`if err == nil && r.moved == moved && !same {`, `if err != nil && r.moved == moved && !same {`, pipeline,
 		"TestANodeThatTheViewLacksHasACopy"},
 	{"section 10: the oldest of the brought checkpoints counts", rendezvous + "/brought.go",
-		`cmp.Compare(newest.From, b.From)) < 0 {`, `cmp.Compare(newest.From, b.From)) > 0 {`, rendezvous,
+		`cmp.Compare(newest.From, b.From)) < 0) {`, `cmp.Compare(newest.From, b.From)) > 0) {`, rendezvous,
 		"TestNewestBrought"},
 	{"section 10: what is moved aside is gone", memoryGo,
 		`if _, err = d.setAside(dir, was, stay...); err != nil {`,

@@ -12,6 +12,7 @@ type (
 	Hash     = manifest.Hash
 	Head     = manifest.Head
 	HeldPart = manifest.HeldPart
+	Copy     = manifest.Copy
 	Manifest = manifest.Manifest
 	Cursor   = manifest.Cursor
 	Stamp    = manifest.Stamp
@@ -23,14 +24,6 @@ var (
 	ErrDamaged = chunkstore.ErrDamaged
 	ErrNoSpace = dirfs.ErrNoSpace
 )
-
-// UnheldParts returns the parts of a checkpoint without their holders.
-func UnheldParts(parts []HeldPart) (list []HeldPart) {
-	for _, p := range parts {
-		list = append(list, HeldPart{Manifest: p.Manifest, Holders: []string{}})
-	}
-	return list
-}
 
 // MaxNumber is the largest number of a checkpoint.
 const MaxNumber = manifest.MaxNumber

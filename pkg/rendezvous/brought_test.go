@@ -13,9 +13,9 @@ import (
 // it, whatever its time is.
 func TestNewestBrought(t *testing.T) {
 	at := func(node string, g schema.Generation, sequence uint64) rendezvous.Brought {
-		return rendezvous.Brought{Node: node, From: "u", Sequence: sequence, Head: checkpoint.Head{
-			Number: checkpoint.Number(10 - sequence), Generation: g,
-			Manifest: checkpoint.Hash{byte(g), byte(sequence)}}}
+		head := checkpoint.Head{Number: checkpoint.Number(10 - sequence), Generation: g,
+			Manifest: checkpoint.Hash{byte(g), byte(sequence)}}
+		return rendezvous.Brought{From: "u", Copy: checkpoint.Copy{Node: node, Sequence: sequence, Head: head}}
 	}
 	parts := func(node string, has ...byte) rendezvous.Brought {
 		b := at(node, 9, 1)

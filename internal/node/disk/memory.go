@@ -148,8 +148,8 @@ func (d *Disk) MoveAside(
 	if err := d.SetLastGeneration(node, max(r.Memory.Generation, found.Head.Generation)); err != nil {
 		return nil, err
 	}
-	return &rendezvous.Brought{Node: node, Head: found.Head, Sequence: found.Sequence, Has: found.Has,
-		From: r.Memory.Job.Identity()}, nil
+	found.Node = node
+	return &rendezvous.Brought{Copy: *found, From: r.Memory.Job.Identity()}, nil
 }
 
 // asideRun returns the newest directory that was moved aside with checkpoints of a job, and what its node
@@ -176,8 +176,8 @@ func (d *Disk) asideRun(dir string, run schema.UID) (from string, newest *rememb
 
 // bringFrom makes a store in to that has the newest checkpoint of the store in from. Both share the
 // files.
-func (d *Disk) bringFrom(ctx context.Context, from, to string) (*readonly.Found, error) {
-	var found *readonly.Found
+func (d *Disk) bringFrom(ctx context.Context, from, to string) (*checkpoint.Copy, error) {
+	var found *checkpoint.Copy
 	kept, err := d.share(from, to, func(t dirfs.FS) (bool, error) {
 		var err error
 		found, err = readonly.BringIn(ctx, t)

@@ -23,8 +23,6 @@ func Known(k *replicator.Replicator, g schema.Generation) (all plan.Knowledge) {
 	if h, ok := k.Store.Newest(); ok {
 		all.Head = h
 	}
-	for _, c := range k.Captures(g) {
-		all.Copies = append(all.Copies, plan.KnownCopy{Head: c.Head, Sequence: c.Sequence, Has: c.Has})
-	}
+	all.Copies = k.Captures(g)
 	return all
 }

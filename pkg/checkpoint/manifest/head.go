@@ -44,14 +44,6 @@ type HeldPart struct {
 	Holders  []string `json:"holders"`
 }
 
-// Unheld returns the list of parts for the record of a checkpoint of which no holder is known.
-func Unheld(parts []Hash) (list []HeldPart) {
-	for _, p := range parts {
-		list = append(list, HeldPart{Manifest: p, Holders: []string{}})
-	}
-	return list
-}
-
 // Compare orders the commits of one job.
 func (h Head) Compare(o Head) int { return cmp.Compare(h.Number, o.Number) }
 

@@ -59,10 +59,11 @@ func (l *Pipeline) afterCommit(
 	_ = l.replicator.Tidy(ctx)
 }
 
-// headOf returns the record of a manifest.
+// headOf returns the record of a manifest that is committed now.
 func headOf(m *manifest.Manifest, h manifest.Hash) manifest.Head {
-	return manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
-		Bytes: m.Bytes(), Time: time.Now().UTC()}
+	head := manifest.HeadOf(m, h)
+	head.Time = time.Now().UTC()
+	return head
 }
 
 // protect commits a save whose copies are held at the time of the commit.

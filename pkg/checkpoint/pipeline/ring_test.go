@@ -98,6 +98,7 @@ func TestCapturesInPartsAreKnown(t *testing.T) {
 		x := newTeam(t, true, names...)
 		defer x.close()
 		head := x.saveParts(10)
+		var copies []manifest.Copy
 		for i, n := range names {
 			all := x.replicators[n].Captures(1)
 			if len(all) != 1 || all[0].Head.Manifest != head.Manifest || len(all[0].Head.Parts) != 3 {
@@ -108,6 +109,14 @@ func TestCapturesInPartsAreKnown(t *testing.T) {
 				if has := slices.Contains(all[0].Has, p.Manifest); has != (j == i || j == (i+2)%3) {
 					t.Errorf("%s has part %d: %v", n, j, has)
 				}
+			}
+			all[0].Node = n
+			copies = append(copies, all[0])
+		}
+		for left := range len(copies) {
+			got, ok := copies[0].Head.Together(copies[:left+1])
+			if ok != (left > 0) || left == 2 && (got.Copies != 2 || len(got.Holders) != 3 || len(got.Parts) != 3) {
+				t.Errorf("%d nodes: %v, %+v", left+1, ok, got)
 			}
 		}
 	})

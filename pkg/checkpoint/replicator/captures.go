@@ -8,20 +8,12 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Capture is a capture on this disk, whole or in parts. It may be committed.
-type Capture struct {
-	Head     manifest.Head // as its commit would be, without a number
-	Sequence uint64
-	Has      []manifest.Hash // the parts that are here; nil: all of it
-}
-
 // Captures returns the captures of generation g on this disk, the oldest first. It leaves out those
 // that cannot be read.
-func (r *Replicator) Captures(g schema.Generation) (all []Capture) {
+func (r *Replicator) Captures(g schema.Generation) (all []manifest.Copy) {
 	for h, at := range r.Store.Positions() {
 		if at.Generation == g && !at.Part {
 			if c := r.capture(h); c != nil {
-				c.Head.Parts = nil
 				all = append(all, *c)
 			}
 		}
@@ -40,7 +32,7 @@ func (r *Replicator) Captures(g schema.Generation) (all []Capture) {
 			all = append(all, *c)
 		}
 	}
-	slices.SortFunc(all, func(a, b Capture) int {
+	slices.SortFunc(all, func(a, b manifest.Copy) int {
 		return cmp.Or(cmp.Compare(a.Sequence, b.Sequence),
 			slices.Compare(a.Head.Manifest[:], b.Head.Manifest[:]))
 	})
@@ -48,7 +40,7 @@ func (r *Replicator) Captures(g schema.Generation) (all []Capture) {
 }
 
 // capture returns the capture of a manifest; nil: it cannot be read.
-func (r *Replicator) capture(h manifest.Hash) *Capture {
+func (r *Replicator) capture(h manifest.Hash) *manifest.Copy {
 	raw, err := r.Store.RawManifest(h)
 	if err != nil {
 		return nil
@@ -57,6 +49,5 @@ func (r *Replicator) capture(h manifest.Hash) *Capture {
 	if err != nil {
 		return nil
 	}
-	return &Capture{Sequence: m.Sequence, Head: manifest.Head{Generation: m.Generation, Manifest: h,
-		Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time, Parts: manifest.Unheld(m.Parts)}}
+	return manifest.CopyOf(m, h)
 }

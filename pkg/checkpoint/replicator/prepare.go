@@ -109,9 +109,9 @@ func (r *Replicator) ensureHeld(ctx context.Context, try attempt) (*resumed, err
 	if err != nil {
 		return nil, err
 	}
-	return &resumed{m, manifest.Head{Number: n, Generation: m.Generation,
-		Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time,
-		Copies: 1, Holders: []membership.Ref{{Node: r.Self}}}}, nil
+	head := manifest.HeadOf(m, h)
+	head.Number, head.Copies, head.Holders = n, 1, []membership.Ref{{Node: r.Self}}
+	return &resumed{m, head}, nil
 }
 
 // fetching reports the progress of a fetch.

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
-	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -21,14 +20,7 @@ type Knowledge struct {
 	Turn       int64             `json:"turn"`       // revision of that World
 	Fence      schema.Generation `json:"fence"`
 	Head       checkpoint.Head   `json:"head"`             // the newest commit
-	Copies     []KnownCopy       `json:"copies,omitempty"` // captures of that World on its disk
-}
-
-// KnownCopy is a capture on the disk of a node, committed or not.
-type KnownCopy struct {
-	Head     checkpoint.Head   `json:"head"` // as its commit would be, without a number
-	Sequence uint64            `json:"sequence"`
-	Has      []checkpoint.Hash `json:"has,omitempty"` // the parts that the node has; nil: all of it
+	Copies     []checkpoint.Copy `json:"copies,omitempty"` // captures of that World on its disk
 }
 
 // Compare orders knowledge by the newest World.
@@ -107,58 +99,25 @@ func newestCopy(w *rendezvous.World, head checkpoint.Head, all []Knowledge) *che
 	if head.Restored && (w.Resume == nil || head.Number > w.Resume.Number) {
 		return nil
 	}
-	var newest *KnownCopy
-	last, known := uint64(0), head.Generation != w.Generation
-	for _, k := range all {
-		for i, c := range k.Copies {
-			if c.Head.Manifest == head.Manifest {
-				last, known = c.Sequence, true
-			}
-			if (newest == nil || newest.Sequence < c.Sequence) && complete(c.Head, all) {
-				newest = &k.Copies[i]
-			}
-		}
-	}
-	if newest == nil || !known || newest.Sequence <= last {
-		return nil
-	}
-	h := newest.Head
-	h.Number = head.Number + 1
-	h.Parts = checkpoint.UnheldParts(h.Parts)
-	for _, k := range all {
-		i := slices.IndexFunc(k.Copies, func(c KnownCopy) bool { return c.Head.Manifest == h.Manifest })
-		if i < 0 {
-			continue
-		}
-		h.Holders = append(h.Holders, membership.Ref{Node: k.Node})
-		for j := range h.Parts {
-			if p := &h.Parts[j]; k.Copies[i].Has == nil || slices.Contains(k.Copies[i].Has, p.Manifest) {
-				p.Holders = append(p.Holders, k.Node)
-			}
-		}
-	}
-	if h.Copies = len(h.Holders); h.Parts != nil {
-		h.Copies = h.CopiesAt(nil, h.HeldBy)
-	}
-	return &h
-}
-
-// complete reports whether the nodes together have all of a capture.
-func complete(h checkpoint.Head, all []Knowledge) bool {
-	has := map[checkpoint.Hash]bool{}
+	var copies []checkpoint.Copy
 	for _, k := range all {
 		for _, c := range k.Copies {
-			if c.Head.Manifest != h.Manifest {
-				continue
-			}
-			if c.Has == nil {
-				return true
-			}
-			for _, p := range c.Has {
-				has[p] = true
-			}
+			c.Node = k.Node
+			copies = append(copies, c)
 		}
 	}
-	return h.Parts != nil &&
-		!slices.ContainsFunc(h.Parts, func(p checkpoint.HeldPart) bool { return !has[p.Manifest] })
+	last, known := uint64(0), head.Generation != w.Generation
+	for _, c := range copies {
+		if c.Head.Manifest == head.Manifest {
+			last, known = c.Sequence, true
+		}
+	}
+	var newest *checkpoint.Head
+	for _, c := range copies {
+		if h, ok := c.Head.Together(copies); ok && known && c.Sequence > last {
+			last, newest = c.Sequence, &h
+			newest.Number = head.Number + 1
+		}
+	}
+	return newest
 }

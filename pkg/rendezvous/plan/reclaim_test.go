@@ -22,9 +22,9 @@ func lost() LostStore {
 }
 
 // copies are the first n captures of generation 3.
-func copies(n byte) (all []KnownCopy) {
+func copies(n byte) (all []checkpoint.Copy) {
 	for i := range n {
-		all = append(all, KnownCopy{Sequence: uint64(i + 1),
+		all = append(all, checkpoint.Copy{Sequence: uint64(i + 1),
 			Head: checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{5 + i}}})
 	}
 	return all
@@ -73,7 +73,7 @@ func TestDecideInParts(t *testing.T) {
 		Parts: []checkpoint.HeldPart{{Manifest: checkpoint.Hash{1}}, {Manifest: checkpoint.Hash{2}}}}
 	part := func(node string, n byte) Knowledge {
 		return Knowledge{Node: node, Generation: 3, Turn: 20,
-			Copies: []KnownCopy{{Head: h, Sequence: 2, Has: []checkpoint.Hash{{n}}}}}
+			Copies: []checkpoint.Copy{{Head: h, Sequence: 2, Has: []checkpoint.Hash{{n}}}}}
 	}
 	l := lost()
 	l.Own.Copies = append(l.Own.Copies, part("b", 1).Copies...)

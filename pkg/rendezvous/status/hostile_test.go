@@ -44,7 +44,7 @@ func healthy() []store.Entry {
 		job.Doing("a"):    schema.Encode(rendezvous.Activity{Kind: "saving"}),
 		job.Warm("a"):     schema.Encode(rendezvous.WarmWorkers{Count: 1}),
 		job.Progress():    schema.Encode(rendezvous.Progress{}),
-		job.Brought("a"):  schema.Encode(rendezvous.Brought{Head: checkpoint.Head{Number: 1}, From: "u"}),
+		job.Brought("a"):  schema.Encode(rendezvous.Brought{From: "u", Copy: checkpoint.Copy{Head: checkpoint.Head{Number: 1}}}),
 		job.Event("e"):    schema.Encode([]history.Event{{Kind: history.JobCreated}}),
 		job.Plan("p", 0):  []byte("a i 127.0.0.1:1\n"),
 	}

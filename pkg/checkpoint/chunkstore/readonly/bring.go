@@ -15,48 +15,42 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// Found is a checkpoint on a disk.
-type Found struct {
-	Head     manifest.Head
-	Sequence uint64          // among the captures of its generation
-	Has      []manifest.Hash // the parts that are on the disk; nil: all of it
-}
-
 // FindNewest returns the newest checkpoint of which every byte, or every byte of some of its parts, can be
 // read: by generation, and then by its place among the captures of the generation. It need not be
 // committed as far as this disk knows. nil: there is none.
-func FindNewest(ctx context.Context, s *Store) (*Found, error) {
+func FindNewest(ctx context.Context, s *Store) (*manifest.Copy, error) {
 	all, err := candidates(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	for i := range all {
-		if ok := all[i].readable(ctx, s); ok && ctx.Err() == nil {
+		if s.reads(ctx, &all[i]) && ctx.Err() == nil {
 			return &all[i], nil
 		}
 	}
 	return nil, ctx.Err()
 }
 
-// readable reports whether every byte of the checkpoint, or of some of its parts, can be read. It sets
+// reads reports whether every byte of the checkpoint, or of some of its parts, can be read. It sets
 // Has to these parts.
-func (f *Found) readable(ctx context.Context, s *Store) bool {
-	m, bad, err := s.Verify(ctx, f.Head.Manifest)
-	if err == nil && m != nil && len(bad) == 0 {
-		f.Head.Parts = nil
+func (s *Store) reads(ctx context.Context, c *manifest.Copy) bool {
+	readable := func(h manifest.Hash) bool {
+		m, bad, err := s.Verify(ctx, h)
+		return err == nil && m != nil && len(bad) == 0
+	}
+	if readable(c.Head.Manifest) {
 		return true
 	}
-	for _, p := range f.Head.Parts {
-		m, bad, err := s.Verify(ctx, p.Manifest)
-		if err == nil && m != nil && len(bad) == 0 {
-			f.Has = append(f.Has, p.Manifest)
+	for _, p := range c.Head.Parts {
+		if readable(p.Manifest) {
+			c.Has = append(c.Has, p.Manifest)
 		}
 	}
-	return f.Has != nil
+	return c.Has != nil
 }
 
 // candidates returns the checkpoints on the disk, whole or not, the newest first.
-func candidates(ctx context.Context, s *Store) (all []Found, err error) {
+func candidates(ctx context.Context, s *Store) (all []manifest.Copy, err error) {
 	heads, err := s.Heads()
 	if err != nil {
 		return nil, err
@@ -78,20 +72,19 @@ func candidates(ctx context.Context, s *Store) (all []Found, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if m == nil || m.Part || slices.ContainsFunc(all, func(f Found) bool { return f.Head.Manifest == h }) {
+		if m == nil || m.Part || slices.ContainsFunc(all, func(c manifest.Copy) bool { return c.Head.Manifest == h }) {
 			continue
 		}
-		f := Found{Sequence: m.Sequence, Head: manifest.Head{Number: last + 1, Generation: m.Generation,
-			Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time}}
-		for _, c := range heads {
-			if c.Manifest == h {
-				f.Head.Number = c.Number
+		c := manifest.CopyOf(m, h)
+		c.Head.Number = last + 1
+		for _, known := range heads {
+			if known.Manifest == h {
+				c.Head.Number = known.Number
 			}
 		}
-		f.Head.Parts = manifest.Unheld(m.Parts)
-		all = append(all, f)
+		all = append(all, *c)
 	}
-	slices.SortFunc(all, func(a, b Found) int {
+	slices.SortFunc(all, func(a, b manifest.Copy) int {
 		return -cmp.Or(cmp.Compare(a.Head.Generation, b.Head.Generation), cmp.Compare(a.Sequence, b.Sequence),
 			a.Head.Compare(b.Head))
 	})
@@ -100,7 +93,7 @@ func candidates(ctx context.Context, s *Store) (all []Found, err error) {
 
 // BringIn prepares the store in t, a copy of that of an earlier job, for a new one: it keeps only the newest
 // checkpoint, as one that the node brings. It returns nil if there is none.
-func BringIn(ctx context.Context, t dirfs.FS) (*Found, error) {
+func BringIn(ctx context.Context, t dirfs.FS) (*manifest.Copy, error) {
 	f, err := FindNewest(ctx, New(t))
 	if f == nil || err != nil {
 		return nil, err
@@ -128,9 +121,11 @@ func KeepBrought(ctx context.Context, t dirfs.FS, committed []manifest.Head) (bo
 	var keep []manifest.Hash
 	for i := range all {
 		same := func(h manifest.Head) bool { return h.Manifest == all[i].Head.Manifest }
-		if at := slices.IndexFunc(committed, same); at >= 0 && all[i].readable(ctx, s) {
+		if at := slices.IndexFunc(committed, same); at >= 0 && s.reads(ctx, &all[i]) {
 			heads, keep = append(heads, committed[at]), append(keep, committed[at].Manifest)
-			keep = append(keep, all[i].Has...)
+			if keep = append(keep, all[i].Has...); all[i].Has == nil {
+				keep = append(keep, manifests(all[i].Head.Parts)...)
+			}
 		}
 	}
 	if heads == nil || ctx.Err() != nil {
