@@ -74,7 +74,7 @@ var guards = []plant{
 		`if _, plain := s.plain(i); plain && !strings.HasPrefix(e, "unix:") {`,
 		`if _, plain := s.plain(i); false && plain {`, etcd, "TestTLS"},
 	{"a certificate of another name is mended by a user", "internal/cli/screen/known.go",
-		`{etcd.ErrCertName, func`, `{etcd.ErrNotEtcd, func`, "internal/cli/screen", "TestFixesOfTLS"},
+		`{etcd.ErrCertName, ServerAuth`, `{etcd.ErrNotEtcd, ServerAuth`, "internal/cli/screen", "TestFixesOfTLS"},
 	{"a peer without the secret is accepted", "internal/peer/identity.go",
 		`||
 		!id.key.Equal(s.PeerCertificates[0].PublicKey)`, ``,

@@ -2,6 +2,7 @@ package screen
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -59,13 +60,11 @@ func KnownProblem(err error) *Error {
 			Because("%v", e.Err).
 			Cure("run it again when that has passed, or with a longer --connect-timeout")
 	}
-	for _, known := range [][]row{nodeErrors(err), certificateErrors(err), keyErrors(err),
-		answerErrors(err), recordErrors(err)} {
-		for _, r := range known {
-			if errors.Is(err, r.is) {
-				return r.make().Of(err)
-			}
+	if e := fromRows(err); e != nil {
+		if errors.Is(err, message.ErrNoStore) { // an agent waited for it
+			e.Status = Timeout.Status()
 		}
+		return e
 	}
 	if store.Refused(err) {
 		return New(ServerAuth, "the server does not allow it").Because("%v", err).Of(err).
@@ -186,150 +185,96 @@ func fromOtherProgram(d *message.OtherProgramError) *Error {
 		Detail("flag", "program").Detail("job", d.Ran).Detail("yours", d.Yours).Detail("node", d.Node)
 }
 
-// row maps an error of another package to the error for the user.
+// row maps errors of another package to an error for the user. In its texts, %v is the error's own text.
 type row struct {
-	is   error
-	make func() *Error
+	is                error
+	code              Code
+	message, why, fix string
+}
+
+// fromRows returns the error of the first row that err is, or nil.
+func fromRows(err error) *Error {
+	text := func(s string) string { return strings.ReplaceAll(s, "%v", err.Error()) }
+	for _, r := range slices.Concat(nodeErrors(), tlsErrors(), serverErrors(), recordErrors()) {
+		if errors.Is(err, r.is) {
+			e := New(r.code, "%s", text(r.message)).Of(err)
+			e.Why, e.Fix = text(r.why), r.fix
+			return e
+		}
+	}
+	return nil
 }
 
 // nodeErrors are the errors of a node that takes part in a job.
-func nodeErrors(err error) []row {
+func nodeErrors() []row {
 	return []row{
-		{message.ErrNoStore, func() *Error {
-			e := New(Server, "the server does not answer").Because("%v", err).
-				Cure("check that it runs, and that --server is right")
-			e.Status = Timeout.Status()
-			return e
-		}},
-		{message.ErrRemoved, func() *Error {
-			return New(JobNone, "the job of this node was removed").
-				Because("elastic rm removed the job while this node was not in it")
-		}},
-		{message.ErrDisk, func() *Error {
-			return New(StateDir, "%v", err).
-				Cure("make all of it readable and writable for the user of this agent (chown -R), or " +
-					"--state-dir=DIR on another disk: another node that has a checkpoint gives it a copy")
-		}},
-		{message.ErrStoreRemoved, func() *Error {
-			return New(StateDir, "%v", err).
-				Cure("start this agent again: it makes the directory, and other nodes give it what it needs")
-		}},
-		{syscall.EADDRINUSE, func() *Error {
-			return New(Ports, "%v", err).Cure("another --port, or none: any free one")
-		}},
-		{launch.ErrPorts, func() *Error {
-			return New(Ports, "%v", err).Cure("--worker-ports=LO-HI with more free ports")
-		}},
-		{launch.ErrAddress,
-			func() *Error { return New(Address, "%v", err).Cure("--host=ADDRESS of this machine") }},
+		{message.ErrNoStore, Server, "the server does not answer", "%v",
+			"check that it runs, and that --server is right"},
+		{message.ErrRemoved, JobNone, "the job of this node was removed",
+			"elastic rm removed the job while this node was not in it", ""},
+		{message.ErrDisk, StateDir, "%v", "", "make all of it readable and writable for the user of this agent " +
+			"(chown -R), or --state-dir=DIR on another disk: another node that has a checkpoint gives it a copy"},
+		{message.ErrStoreRemoved, StateDir, "%v", "",
+			"start this agent again: it makes the directory, and other nodes give it what it needs"},
+		{syscall.EADDRINUSE, Ports, "%v", "", "another --port, or none: any free one"},
+		{launch.ErrPorts, Ports, "%v", "", "--worker-ports=LO-HI with more free ports"},
+		{launch.ErrAddress, Address, "%v", "", "--host=ADDRESS of this machine"},
 	}
 }
 
-// certificateErrors are the errors of certificates, and of the files with them.
-func certificateErrors(err error) []row {
+// tlsErrors are the errors of certificates, tokens and users.
+func tlsErrors() []row {
+	const renew = "renew it (elastic certs), or set the clock of this machine"
 	return []row{
-		{etcd.ErrCertName, func() *Error {
-			return New(ServerAuth, "the server's certificate is for another name").Because("%v", err).
-				Cure("--server=https://NAME:2379 with a name of the certificate, or a certificate for the " +
-					"name dialled")
-		}},
-		{etcd.ErrCertTrust, func() *Error {
-			return New(ServerAuth, "the server's certificate is not trusted").Because("%v", err).
-				Cure("--cacert=FILE with the certificate of the authority that signed it")
-		}},
-		{etcd.ErrCertTime, func() *Error {
-			return New(ServerAuth, "the server's certificate is not valid now").Because("%v", err).
-				Cure("renew it (elastic certs), or set the clock of this machine")
-		}},
-		{etcd.ErrCertExpired, func() *Error {
-			return New(ServerAuth, "our certificate is not valid now").Because("%v", err).
-				Cure("renew it (elastic certs), or set the clock of this machine")
-		}},
-		{etcd.ErrCertRefused, func() *Error {
-			return New(ServerAuth, "the server does not accept our certificate").Because("%v", err).
-				Cure("--cert and --key of a certificate that an authority of the server signed")
-		}},
-		{etcd.ErrPlain, func() *Error {
-			return New(Usage, "%v", err).
-				Because("a password would cross the network readable, and a certificate prove nothing").
-				Cure("--server=https://HOST:2379, or the socket of a server on this machine: unix:///PATH")
-		}},
-		{etcd.ErrTLSFiles, func() *Error {
-			return New(Usage, "%v", err).
-				Because("--cacert, --cert and --key name PEM files; a certificate needs its key").
-				Cure("files as elastic certs makes them")
-		}},
+		{etcd.ErrCertName, ServerAuth, "the server's certificate is for another name", "%v",
+			"--server=https://NAME:2379 with a name of the certificate, or a certificate for the name dialled"},
+		{etcd.ErrCertTrust, ServerAuth, "the server's certificate is not trusted", "%v",
+			"--cacert=FILE with the certificate of the authority that signed it"},
+		{etcd.ErrCertTime, ServerAuth, "the server's certificate is not valid now", "%v", renew},
+		{etcd.ErrCertExpired, ServerAuth, "our certificate is not valid now", "%v", renew},
+		{etcd.ErrCertRefused, ServerAuth, "the server does not accept our certificate", "%v",
+			"--cert and --key of a certificate that an authority of the server signed"},
+		{etcd.ErrPlain, Usage, "%v", "a password would cross the network readable, and a certificate prove nothing",
+			"--server=https://HOST:2379, or the socket of a server on this machine: unix:///PATH"},
+		{etcd.ErrTLSFiles, Usage, "%v", "--cacert, --cert and --key name PEM files; a certificate needs its key",
+			"files as elastic certs makes them"},
+		{etcd.ErrOtherKey, ServerAuth, "the server has another token, or is another one", "%v",
+			"on every machine the token that the first node names: --token-file=FILE or ELASTIC_TOKEN"},
+		{etcd.ErrOtherUser, ServerAuth, "another user serves this socket", "%v",
+			"remove the socket, or set XDG_RUNTIME_DIR to a directory of yours with mode 0700"},
+		{etcd.ErrNoTLS, ServerWrong, "the server speaks no TLS, and only a server with our token is used", "%v",
+			"--server=http://HOST:PORT if that is the etcd or elasticd to use; --insecure if run started it so; " +
+				"else another port"},
+		{etcd.ErrAuth, ServerAuth, "the server refuses this client", "%v",
+			"--user=NAME with ELASTIC_PASSWORD, or --cacert, --cert and --key"},
 	}
 }
 
-// keyErrors are the errors of a client and a server that do not know each other.
-func keyErrors(err error) []row {
+// serverErrors are the errors of a server that is none, or cannot serve.
+func serverErrors() []row {
 	return []row{
-		{etcd.ErrOtherKey, func() *Error {
-			return New(ServerAuth, "the server has another token, or is another one").Because("%v", err).
-				Cure("on every machine the token that the first node names: --token-file=FILE or ELASTIC_TOKEN")
-		}},
-		{etcd.ErrOtherUser, func() *Error {
-			return New(ServerAuth, "another user serves this socket").Because("%v", err).
-				Cure("remove the socket, or set XDG_RUNTIME_DIR to a directory of yours with mode 0700")
-		}},
-		{etcd.ErrNoTLS, func() *Error {
-			return New(ServerWrong, "the server speaks no TLS, and only a server with our token is used").
-				Because("%v", err).
-				Cure("--server=http://HOST:PORT if that is the etcd or elasticd to use; --insecure if run " +
-					"started it so; else another port")
-		}},
-		{etcd.ErrAuth, func() *Error {
-			return New(ServerAuth, "the server refuses this client").Because("%v", err).
-				Cure("--user=NAME with ELASTIC_PASSWORD, or --cacert, --cert and --key")
-		}},
-	}
-}
-
-// answerErrors are the errors of a server that is none, or cannot serve.
-func answerErrors(err error) []row {
-	return []row{
-		{etcd.ErrWantsTLS, func() *Error {
-			return New(ServerWrong, "the server speaks TLS, and the request did not").Because("%v", err).
-				Cure("--server=https://HOST:2379, and --cacert=FILE where no public authority signed its " +
-					"certificate")
-		}},
-		{etcd.ErrNotEtcd, func() *Error {
-			return New(ServerWrong, "the service at this address is no etcd v3").Because("%v", err).
-				Cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with " +
-					"TLS --server=https://HOST:2379 and --cacert")
-		}},
-		{etcd.ErrTwoClusters, func() *Error {
-			return New(ServerWrong, "the servers do not belong together").Because("%v", err).
-				Cure("name the members of one cluster, the same on every node")
-		}},
-		{etcd.ErrNoQuorum, func() *Error {
-			return New(ServerWrong, "the server answers, but its cluster has no majority").Because("%v", err).
-				Cure("start the other members")
-		}},
-		{etcd.ErrUnreachable, func() *Error {
-			return New(Server, "the server does not answer").Because("%v", err).
-				Cure("check that it runs, and that --server is right; one that run started: " +
-					"--rdzv-endpoint=HOST:PORT")
-		}},
+		{etcd.ErrWantsTLS, ServerWrong, "the server speaks TLS, and the request did not", "%v",
+			"--server=https://HOST:2379, and --cacert=FILE where no public authority signed its certificate"},
+		{etcd.ErrNotEtcd, ServerWrong, "the service at this address is no etcd v3", "%v",
+			"--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with TLS " +
+				"--server=https://HOST:2379 and --cacert"},
+		{etcd.ErrTwoClusters, ServerWrong, "the servers do not belong together", "%v",
+			"name the members of one cluster, the same on every node"},
+		{etcd.ErrNoQuorum, ServerWrong, "the server answers, but its cluster has no majority", "%v",
+			"start the other members"},
+		{etcd.ErrUnreachable, Server, "the server does not answer", "%v",
+			"check that it runs, and that --server is right; one that run started: --rdzv-endpoint=HOST:PORT"},
 	}
 }
 
 // recordErrors are the errors of records in the store and of requests to change them.
-func recordErrors(err error) []row {
+func recordErrors() []row {
 	return []row{
-		{schema.ErrNewerFormat, func() *Error {
-			return New(JobBroken, "%v", err).Because("a newer elastic wrote this job").
-				Cure("use that version, for this command and for every node of the job")
-		}},
-		{schema.ErrBadRecord, func() *Error {
-			return New(JobBroken, "%v", err).
-				Because("a record in the store is damaged, or not written by elastic").
-				Cure("repair the key if you wrote it; else end the agents of the job, elastic rm JOB, " +
-					"and run it again; rm --keep-checkpoints keeps the checkpoints of this machine")
-		}},
-		{scaling.ErrPlan, func() *Error {
-			return New(NoPlan, "%v", err).Cure("another --batch-size, or another size")
-		}},
+		{schema.ErrNewerFormat, JobBroken, "%v", "a newer elastic wrote this job",
+			"use that version, for this command and for every node of the job"},
+		{schema.ErrBadRecord, JobBroken, "%v", "a record in the store is damaged, or not written by elastic",
+			"repair the key if you wrote it; else end the agents of the job, elastic rm JOB, and run it again; " +
+				"rm --keep-checkpoints keeps the checkpoints of this machine"},
+		{scaling.ErrPlan, NoPlan, "%v", "", "another --batch-size, or another size"},
 	}
 }
