@@ -117,8 +117,6 @@ var may = map[string][]string{
 		"pkg/rendezvous/txn", "pkg/schema"},
 	"internal/node/disk": {"internal/agent/message", "pkg/checkpoint",
 		"pkg/checkpoint/chunkstore/readonly", "pkg/checkpoint/dirfs", "pkg/rendezvous", "pkg/schema"},
-	"internal/node/disk/memdisk": {"internal/agent/message", "pkg/checkpoint/dirfs",
-		"pkg/checkpoint/dirfs/memfs"},
 	"internal/node/ensemble": {"internal/agent/message", "internal/launch", "internal/scope",
 		"internal/worker", "pkg/rendezvous", "pkg/roles"},
 	"internal/node": {"internal/agent", "internal/agent/joining", "internal/agent/message",
@@ -252,7 +250,7 @@ var only = []struct{ pkg, why, importers string }{
 
 // forTests are packages that no program links.
 var forTests = []string{"pkg/store/storetest", "pkg/store/memory", "internal/etcdtest",
-	"pkg/checkpoint/dirfs/memfs", "pkg/checkpoint/checkpointtest", "internal/node/disk/memdisk",
+	"pkg/checkpoint/dirfs/memfs", "pkg/checkpoint/checkpointtest",
 	"integration/outside"}
 
 // goPackage is what `go list` says of one.

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/node/disk"
-	"github.com/elasticd/elastic/internal/node/disk/memdisk"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
@@ -20,7 +20,7 @@ import (
 // and internal/node/saves write into it, and the checkpoint directories of its nodes in it.
 type simHost struct {
 	node   string // that an agent of it had last: it is started again as that
-	state  *memdisk.Machine
+	state  *memfs.Host
 	boots  int           // how often it lost its power
 	uid    schema.UID    // of the job that its node was in last
 	jumped *atomic.Int64 // by how much its wall clock was set ahead; nil: it is never set
@@ -28,7 +28,7 @@ type simHost struct {
 
 // newHost is a machine with an empty disk.
 func newHost(id string) *simHost {
-	return &simHost{state: memdisk.New(id)}
+	return &simHost{state: memfs.NewHost(id, message.ErrLocked)}
 }
 
 // disk is the state directory as a command on the machine sees it.

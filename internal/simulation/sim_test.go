@@ -18,8 +18,8 @@ import (
 	"github.com/elasticd/elastic/internal/agent/joining"
 	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/node/disk"
-	"github.com/elasticd/elastic/internal/node/disk/memdisk"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -97,7 +97,7 @@ type simAgent struct {
 	done    chan struct{}
 	stop    context.CancelFunc // ends the context that it runs in
 	result  message.Result
-	process *memdisk.Process // what it sees of its host's disk
+	process *memfs.Process // what it sees of its host's disk
 	disk    *disk.Disk
 	kept    *keptSaves // nil: its saves are simulated by simSaves
 	opened  bool       // it uses the data of a job

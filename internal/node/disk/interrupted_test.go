@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/elasticd/elastic/internal/node/disk/memdisk"
+	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
@@ -14,9 +14,9 @@ import (
 )
 
 // machine is a machine in memory whose node a has checkpoint 5 of a job u, of generation 3. All is synced.
-func machine(t *testing.T) (*memdisk.Machine, checkpoint.Head) {
+func machine(t *testing.T) (*memfs.Host, checkpoint.Head) {
 	t.Helper()
-	m := memdisk.New("h")
+	m := memfs.NewHost("h", message.ErrLocked)
 	d, p := restarted(t, m)
 	if _, err := d.Adopt("a", rendezvous.Job{UID: "u"}, nil); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func machine(t *testing.T) (*memdisk.Machine, checkpoint.Head) {
 }
 
 // restarted is the disk as a new agent of node a has it.
-func restarted(t *testing.T, m *memdisk.Machine) (*Disk, *memdisk.Process) {
+func restarted(t *testing.T, m *memfs.Host) (*Disk, *memfs.Process) {
 	t.Helper()
 	p := m.Process()
 	d, err := Of(p, "x")
@@ -59,12 +59,12 @@ func restarted(t *testing.T, m *memdisk.Machine) (*Disk, *memdisk.Process) {
 }
 
 // losses are what a machine keeps of the names that were not synced when it loses power, or its agent dies.
-var losses = map[string]func(*memdisk.Machine, *memdisk.Process){
-	"killed": func(_ *memdisk.Machine, p *memdisk.Process) { p.Kill() },
-	"no power, and the newest names": func(m *memdisk.Machine, _ *memdisk.Process) {
+var losses = map[string]func(*memfs.Host, *memfs.Process){
+	"killed": func(_ *memfs.Host, p *memfs.Process) { p.Kill() },
+	"no power, and the newest names": func(m *memfs.Host, _ *memfs.Process) {
 		m.Crash(func() bool { return true })
 	},
-	"no power, and the synced names": func(m *memdisk.Machine, _ *memdisk.Process) {
+	"no power, and the synced names": func(m *memfs.Host, _ *memfs.Process) {
 		m.Crash(func() bool { return false })
 	},
 }

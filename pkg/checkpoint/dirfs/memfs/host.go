@@ -1,6 +1,4 @@
-// Package memdisk provides the state directory of a machine in memory, for tests and simulations.
-// Processes on the machine die, and the machine loses power: then its files are what was synced.
-package memdisk
+package memfs
 
 import (
 	"errors"
@@ -8,45 +6,46 @@ import (
 	"path"
 	"sync"
 
-	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
-	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 )
 
-// Machine has a state directory, which outlives processes.
-type Machine struct {
+// Host is a machine with a state directory, which outlives processes. Processes on it die, and it loses
+// power: then its files are what was synced.
+type Host struct {
+	locked error // of a lock that another process holds
+
 	mu    sync.Mutex
-	tree  *memfs.FS
+	tree  *FS
 	locks map[string]*Process
 }
 
-// New returns a machine with an empty disk, whose state directory has the id host.
-func New(host string) *Machine {
-	m := &Machine{tree: memfs.New(), locks: map[string]*Process{}}
-	p := m.Process()
-	if err := errors.Join(p.WriteFile("host", []byte(host)), p.SyncDir(".")); err != nil {
+// NewHost returns one with an empty disk, whose state directory has the id.
+func NewHost(id string, locked error) *Host {
+	h := &Host{locked: locked, tree: New(), locks: map[string]*Process{}}
+	p := h.Process()
+	if err := errors.Join(p.WriteFile("host", []byte(id)), p.SyncDir(".")); err != nil {
 		panic(err) // nothing fails yet
 	}
-	return m
+	return h
 }
 
 // Tree returns the state directory. It is another one after the machine lost power.
-func (m *Machine) Tree() *memfs.FS {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.tree
+func (h *Host) Tree() *FS {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tree
 }
 
 // Crash ends all processes, as a loss of power does. names is called for each directory: if it returns
 // true, its newest names survive, else the synced ones.
-func (m *Machine) Crash(names func() bool) {
-	was := m.Tree()
+func (h *Host) Crash(names func() bool) {
+	was := h.Tree()
 	hook := was.Set(func(string, string) error { return errDead }, 0) // for ever: its processes have ended
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.tree = was.Crash(names)
-	m.tree.Set(hook, 1<<40)
-	clear(m.locks)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tree = was.Crash(names)
+	h.tree.Set(hook, 1<<40)
+	clear(h.locks)
 }
 
 // errDead is the error of each operation of a process that has ended.
@@ -54,8 +53,8 @@ var errDead = errors.New("the process has ended")
 
 // Process is the state directory as one process sees it. It implements disk.Files.
 type Process struct {
-	m    *Machine
-	tree *memfs.FS
+	host *Host
+	tree *FS
 	disk *dirfs.Disk
 
 	mu   sync.Mutex
@@ -63,11 +62,11 @@ type Process struct {
 }
 
 // Process starts a process.
-func (m *Machine) Process() *Process {
-	p := &Process{m: m}
-	tree, err := m.Tree().View(".", p.alive)
+func (h *Host) Process() *Process {
+	p := &Process{host: h}
+	tree, err := h.Tree().View(".", p.alive)
 	if err != nil {
-		tree = memfs.New() // the disk fails from the start, so that nothing of it is seen
+		tree = New() // the disk fails from the start, so that nothing of it is seen
 	}
 	p.tree, p.disk = tree, dirfs.NewDisk(tree, "")
 	return p
@@ -87,11 +86,11 @@ func (p *Process) Kill() {
 	p.mu.Lock()
 	p.dead = true
 	p.mu.Unlock()
-	p.m.mu.Lock()
-	defer p.m.mu.Unlock()
-	for name, by := range p.m.locks {
+	p.host.mu.Lock()
+	defer p.host.mu.Unlock()
+	for name, by := range p.host.locks {
 		if by == p {
-			delete(p.m.locks, name)
+			delete(p.host.locks, name)
 		}
 	}
 }
@@ -135,17 +134,17 @@ func (p *Process) Lock(name string) (func(), error) {
 	if err := p.alive(); err != nil {
 		return nil, err
 	}
-	p.m.mu.Lock()
-	defer p.m.mu.Unlock()
-	if by := p.m.locks[name]; by != nil && by != p {
-		return nil, message.ErrLocked
+	p.host.mu.Lock()
+	defer p.host.mu.Unlock()
+	if by := p.host.locks[name]; by != nil && by != p {
+		return nil, p.host.locked
 	}
-	p.m.locks[name] = p
+	p.host.locks[name] = p
 	return func() {
-		p.m.mu.Lock()
-		defer p.m.mu.Unlock()
-		if p.m.locks[name] == p {
-			delete(p.m.locks, name)
+		p.host.mu.Lock()
+		defer p.host.mu.Unlock()
+		if p.host.locks[name] == p {
+			delete(p.host.locks, name)
 		}
 	}, nil
 }
