@@ -1,6 +1,6 @@
 // Package cli has the table of the commands of elastic. The packages show, change, setup, run and
-// ckpt have the commands. They use command (command line and settings), target (server and job),
-// screen (output) and problem (errors).
+// ckpt have the commands. They use command (command line and settings), target (server and job) and
+// screen (output and errors).
 package cli
 
 import "github.com/elasticd/elastic/internal/cli/command"

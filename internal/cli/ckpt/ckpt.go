@@ -1,4 +1,4 @@
-// Package ckpt is the commands elastic ckpt: list, show, verify, get, pin and restore checkpoints.
+// Package ckpt is the commands elastic ckpt: list, show, verify, get and restore checkpoints.
 package ckpt
 
 import (
