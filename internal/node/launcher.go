@@ -58,6 +58,26 @@ func (l *Launcher) role() launch.Role {
 	return launch.Trainer(l.Role)
 }
 
+// Fill sets the role and the devices of the processes of one node. endpoints are those of all processes of
+// a job with servers, whose processes do not stay for a generation.
+func (l *Launcher) Fill(in *launch.Inputs, j *rendezvous.Job, endpoints []string) error {
+	in.Role, in.VirtualLocalRank = l.role(), l.VirtualLocalRank
+	if j.Roles == nil {
+		in.Devices = l.Devices.Environ(l.Binding, in.Workers)
+		return nil
+	}
+	team, err := roles.NewTeam(j.Roles, j.Place(in.Nodes), endpoints)
+	if err != nil {
+		return err
+	}
+	in.Team, in.Tasks, in.Role = team, team.Nodes[in.NodeRank], launch.ParameterServers()
+	in.Workers, in.AgentSocket = len(in.Tasks), ""
+	for _, d := range l.Devices.Devices {
+		in.DeviceIDs = append(in.DeviceIDs, d.Label)
+	}
+	return nil
+}
+
 // counted is the role as the record of the node has it.
 func counted(role string) string {
 	if role == "default" {
@@ -68,19 +88,17 @@ func counted(role string) string {
 
 // inputs collects all values that the environments of one start depend on.
 func (w *workers) inputs(s message.Start) (launch.Inputs, error) {
-	world, l := s.World, w.o.Launcher
+	world, job := s.World, w.job.Load()
 	in := launch.Inputs{
 		Job: string(w.o.Job.Name), Generation: uint64(world.Generation),
-		MaxRestarts: w.job.Load().Rules.MaxRestarts,
+		MaxRestarts: job.Rules.MaxRestarts,
 		Node:        s.Node, NodeRank: s.Rank, Nodes: world.Count,
 		FirstRank: s.Rank * world.Slots, Workers: world.Slots, WorldSize: world.Size(),
 		PreviousWorldSize: world.Previous,
 		CheckpointDir:     w.checkpoints(), RunDir: filepath.Join(w.dir, disk.RunDir), Plan: world.Plan,
 		LRScale:   world.LRScale,
 		Endpoints: s.Endpoints, Inherited: w.o.Environ, HelperDir: w.helper(), AgentSocket: w.stay.Path(),
-		LogDir: w.logs.Dir(), Waits: s.Waits,
-		Role: l.role(), Devices: l.Devices.Environ(l.Binding, world.Slots),
-		VirtualLocalRank: l.VirtualLocalRank, Others: launch.Others(world.OtherRoles(s.Rank)),
+		LogDir: w.logs.Dir(), Waits: s.Waits, Others: launch.Others(world.OtherRoles(s.Rank)),
 	}
 	if world.Master != nil {
 		in.MasterHost, in.MasterPort, in.PaddlePort = world.Master.Host, world.Master.Port, world.Master.Store
@@ -95,10 +113,8 @@ func (w *workers) inputs(s message.Start) (launch.Inputs, error) {
 	for _, p := range s.Ports[min(2, len(s.Ports)):] {
 		in.Own = append(in.Own, net.JoinHostPort(in.Hosts[s.Rank], strconv.Itoa(p)))
 	}
-	if r := w.job.Load().Roles; r != nil {
-		if err := w.asTeam(&in, r, s); err != nil {
-			return in, err
-		}
+	if err := w.o.Launcher.Fill(&in, job, s.Endpoints); err != nil {
+		return in, err
 	}
 	if world.Resume != nil {
 		in.Resume = &launch.Resume{From: s.Resume.From, Step: s.Resume.Step, Samples: s.Resume.Samples}
@@ -107,20 +123,6 @@ func (w *workers) inputs(s message.Start) (launch.Inputs, error) {
 		}
 	}
 	return in, nil
-}
-
-// asTeam sets the role of each process of this node. The processes do not stay for a generation.
-func (w *workers) asTeam(in *launch.Inputs, r *roles.Spec, s message.Start) error {
-	team, err := roles.NewTeam(r, w.job.Load().Place(s.World.Count), s.Endpoints)
-	if err != nil {
-		return err
-	}
-	in.Team, in.Tasks, in.Role = team, team.Nodes[s.Rank], launch.ParameterServers()
-	in.Workers, in.AgentSocket, in.Devices = len(in.Tasks), "", nil
-	for _, d := range w.o.Launcher.Devices.Devices {
-		in.DeviceIDs = append(in.DeviceIDs, d.Label)
-	}
-	return nil
 }
 
 // specOf returns the spec of one start, with the environment and arguments of each worker.

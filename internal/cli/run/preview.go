@@ -11,7 +11,6 @@ import (
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/node/disk"
-	"github.com/elasticd/elastic/pkg/roles"
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
@@ -62,48 +61,29 @@ func newPreview(o node.Options) (preview, error) {
 	if err != nil {
 		return preview{}, err
 	}
-	l := o.Launcher
 	in := launch.Inputs{
 		Job: string(j.Name), Generation: 1, MaxRestarts: j.Rules.MaxRestarts,
 		Node: o.Node, NodeRank: rank, Nodes: j.Limits.Max,
 		FirstRank: rank * slots, Workers: slots, WorldSize: size,
 		CheckpointDir: p.CheckpointDir, RunDir: dirs.Run, Plan: plan, LRScale: j.Base.LRScale(size),
 		Inherited: o.Environ, HelperDir: dirs.Helper, LogDir: logs,
-		Role: launch.Trainer(l.Role), Devices: l.Devices.Environ(l.Binding, slots),
-		VirtualLocalRank: l.VirtualLocalRank,
-		MasterHost:       p.World[0].Address, MasterPort: 1, PaddlePort: 1,
+		MasterHost: p.World[0].Address, MasterPort: 1, PaddlePort: 1,
 	}
-	for _, n := range p.World {
+	for rank, n := range p.World {
 		in.Hosts = append(in.Hosts, n.Address)
-		for range slots {
+		processes := slots
+		if j.Roles != nil {
+			processes = j.Roles.Ports(j.Place(j.Limits.Max), rank)
+		}
+		for range processes {
 			in.Endpoints = append(in.Endpoints, net.JoinHostPort(n.Address, unknownPort))
 		}
 	}
-	if j.Roles != nil {
-		if err := asTeam(&in, &o); err != nil {
-			return preview{}, err
-		}
+	if err := o.Launcher.Fill(&in, &j, in.Endpoints); err != nil {
+		return preview{}, err
 	}
 	p.Workers, err = workersOf(&o, in)
 	return p, err
-}
-
-// asTeam sets the roles of the processes of this node.
-func asTeam(in *launch.Inputs, o *node.Options) error {
-	r, size := o.Job.Roles, o.Job.Place(o.Job.Limits.Max)
-	var ports []string
-	for rank, host := range in.Hosts {
-		for range r.Ports(size, rank) {
-			ports = append(ports, net.JoinHostPort(host, unknownPort))
-		}
-	}
-	team, err := roles.NewTeam(r, size, ports)
-	if err != nil {
-		return err
-	}
-	in.Team, in.Tasks, in.Role = team, team.Nodes[in.NodeRank], launch.ParameterServers()
-	in.Workers = len(in.Tasks)
-	return nil
 }
 
 func worldOf(o *node.Options, own int) []previewNode {
@@ -150,7 +130,11 @@ func workersOf(o *node.Options, in launch.Inputs) ([]previewWorker, error) {
 			continue
 		}
 		w.Environment["MASTER_PORT"] = unknownPort
-		w.Environment["PADDLE_MASTER"] = net.JoinHostPort(in.MasterHost, unknownPort)
+		for _, name := range []string{"PADDLE_MASTER", "PADDLE_MASTER_ENDPOINT"} {
+			if w.Environment[name] != "" {
+				w.Environment[name] = net.JoinHostPort(in.MasterHost, unknownPort)
+			}
+		}
 		all = append(all, w)
 	}
 	return all, nil

@@ -24,9 +24,8 @@ func Ips(c *command.Call) command.Setting {
 	if s.Given || given(c).Given {
 		return s
 	}
-	if hosts := listed(c); len(hosts) > 0 {
-		return command.Setting{Name: "servers", Text: strings.Join(hosts, ","),
-			Origin: "--servers, --workers", Given: true}
+	if hosts := Listed(c); hosts.Given {
+		return hosts
 	}
 	for _, name := range []string{"PADDLE_TRAINERS", "POD_IP", "PADDLE_TRAINER_ID", "TRAINER_PORTS_NUM"} {
 		if c.Getenv(name) == "" {
@@ -37,12 +36,14 @@ func Ips(c *command.Call) command.Setting {
 		Origin: "PADDLE_TRAINERS", Given: true}
 }
 
-// listed returns the addresses in the lists of parameter servers and trainers.
-func listed(c *command.Call) []string {
+// Listed returns the addresses in the lists of parameter servers and trainers.
+func Listed(c *command.Call) command.Setting {
 	s := roles.Spec{Trainers: roles.ParseList(c.Setting("workers").Text),
 		Servers: roles.ParseList(c.Setting("servers").Text),
 		Heter:   roles.ParseStages(c.Setting("heter-workers").Text)}
-	return s.Hosts()
+	hosts := s.Hosts()
+	return command.Setting{Name: "servers", Text: strings.Join(hosts, ","), Origin: "--servers, --workers",
+		Given: len(hosts) > 0}
 }
 
 // MasterAddr returns torchrun's address of the first node, if the job has several nodes.

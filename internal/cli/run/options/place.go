@@ -18,10 +18,10 @@ const defaultJob = "default"
 // placeNode sets the nodes of a job if all of them are given, or the rank of this node. They come from
 // --ips, the variables of a platform, --master-addr and --node-rank, or Paddle's --rank.
 func placeNode(c *command.Call, o *node.Options) error {
-	ips := target.Ips(c)
+	ips, listed := target.Ips(c), target.Listed(c)
 	switch {
-	case o.Job.Roles != nil && len(o.Job.Roles.Hosts()) > 0:
-		return placeRoles(c, o)
+	case listed.Given:
+		return byAddress(c, o, listed)
 	case ips.Given:
 		return byAddress(c, o, ips)
 	case c.Setting("rank").Given && o.Job.Limits.Max > 1:

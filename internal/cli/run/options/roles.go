@@ -206,17 +206,6 @@ func complete(c *command.Call, s *roles.Spec) error {
 	return nil
 }
 
-// placeRoles sets the nodes of a job with roles, if its lists name them.
-func placeRoles(c *command.Call, o *node.Options) error {
-	hosts := o.Job.Roles.Hosts()
-	if len(hosts) == 0 {
-		return nil
-	}
-	list := command.Setting{Name: "servers", Text: strings.Join(hosts, ","),
-		Origin: "--servers, --workers", Given: true}
-	return byAddress(c, o, list)
-}
-
 // portsEnd is how long processes of an agent that was killed may need to end.
 const portsEnd = 3 * time.Second
 
