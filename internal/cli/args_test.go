@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -21,14 +22,14 @@ func TestNormalise(t *testing.T) {
 		"status --watch=false":                   "status --watch=false --",
 		"scale myjob --np 4":                     "scale --np=4 -- myjob",
 		"scale --np=4 myjob":                     "scale --np=4 -- myjob",
-		"--np=4 --job_id=x scale":                "scale --np=4 --job-id=x --",
+		"--np=4 --job_id=x scale":                "scale --job-id=x --np=4 --",
 		"--np 4 scale x":                         "scale --np=4 -- x",
 		"scale x -1":                             "scale -- x -1",
 		"scale +1":                               "scale -- +1",
 		"scale --if_np 2 4":                      "scale --if-np=2 -- 4",
 		"scale -- x 4":                           "scale -- x 4",
 		"scale --nnodes=4":                       "scale --np=4 --",
-		"run --np=2 --job_id=x train --lr_max 1": "run --np=2 --job-id=x -- train --lr_max 1",
+		"run --np=2 --job_id=x train --lr_max 1": "run --job-id=x --np=2 -- train --lr_max 1",
 		"run --np=2 -- train --np 9":             "run --np=2 -- train --np 9",
 		"run -- train -- --np 9":                 "run -- train -- --np 9",
 		"run -m train -- --lr 1":                 "run --module=true -- train --lr 1",
@@ -46,7 +47,7 @@ func TestNormalise(t *testing.T) {
 		"run --rdzv_id x --nproc_per_node 8 t":   "run --job-id=x --nproc-per-node=8 -- t",
 		"run --rdzv-id= --local_ranks_filter= t": "run -- t",
 		"run --gpus= --master= t":                "run -- t",
-		"run --tee 3 -r 0:1 t":                   "run --tee=3 --redirects=0:1 -- t",
+		"run --tee 3 -r 0:1 t":                   "run --redirects=0:1 --tee=3 -- t",
 		"run --node_rank 1 --rdzv-conf=a t -m":   "run --node-rank=1 -- t -m | --rdzv-conf",
 		"run --np -1 t":                          "run --np=-1 -- t",
 		"run -h":                                 "run -- ?",
@@ -60,7 +61,13 @@ func TestNormalise(t *testing.T) {
 		}
 		text := ""
 		if got.Command != "" {
-			text = strings.Join(got.Argv()[1:], " ")
+			text = got.Command
+			for _, name := range slices.Sorted(maps.Keys(got.Values)) {
+				for _, v := range got.Values[name] {
+					text += " --" + name + "=" + v
+				}
+			}
+			text = strings.Join(append([]string{text, "--"}, got.Args...), " ")
 		}
 		if got.Help {
 			text = strings.TrimSpace(text + " ?")
@@ -79,7 +86,7 @@ func TestSpellingsAgree(t *testing.T) {
 	seen := map[string]command.Flag{}
 	for _, c := range commands() {
 		own := map[string]bool{}
-		for _, f := range c.Flags {
+		for _, f := range c.All() {
 			for _, name := range append([]string{f.Name, f.Short}, f.Same...) {
 				if name == "" {
 					continue
@@ -115,7 +122,7 @@ func TestSettingsAreNoWorkerNames(t *testing.T) {
 		if c.Name == "check" { // the pre-hook: it is given what a worker is given
 			continue
 		}
-		for _, f := range c.Flags {
+		for _, f := range c.All() {
 			for _, e := range f.Env {
 				if slices.Contains(given, e) {
 					t.Errorf("elastic %s reads %s", c.Name, e)
@@ -135,7 +142,7 @@ func TestVariablesOfTorchrun(t *testing.T) {
 		}
 	}
 	read := map[string]string{}
-	for _, f := range run.Flags {
+	for _, f := range run.All() {
 		for _, e := range f.Env {
 			read[e] = f.Name
 		}

@@ -45,7 +45,7 @@ func badLines() (all [][]string) {
 		if c.Most >= 0 {
 			all = append(all, append([]string{c.Name}, strings.Fields("z z z z z z")...))
 		}
-		for _, f := range c.Flags {
+		for _, f := range c.All() {
 			if f.Kind != command.Boolean {
 				all = append(all, []string{c.Name, "--" + f.Name})
 			} else {

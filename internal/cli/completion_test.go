@@ -145,7 +145,7 @@ func TestCompletionOfUnknownShell(t *testing.T) {
 func TestMan(t *testing.T) {
 	page := string(printed(t, "man"))
 	for _, c := range commands() {
-		for _, f := range c.Flags {
+		for _, f := range c.All() {
 			if !strings.Contains(page, ".B "+strings.ReplaceAll("--"+f.Name, "-", `\-`)) && f.Short == "" {
 				t.Errorf("--%s of elastic %s is not in the page", f.Name, c.Name)
 			}

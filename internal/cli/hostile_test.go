@@ -60,7 +60,7 @@ func FuzzEnvironment(f *testing.F) {
 	f.Add("ELASTIC_SERVER", "tcp://h:99999", "ELASTIC_CACERT", "\x00")
 	var names []string
 	for _, c := range commands() {
-		for _, flag := range c.Flags {
+		for _, flag := range c.All() {
 			names = append(names, flag.Env...)
 		}
 	}

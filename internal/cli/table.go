@@ -12,23 +12,11 @@ import (
 
 // commands is the whole table.
 func commands() []command.Command {
-	all := []command.Command{
+	return []command.Command{
 		run.Command(), change.Scale(), show.Status(), show.Events(), show.Logs(), show.Explain(),
 		setup.Check(), show.Jobs(), show.Nodes(), change.Stop(), change.Restart(), change.Drain(),
 		change.Admit(), change.Rm(), change.Recover(), ckpt.Command(), options.Plan(), show.Goodput(),
 		show.Page(), show.Top(), setup.Install(), setup.Wheel(), change.Kube(), show.Ready(),
 		setup.Certs(), completionCommand(), manCommand(), versionCommand(),
 	}
-	for i := range all {
-		own := map[string]bool{}
-		for _, f := range all[i].Flags {
-			own[f.Name] = true
-		}
-		for _, f := range command.Everywhere() {
-			if !own[f.Name] {
-				all[i].Flags = append(all[i].Flags, f)
-			}
-		}
-	}
-	return all
 }

@@ -18,12 +18,6 @@ const (
 	None Binding = "none"
 )
 
-// ParseBinding reads the value of --device-binding.
-func ParseBinding(s string) (Binding, bool) {
-	b := Binding(s)
-	return b, slices.Contains([]Binding{Auto, Env, None}, b)
-}
-
 // Choice has the devices of this node's workers, in the order of local ranks.
 type Choice struct {
 	Vendor  Vendor

@@ -22,12 +22,6 @@ const (
 	CoreComplex Affinity = "core-complex" // cores of the node that share a cache
 )
 
-// ParseAffinity reads the value of --numa-binding.
-func ParseAffinity(s string) (Affinity, bool) {
-	a := Affinity(s)
-	return a, slices.Contains([]Affinity{Node, Socket, Exclusive, CoreComplex}, a)
-}
-
 // topology has the processors and devices of one machine.
 type topology struct {
 	h       Host

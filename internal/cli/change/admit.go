@@ -30,11 +30,11 @@ func admitAction(ctx context.Context, c *command.Call) error {
 	}
 	node := c.Args[0]
 	c.Args = c.Args[1:]
-	if c.Context.Bool("machine") && len(c.Args) > 0 {
+	if c.Truth("machine") && len(c.Args) > 0 {
 		return screen.New(screen.Usage, "a machine is of no job: elastic admit does not take %q with --machine",
 			c.Args[0]).Cure("elastic admit %s --machine", node)
 	}
-	if c.Context.Bool("machine") {
+	if c.Truth("machine") {
 		return admitMachine(ctx, c, node)
 	}
 	s, snap, err := target.OpenLivingJob(ctx, c)

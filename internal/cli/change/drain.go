@@ -59,7 +59,7 @@ func drainAction(ctx context.Context, c *command.Call) error {
 		if err != nil {
 			return err
 		}
-		if c.Context.Bool("machine") {
+		if c.Truth("machine") {
 			n := snap.Node(node)
 			m := machines.Machine{ID: n.MachineID, Hostname: n.Hostname}
 			if err := machines.Drain(ctx, s, m, c.Out.Now()); err != nil {
@@ -87,7 +87,7 @@ func namesToDrain(c *command.Call, s *rendezvous.Snapshot, node string) ([]strin
 	case n == nil:
 		return nil, screen.New(screen.Drain, "job %s has no node %s", s.Job.Name, node).
 			Cure("elastic nodes %s", s.Job.Name)
-	case !c.Context.Bool("machine"):
+	case !c.Truth("machine"):
 		return []string{node}, nil
 	case n.MachineID == "":
 		return nil, screen.New(screen.Drain, "node %s does not know its machine", node).
@@ -108,7 +108,7 @@ func drainWish(c *command.Call, s *rendezvous.Snapshot, names []string) (rendezv
 	after := *s
 	after.Wish = wish
 	left, least := plan.Present(&after, plan.StoreView(&after, c.Out.Now())), s.Least()
-	if left >= least || c.Context.Bool("below-min") {
+	if left >= least || c.Truth("below-min") {
 		return wish, nil
 	}
 	return wish, screen.New(screen.Drain, "job %s needs %s, and without %s it has %d", s.Job.Name,
@@ -131,7 +131,7 @@ func followDrain(ctx context.Context, f target.Followed, nodes []string, limit t
 	c, seen := f.Call, f.Seen
 	name := seen.Job.Name
 	list := phrase.List(nodes)
-	if c.Context.Bool("detach") {
+	if c.Truth("detach") {
 		return drained(c, seen, nodes)
 	}
 	ctx, cancel := target.Within(ctx, limit)

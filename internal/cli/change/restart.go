@@ -96,7 +96,7 @@ func (r *restarting) ask(ctx context.Context, now *rendezvous.Snapshot) (enough 
 		return true, err
 	}
 	r.of = now.World.Generation
-	if r.Call.Context.Bool("detach") {
+	if r.Call.Truth("detach") {
 		return true, r.result(now, "asked", fmt.Sprintf("job %s was asked to restart", now.Job.Name))
 	}
 	return false, nil

@@ -124,7 +124,7 @@ func agree(c *command.Call, snap *rendezvous.Snapshot) error {
 
 // part returns which part of the data on this machine is removed.
 func part(c *command.Call) disk.Part {
-	if c.Context.Bool("keep-checkpoints") {
+	if c.Truth("keep-checkpoints") {
 		return disk.AllButCheckpoints
 	}
 	return disk.Everything
@@ -141,7 +141,7 @@ func sayHere(c *command.Call, here []disk.Kept) {
 		bytes, names = bytes+k.Size(part(c)), append(names, k.Node)
 	}
 	without := ""
-	if c.Context.Bool("keep-checkpoints") {
+	if c.Truth("keep-checkpoints") {
 		without = ", without the checkpoints"
 	}
 	c.Out.Say("deletes here: %s (nodes %s)%s", screen.Size(bytes), phrase.List(names), without)

@@ -75,7 +75,7 @@ func askOthers(c *command.Call, name schema.Job, uid schema.UID) ([]disk.Kept, e
 	}
 	c.Out.Say("this machine also keeps of other jobs %s:", name)
 	sayKept(c, kept)
-	if c.Context.Bool("yes") || !screen.IsTerminal(c.Stdin) {
+	if c.Truth("yes") || !screen.IsTerminal(c.Stdin) {
 		c.Out.Say("that stays; `elastic rm %s` again deletes it", name)
 		return nil, nil
 	}

@@ -61,7 +61,7 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 			return err
 		}
 		wish := wishOf(c, &snap, np)
-		if c.Context.Bool("dry-run") {
+		if c.Truth("dry-run") {
 			return dryRun(c, &snap, wish)
 		}
 		if np == snap.Wish.NP && runsAt(&snap, np) {
@@ -126,7 +126,7 @@ func dryRun(c *command.Call, s *rendezvous.Snapshot, wish rendezvous.Wish) error
 func wishOf(c *command.Call, s *rendezvous.Snapshot, np int) rendezvous.Wish {
 	wish := s.Wish
 	wish.NP, wish.By, wish.Until = np, "scale", 0
-	if c.Context.Bool("when-ready") && s.Job.Limits.Exact && status.Trains(s) && np > s.World.Count {
+	if c.Truth("when-ready") && s.Job.Limits.Exact && status.Trains(s) && np > s.World.Count {
 		wish.Until = s.World.Count
 	}
 	return wish
@@ -245,7 +245,7 @@ func runsAt(s *rendezvous.Snapshot, np int) bool {
 func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, limit time.Duration) error {
 	c, seen := f.Call, f.Seen
 	name := seen.Job.Name
-	if c.Context.Bool("detach") {
+	if c.Truth("detach") {
 		return scaled(c, seen, wish.NP, fmt.Sprintf("job %s was asked to scale to %d", name, wish.NP))
 	}
 	stays := fmt.Sprintf("the request to scale job %s to %d stays", name, wish.NP)

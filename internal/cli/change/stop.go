@@ -50,7 +50,7 @@ func stopAction(ctx context.Context, c *command.Call) error {
 			return err
 		}
 	}
-	requests, required := txn.Requests{Store: s, Job: name}, c.Context.Bool("require-save")
+	requests, required := txn.Requests{Store: s, Job: name}, c.Truth("require-save")
 	for asked := false; !asked; {
 		if target.Ended(&snap) {
 			return endedError(&snap)
@@ -80,7 +80,7 @@ func stopAction(ctx context.Context, c *command.Call) error {
 			return err
 		}
 	}
-	if c.Context.Bool("detach") {
+	if c.Truth("detach") {
 		return stopped(c, &snap, fmt.Sprintf("job %s was asked to stop", name))
 	}
 	return followStop(ctx, target.Followed{Call: c, Server: s, Seen: &snap}, limit)

@@ -1,7 +1,5 @@
 // Package command parses command lines: the flags of each command in our spelling and that of other
-// launchers, and settings from flags, variables and elastic.yaml. No other package imports
-// urfave/cli. It rearranges each line before urfave/cli parses it, parses all values itself, and
-// turns off completion. Only main ends the process.
+// launchers, and settings from flags, variables and elastic.yaml. Only main ends the process.
 package command
 
 import (
@@ -9,10 +7,9 @@ import (
 	"io"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
-
-	urfave "github.com/urfave/cli/v2"
 
 	"github.com/elasticd/elastic/internal/agent/message"
 
@@ -32,7 +29,8 @@ type App struct {
 // status.
 func (a App) Main(args []string, table []Command) int {
 	line, err := Normalise(args, table)
-	name, asJSON := line.Command, line.json
+	values := line.Values["output"]
+	name, asJSON := line.Command, len(values) > 0 && values[len(values)-1] == "json"
 	if err != nil {
 		name, asJSON = commandOf(args, table), wantsJSON(args)
 	} else {
@@ -53,88 +51,54 @@ func wantsJSON(args []string) bool {
 }
 
 func (a App) dispatch(line typed, table []Command) error {
+	c := find(table, line.Command)
 	if line.Help {
-		return help(a.Stdout, find(table, line.Command), line.topic, table)
+		return help(a.Stdout, c, line.topic, table)
 	}
-	app := &urfave.App{
-		Name:                      "elastic",
-		HideHelp:                  true,
-		HideVersion:               true,
-		DisableSliceFlagSeparator: true,
-		Writer:                    a.Stdout,
-		ErrWriter:                 a.Stderr,
-		ExitErrHandler:            func(*urfave.Context, error) {},
-		OnUsageError:              usageError,
+	k := &Call{App: a, Command: *c, Args: line.Args, Unused: line.Unused, typed: line}
+	if err := k.prepare(table); err != nil {
+		return err
 	}
-	for _, c := range table {
-		app.Commands = append(app.Commands, a.command(c, line, table))
+	if c.Name == "run" { // the node handles the signals
+		return c.Action(context.Background(), k)
 	}
-	return app.Run(line.Argv())
-}
-
-func usageError(_ *urfave.Context, err error, _ bool) error {
-	return screen.New(screen.Usage, "%v", err)
-}
-
-func (a App) command(c Command, line typed, table []Command) *urfave.Command {
-	u := &urfave.Command{
-		Name: c.Name, HideHelp: true, OnUsageError: usageError,
-		Action: func(ctx *urfave.Context) error {
-			k := &Call{App: a, Command: c, Context: ctx, Args: ctx.Args().Slice(), Unused: line.Unused,
-				spelled: line.spelled}
-			if err := k.prepare(table); err != nil {
-				return err
-			}
-			if c.Name == "run" { // the node handles the signals
-				return c.Action(context.Background(), k)
-			}
-			interrupted, stop := signal.NotifyContext(context.Background(), syscall.SIGINT)
-			defer stop()
-			err := c.Action(interrupted, k)
-			if interrupted.Err() != nil && err != nil {
-				return screen.Exit{Status: 130}
-			}
-			return err
-		},
+	interrupted, stop := signal.NotifyContext(context.Background(), syscall.SIGINT)
+	defer stop()
+	err := c.Action(interrupted, k)
+	if interrupted.Err() != nil && err != nil {
+		return screen.Exit{Status: 130}
 	}
-	for _, f := range c.Flags {
-		switch f.Kind {
-		case Boolean:
-			u.Flags = append(u.Flags, &urfave.BoolFlag{Name: f.Name})
-		case list:
-			u.Flags = append(u.Flags, &urfave.StringSliceFlag{Name: f.Name})
-		case value:
-			u.Flags = append(u.Flags, &urfave.StringFlag{Name: f.Name})
-		}
-	}
-	return u
+	return err
 }
 
 // Call is one run of a command.
 type Call struct {
 	App
 	Command Command
-	Context *urfave.Context
 	Args    []string
 	Unused  []string
 	Out     screen.Printer
 
-	spelled map[string]string  // flags as they were typed
-	file    map[string]Setting // settings of elastic.yaml, by the name of the flag
+	typed typed
+	file  map[string]Setting // settings of elastic.yaml, by the name of the flag
 }
 
 // Leave gives the call another environment, and takes the settings of elastic.yaml away.
 func (c *Call) Leave(getenv func(string) string) { c.Getenv, c.file = getenv, nil }
 
 func (c *Call) prepare(table []Command) error {
-	o := c.Context.String("output")
-	if c.Context.IsSet("output") && o != "json" {
-		return screen.New(screen.Usage, "--output=%s: json is the only one", o)
-	}
-	c.Out = screen.Printer{Out: c.Stdout, Words: c.Stderr, Json: o == "json", Quiet: c.Context.Bool("quiet"),
+	c.Out = screen.Printer{Out: c.Stdout, Words: c.Stderr, Json: c.Setting("output").Given, Quiet: c.Truth("quiet"),
 		Now: time.Now}
 	c.Out.Terminal, c.Out.Width = screen.IsTerminal(c.Stdout), screen.Columns(c.Stdout)
-	c.Out.Colour = c.Out.Terminal && !c.Context.Bool("no-color") && c.Getenv("NO_COLOR") == "" &&
+	c.Out.Colour = c.Out.Terminal && !c.Truth("no-color") && c.Getenv("NO_COLOR") == "" &&
 		c.Getenv("TERM") != "dumb"
-	return c.readFile(table)
+	if err := c.readFile(table); err != nil {
+		return err
+	}
+	for _, f := range c.Command.All() {
+		if s := c.Setting(f.Name); s.Given && f.Values != nil && !slices.Contains(f.Values, s.Text) {
+			return s.Refuse("not one of: %s", strings.Join(f.Values, ", "))
+		}
+	}
+	return nil
 }

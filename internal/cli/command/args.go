@@ -8,21 +8,15 @@ import (
 	"github.com/elasticd/elastic/internal/cli/screen"
 )
 
-// typed is a parsed command line. Argv returns it in an order that urfave/cli parses correctly: the
-// command, its flags in our spelling, "--", and the other arguments.
+// typed is a parsed command line.
 type typed struct {
 	Command string
 	Help    bool
-	topic   string // of --help=TOPIC
-	json    bool
-	flags   []string
-	args    []string
+	topic   string              // of --help=TOPIC
+	Values  map[string][]string // of each flag that was given, by our spelling
+	Args    []string
 	Unused  []string          // flags of other launchers that elastic accepts and ignores
 	spelled map[string]string // each flag as it was typed: --job_id
-}
-
-func (t typed) Argv() []string {
-	return slices.Concat([]string{"elastic", t.Command}, t.flags, []string{"--"}, t.args)
 }
 
 // spelling maps every spelling of a flag to the flag.
@@ -57,25 +51,23 @@ type reader struct {
 	ignored spelling
 	words   []string // not parsed yet
 	cmd     *Command
-	given   map[string]bool
 	line    typed
+}
+
+func newReader(table []Command, words []string) reader {
+	var known []Flag
+	for _, c := range table {
+		known = append(known, c.All()...)
+	}
+	return reader{table: table, all: spell(known), ignored: spell(Unused()), words: words,
+		line: typed{Values: map[string][]string{}, spelled: map[string]string{}}}
 }
 
 // Normalise parses a command line. "-" and "_" are the same, and so are one dash and two. Flags may
 // come before or after the command and its positionals. All words after run's program belong to the
 // program.
 func Normalise(words []string, table []Command) (typed, error) {
-	r := reader{table: table, ignored: spell(Unused()), words: words, given: map[string]bool{}}
-	r.line.spelled = map[string]string{}
-	var known []Flag
-	for _, c := range table {
-		known = append(known, c.Flags...)
-	}
-	r.all = spell(known)
-	if n := len(words); n > 0 && words[n-1] == "--generate-bash-completion" {
-		return r.line, screen.New(screen.Usage,
-			"--generate-bash-completion is not taken: it would run the line that it was to complete")
-	}
+	r := newReader(table, words)
 	for len(r.words) > 0 {
 		word := r.words[0]
 		r.words = r.words[1:]
@@ -93,7 +85,7 @@ func Normalise(words []string, table []Command) (typed, error) {
 			r.words = slices.Concat([]string{word}, afterProgram(r.words))
 			r.rest()
 		case r.cmd != nil:
-			r.line.args = append(r.line.args, word)
+			r.line.Args = append(r.line.Args, word)
 		default:
 			err = r.command(word)
 		}
@@ -104,7 +96,7 @@ func Normalise(words []string, table []Command) (typed, error) {
 	switch {
 	case r.line.Help:
 		return r.line, nil
-	case r.cmd == nil && len(r.given) > 0:
+	case r.cmd == nil && len(r.line.Values) > 0:
 		return r.line, screen.New(screen.Usage, "no command").
 			Cure("elastic run, scale, status, events, jobs, nodes, stop, rm, ckpt or version; elastic --help")
 	case r.cmd == nil:
@@ -124,7 +116,7 @@ func afterProgram(words []string) []string {
 }
 
 func (r *reader) rest() {
-	r.line.args = append(r.line.args, r.words...)
+	r.line.Args = append(r.line.Args, r.words...)
 	r.words = nil
 }
 
@@ -186,12 +178,8 @@ func (r *reader) flag(word string) error {
 			f, val = r.all["server"], at
 		}
 	}
-	r.given[f.Name] = true
 	r.line.spelled[f.Name] = "--" + typed
-	if f.Name == "output" {
-		r.line.json = val == "json"
-	}
-	r.line.flags = append(r.line.flags, "--"+f.Name+"="+val)
+	r.line.Values[f.Name] = append(r.line.Values[f.Name], val)
 	return nil
 }
 
@@ -199,7 +187,7 @@ func (r *reader) flag(word string) error {
 // flag of another launcher, which run accepts and ignores.
 func (r *reader) lookup(name string) (f *Flag, theirs bool) {
 	if r.cmd != nil {
-		own := spell(r.cmd.Flags)
+		own := spell(r.cmd.All())
 		if own[name] != nil {
 			return own[name], false
 		}
@@ -231,8 +219,8 @@ func (r *reader) value(word string, f *Flag) (string, error) {
 
 // fits fails if the command does not take a flag or an argument of the line.
 func (r *reader) fits() error {
-	cmd, own := r.cmd, spell(r.cmd.Flags)
-	for name := range r.given {
+	cmd, own := r.cmd, spell(r.cmd.All())
+	for name := range r.line.Values {
 		if own[name] == nil {
 			return screen.New(screen.Usage, "--%s is no flag of elastic %s", name, cmd.Name).
 				Cure("elastic %s --help", cmd.Name)
@@ -242,7 +230,7 @@ func (r *reader) fits() error {
 		return screen.New(screen.Usage, "%s is no flag of elastic %s", r.line.Unused[0], cmd.Name).
 			Cure("elastic %s --help", cmd.Name)
 	}
-	words := r.line.args
+	words := r.line.Args
 	if cmd.Most < 0 {
 		words = words[:min(1, len(words))]
 	}
@@ -257,8 +245,8 @@ func (r *reader) fits() error {
 		}
 		return screen.New(screen.Usage, "%q is a flag without its dashes", w).Cure("--%s=%s", f.Name, val)
 	}
-	if cmd.Most >= 0 && len(r.line.args) > cmd.Most {
-		return screen.New(screen.Usage, "elastic %s does not take %q", cmd.Name, r.line.args[cmd.Most]).
+	if cmd.Most >= 0 && len(r.line.Args) > cmd.Most {
+		return screen.New(screen.Usage, "elastic %s does not take %q", cmd.Name, r.line.Args[cmd.Most]).
 			Cure("elastic %s [flags] %s", cmd.Name, cmd.Args)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 // Confirm asks the user on a terminal before something is ended or deleted, unless --yes was given. Without
 // a terminal it does not ask.
 func (c *Call) Confirm(question string) error {
-	if c.Context.Bool("yes") || !screen.IsTerminal(c.Stdin) {
+	if c.Truth("yes") || !screen.IsTerminal(c.Stdin) {
 		return nil
 	}
 	fmt.Fprintf(c.Stderr, "%s [y/N] ", question)

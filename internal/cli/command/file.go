@@ -66,7 +66,7 @@ func fileSpelling(table []Command) spelling {
 	for _, c := range table {
 		if c.File == FileAll {
 			flags = append(flags,
-				slices.DeleteFunc(slices.Clone(c.Flags), func(f Flag) bool { return f.Once })...)
+				slices.DeleteFunc(c.All(), func(f Flag) bool { return f.Once })...)
 		}
 	}
 	return spell(flags)
@@ -112,7 +112,7 @@ func unknownKey(origin, name string, known spelling) *screen.Error {
 
 // FromFile returns the sorted names of the settings that elastic.yaml sets for this command.
 func (c *Call) FromFile() (names []string) {
-	for _, f := range c.Command.Flags {
+	for _, f := range c.Command.All() {
 		if s := c.Setting(f.Name); s.From == FromFile {
 			names = append(names, f.Name)
 		}

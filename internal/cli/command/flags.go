@@ -42,6 +42,17 @@ type Command struct {
 	Action func(context.Context, *Call) error
 }
 
+// All returns the flags of the command: its own, and those of every command that it does not have itself.
+func (c *Command) All() []Flag {
+	all := slices.Clone(c.Flags)
+	for _, f := range Everywhere() {
+		if !slices.ContainsFunc(c.Flags, func(own Flag) bool { return own.Name == f.Name }) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
 // hasTopic reports whether help of the command shows a group of flags apart.
 func (c *Command) hasTopic(name string) bool {
 	return c != nil && slices.ContainsFunc(c.Flags, func(f Flag) bool { return f.Apart && f.Group == name })

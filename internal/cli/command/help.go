@@ -43,15 +43,11 @@ func help(w io.Writer, cmd *Command, topic string, table []Command) error {
 // describeAll lists the flags of a command: its own, by group, and those of every command.
 func describeAll(b *strings.Builder, cmd *Command) {
 	var groups, apart []string
-	common := map[string]bool{}
-	for _, f := range Everywhere() {
-		common[f.Name] = f.Name != "state-dir"
-	}
 	for _, f := range cmd.Flags {
 		switch {
 		case f.Apart && !slices.Contains(apart, f.Group):
 			apart = append(apart, f.Group)
-		case !f.Apart && !common[f.Name] && !slices.Contains(groups, f.Group):
+		case !f.Apart && !slices.Contains(groups, f.Group):
 			groups = append(groups, f.Group)
 		}
 	}
@@ -60,11 +56,9 @@ func describeAll(b *strings.Builder, cmd *Command) {
 		if g == "" {
 			title = "\nflags:\n"
 		}
-		describe(b, title, cmd.Flags, func(f Flag) bool { return f.Group == g && !common[f.Name] })
+		describe(b, title, cmd.Flags, func(f Flag) bool { return f.Group == g })
 	}
-	describe(b, "\nflags of every command:\n", cmd.Flags, func(f Flag) bool {
-		return common[f.Name] && f.Group == ""
-	})
+	describe(b, "\nflags of every command:\n", cmd.All()[len(cmd.Flags):], func(Flag) bool { return true })
 	if len(apart) > 0 {
 		fmt.Fprintf(b, "\nflags that users of other launchers know: --help=%s\n", strings.Join(apart, ", --help="))
 	}

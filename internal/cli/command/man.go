@@ -3,7 +3,6 @@ package command
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -29,7 +28,7 @@ else it is the default.
 `)
 	for _, c := range table {
 		fmt.Fprintf(&b, ".SS %s\n%s.\n", roff(c.Name), roff(c.Usage))
-		manFlags(&b, own(c.Flags))
+		manFlags(&b, c.Flags)
 	}
 	b.WriteString(".SH FLAGS OF EVERY COMMAND\n")
 	manFlags(&b, Everywhere())
@@ -54,15 +53,6 @@ ran; 126, 127, the program cannot be run, is not found; else the status of the w
 `)
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// own returns the flags of a command without those that every command has.
-func own(flags []Flag) []Flag {
-	common := map[string]bool{}
-	for _, f := range Everywhere() {
-		common[f.Name] = true
-	}
-	return slices.DeleteFunc(slices.Clone(flags), func(f Flag) bool { return common[f.Name] })
 }
 
 // manFlags writes one paragraph for each flag.

@@ -64,7 +64,7 @@ func unknownFlag(word, name string, cmd *Command, all spelling) *screen.Error {
 		return e.Because("%s", g.why).Cure("%s", g.fix)
 	}
 	if cmd != nil {
-		all = spell(cmd.Flags)
+		all = spell(cmd.All())
 	}
 	if fits := ambiguous(word, name, cmd); len(fits) > 1 {
 		return e.Because("it begins %s", phrase.List(fits)).Cure("one of them")

@@ -26,13 +26,14 @@ func explain(err error, name string, table []Command) error {
 	said, _, _ := strings.Cut(strings.TrimLeft(e.Message, "-"), "=")
 	said, _, _ = strings.Cut(said, ":")
 	said, _, _ = strings.Cut(said, " ")
-	at := slices.IndexFunc(c.Flags,
+	flags := c.All()
+	at := slices.IndexFunc(flags,
 		func(f Flag) bool { return strings.HasPrefix(e.Message, "-") && f.Name == said })
 	if at < 0 {
 		takes := strings.TrimSpace("elastic " + c.Name + " " + c.Args)
 		return fill(e, fmt.Sprintf("%s: %s", takes, c.Usage), help+" shows what it takes")
 	}
-	f := c.Flags[at]
+	f := flags[at]
 	if f.Arg == "" {
 		return fill(e, fmt.Sprintf("--%s: %s", f.Name, f.Usage),
 			fmt.Sprintf("--%s, or leave it out; %s", f.Name, help))

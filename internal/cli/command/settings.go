@@ -41,16 +41,16 @@ func (s Setting) String() string { return s.Origin + "=" + s.Text }
 
 // Setting returns the value of a flag of this command. An empty variable counts as not set.
 func (c *Call) Setting(name string) Setting {
-	for _, f := range c.Command.Flags {
+	for _, f := range c.Command.All() {
 		if f.Name != name {
 			continue
 		}
-		if typed, given := c.spelled[name]; given {
-			text := c.Context.String(name)
+		if values := c.typed.Values[name]; len(values) > 0 {
+			text := values[len(values)-1]
 			if f.Kind == list {
-				text = strings.Join(c.Context.StringSlice(name), ",")
+				text = strings.Join(values, ",")
 			}
-			return Setting{name, text, "--" + name, typed, true, FromFlag}
+			return Setting{name, text, "--" + name, c.typed.spelled[name], true, FromFlag}
 		}
 		for _, e := range f.Env {
 			if v := c.Getenv(e); v != "" {

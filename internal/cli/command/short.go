@@ -21,7 +21,7 @@ func (r *reader) shorten(word, name string, o option) option {
 		return o
 	}
 	if !strings.HasPrefix(word, "--") {
-		if f := spell(r.cmd.Flags)[word[1:2]]; f != nil && f.Kind != Boolean && len(word) > 2 {
+		if f := spell(r.cmd.All())[word[1:2]]; f != nil && f.Kind != Boolean && len(word) > 2 {
 			return option{flag: f, value: word[2:], assigned: true}
 		}
 		return o
@@ -38,7 +38,7 @@ func (r *reader) shorten(word, name string, o option) option {
 
 // beginning returns the flags of run, each once, with a name that begins with name.
 func (r *reader) beginning(name string) (fit []*Flag) {
-	for _, known := range []spelling{spell(r.cmd.Flags), r.ignored} {
+	for _, known := range []spelling{spell(r.cmd.All()), r.ignored} {
 		for _, f := range known {
 			if strings.HasPrefix(f.Name, name) ||
 				slices.ContainsFunc(f.Same, func(s string) bool { return strings.HasPrefix(s, name) }) {

@@ -49,9 +49,9 @@ func certsAction(_ context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	secret := c.Context.String("kubernetes")
-	if c.Context.IsSet("kubernetes") && !kubeName.MatchString(secret) {
-		return c.Setting("kubernetes").Refuse("not a name of Kubernetes").
+	secret := c.Setting("kubernetes")
+	if secret.Given && !kubeName.MatchString(secret.Text) {
+		return secret.Refuse("not a name of Kubernetes").
 			Because("a Secret has a name of small letters, digits and '-'").Cure("--kubernetes=elasticd")
 	}
 	made, err := certs.Make(r)
@@ -74,8 +74,8 @@ func certsAction(_ context.Context, c *command.Call) error {
 			Because("the certificates could not be written").
 			Cure("--dir=DIR in a directory of yours, on a disk with space")
 	}
-	if secret != "" {
-		_, err := io.WriteString(c.Stdout, manifests(secret, made, r.Clients[0]))
+	if secret.Given {
+		_, err := io.WriteString(c.Stdout, manifests(secret.Text, made, r.Clients[0]))
 		return err
 	}
 	return showCerts(c, r, made)

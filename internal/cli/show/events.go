@@ -43,7 +43,7 @@ func eventsAction(ctx context.Context, c *command.Call) error {
 		if n := len(events); n > 0 {
 			since = events[n-1].Rev
 		}
-		if !c.Out.Json && !c.Context.Bool("all") {
+		if !c.Out.Json && !c.Truth("all") {
 			events = overview.FoldCommits(events)
 		}
 		for _, e := range events {
@@ -53,7 +53,7 @@ func eventsAction(ctx context.Context, c *command.Call) error {
 		}
 		return target.Ended(snap), nil
 	}
-	if !c.Context.Bool("follow") {
+	if !c.Truth("follow") {
 		_, err := show(&snap)
 		return err
 	}
@@ -78,7 +78,7 @@ func showEvent(c *command.Call, e history.Event) error {
 		node = "-"
 	}
 	text := e.Text
-	if e.Kind == history.Started && c.Context.Bool("verbose") {
+	if e.Kind == history.Started && c.Truth("verbose") {
 		if t := history.Field[*rendezvous.Timing](&e, "waterfall"); t != nil {
 			text += ": " + t.String()
 		}

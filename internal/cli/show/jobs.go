@@ -40,10 +40,10 @@ func jobsAction(ctx context.Context, c *command.Call) error {
 	target.Skipped(c, broken)
 	all := []status.Status{}
 	rows := [][]string{{"JOB", "STATE", "NODES", "GEN", "CKPT", "AGE", "OWNER", "COMMAND"}}
+	only := c.Setting("owner")
 	for i := range snaps {
 		owner := snaps[i].Job.Origin.Owner
-		if c.Context.Bool("mine") && owner != c.UserName() || c.Context.IsSet("owner") &&
-			owner != c.Context.String("owner") {
+		if c.Truth("mine") && owner != c.UserName() || only.Given && owner != only.Text {
 			continue
 		}
 		st := s.Explain(&snaps[i], c.Out.Now())

@@ -51,7 +51,7 @@ type reading struct {
 }
 
 func logsAction(ctx context.Context, c *command.Call) error {
-	r := &reading{Call: c, follow: c.Context.Bool("follow"), stamps: c.Context.Bool("timestamps"),
+	r := &reading{Call: c, follow: c.Truth("follow"), stamps: c.Truth("timestamps"),
 		timeless: map[string]bool{}}
 	if err := r.wanted(); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (r *reading) wanted() error {
 	if r.query.Last, err = r.Setting("tail").Number(0, 1); err != nil {
 		return err
 	}
-	if r.Context.Bool("first-failure") && (r.query.Ranks != nil || r.Setting("gen").Given) {
+	if r.Truth("first-failure") && (r.query.Ranks != nil || r.Setting("gen").Given) {
 		return screen.New(screen.Usage, "--first-failure names the rank and the generation itself").
 			Cure("leave --rank and --gen out")
 	}
@@ -118,7 +118,7 @@ func (r *reading) wanted() error {
 func (r *reading) settle() error {
 	r.query.Job, r.query.Since = string(r.snap.Job.Name), r.snap.Job.Time
 	switch {
-	case r.Context.Bool("first-failure"):
+	case r.Truth("first-failure"):
 		f := status.LastFailure(r.snap)
 		if f == nil {
 			return screen.New(screen.Failed, "no worker of job %s has failed", r.snap.Job.Name)
@@ -164,7 +164,7 @@ func (r *reading) once(ctx context.Context, s store.Store) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(lines) == 0 && r.Context.Bool("first-failure") {
+	if len(lines) == 0 && r.Truth("first-failure") {
 		if lines, err = r.kept(ctx, s); err != nil {
 			return err
 		}

@@ -125,7 +125,7 @@ func (r *reading) print(lines []logs.Line) error {
 }
 
 func (r *reading) folded(of map[int][]logs.Said) []logs.Folded {
-	if !r.Context.Bool("no-fold") {
+	if !r.Truth("no-fold") {
 		return logs.Fold(of)
 	}
 	var all []logs.Folded

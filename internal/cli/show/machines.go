@@ -33,7 +33,7 @@ func allMachines(ctx context.Context, c *command.Call) error {
 	}
 	now := c.Out.Now()
 	switch {
-	case c.Context.Bool("scontrol"):
+	case c.Truth("scontrol"):
 		return scontrol(c, all)
 	case c.Out.Json:
 		list := []machine{}

@@ -23,7 +23,7 @@ func Nodes() command.Command {
 }
 
 func nodesAction(ctx context.Context, c *command.Call) error {
-	if c.Context.Bool("all") {
+	if c.Truth("all") {
 		return allMachines(ctx, c)
 	}
 	s, snap, err := target.OpenJob(ctx, c)

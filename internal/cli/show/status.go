@@ -41,7 +41,7 @@ func statusAction(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	if !c.Context.Bool("watch") {
+	if !c.Truth("watch") {
 		return showStatus(c, s.Explain(&snap, c.Out.Now()))
 	}
 	return watchStatus(ctx, c, s, snap)
@@ -124,7 +124,7 @@ func showStatus(c *command.Call, st status.Status) error {
 		return err
 	}
 	rows := statusRows(st, p)
-	if c.Context.Bool("verbose") {
+	if c.Truth("verbose") {
 		rows = append(rows, [2]string{"last start", timing(st.Waterfall)})
 	}
 	for _, row := range rows {

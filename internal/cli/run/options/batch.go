@@ -54,11 +54,7 @@ func base(c *command.Call, limits rendezvous.Limits, slots int) (b scaling.Base,
 	}
 	b.WarmupSamples = int64(warmup)
 	if policy := c.Setting("scaling"); policy.Given {
-		switch b.Policy = scaling.Policy(policy.Text); b.Policy {
-		case scaling.Linear, scaling.Sqrt, scaling.FixedBatch:
-		default:
-			return b, policy.Refuse("%s", scaling.Policies)
-		}
+		b.Policy = scaling.Policy(policy.Text)
 	}
 	if b.Policy == scaling.FixedBatch && b.Batch == 0 {
 		return b, screen.New(screen.NoPlan, "--scaling=fixed-batch fixes no batch: --batch-size is not given").

@@ -118,10 +118,7 @@ func launcher(c *command.Call, o *node.Options) error {
 	l := &o.Launcher
 	l.Binding = device.Auto
 	if b := c.Setting("device-binding"); b.Given {
-		var ok bool
-		if l.Binding, ok = device.ParseBinding(b.Text); !ok {
-			return b.Refuse("auto, env or none")
-		}
+		l.Binding = device.Binding(b.Text)
 	}
 	if c.Truth("virtual-local-rank") {
 		if err := virtualRanks(c, o); err != nil {
@@ -129,10 +126,7 @@ func launcher(c *command.Call, o *node.Options) error {
 		}
 	}
 	if a := c.Setting("numa-binding"); a.Given {
-		var ok bool
-		if l.Affinity, ok = device.ParseAffinity(a.Text); !ok {
-			return a.Refuse("node, socket, exclusive or core-complex")
-		}
+		l.Affinity = device.Affinity(a.Text)
 		if _, err := l.Devices.CPUs(device.Host{}, l.Affinity, o.Job.Slots, device.Allowed()); err != nil {
 			return badDevice(a, err).Cure("leave it out where no device is used")
 		}
@@ -148,10 +142,7 @@ func launcher(c *command.Call, o *node.Options) error {
 	l.CopyOut, l.CopyErr = commaList(c.Setting("duplicate-stdout-filters")),
 		commaList(c.Setting("duplicate-stderr-filters"))
 	l.Announce = paddle(c) || c.Truth("verbose")
-	w := c.Setting("warm")
-	if o.Warm = w.Text != "off"; w.Given && w.Text != "auto" && o.Warm {
-		return w.Refuse("auto or off")
-	}
+	o.Warm = c.Setting("warm").Text != "off"
 	return terminal(c, o)
 }
 

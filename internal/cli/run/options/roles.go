@@ -13,29 +13,6 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-// roleFlags are the flags for jobs with parameter servers. Paddle's launchers have the same ones.
-func roleFlags() []command.Flag {
-	return []command.Flag{
-		{Name: "run-mode", Arg: "MODE",
-			Usage: "collective, ps, ps-heter or rpc (by the flags below, else collective)",
-			Env:   []string{"PADDLE_RUN_MODE"}, Values: []string{"collective", "ps", "ps-heter", "rpc"}},
-		{Name: "servers", Arg: "ADDRESSES",
-			Usage: "HOST:PORT of each parameter server, the same list on every node",
-			Env:   []string{"PADDLE_SERVERS_ENDPOINTS"}},
-		{Name: "workers", Arg: "ADDRESSES", Usage: "HOST or HOST:PORT of each trainer",
-			Same: []string{"trainers"}, Env: []string{"PADDLE_TRAINERS_ENDPOINTS"}},
-		{Name: "heter-workers", Arg: "ADDRESSES",
-			Usage: "HOST:PORT of each heter worker; stages are separated by ;"},
-		{Name: "server-num", Arg: "N", Usage: "parameter servers of the job, in place of --servers",
-			Env: []string{"PADDLE_SERVER_NUM"}},
-		{Name: "worker-num", Arg: "N", Usage: "trainers of the job (--nproc-per-node on each node)",
-			Same: []string{"trainer-num"}, Env: []string{"PADDLE_TRAINER_NUM"}},
-		{Name: "heter-worker-num", Arg: "N", Usage: "heter workers, N;N for stages"},
-		{Name: "heter-devices", Arg: "KINDS", Usage: "cpu, gpu or xpu of each stage, separated by ;"},
-		{Name: "http-port", Arg: "P", Usage: "port of gloo's rendezvous, on the first server's node (any)"},
-	}
-}
-
 // roleNames are the flags that only jobs with parameter servers have.
 var roleNames = []string{"worker-num", "server-num", "heter-worker-num", "servers", "workers",
 	"heter-workers", "heter-devices", "http-port"}
@@ -53,9 +30,6 @@ func givenRoles(c *command.Call) (names []string) {
 // servers reads the run mode, and the processes of a job with parameter servers.
 func servers(c *command.Call, o *node.Options) error {
 	given, mode := givenRoles(c), c.Setting("run-mode")
-	if mode.Given && !slices.Contains([]string{"collective", "ps", "ps-heter", "rpc"}, mode.Text) {
-		return mode.Refuse("collective, ps, ps-heter or rpc")
-	}
 	if mode.Text == "rpc" {
 		o.Launcher.Mode = node.RPC
 	}

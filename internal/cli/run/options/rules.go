@@ -13,12 +13,7 @@ import (
 // saving reads which workers write saves, and which nodes load them.
 func saving(c *command.Call, j *rendezvous.Job) error {
 	r := &j.Rules
-	if f := c.Setting("save-from"); f.Given {
-		r.SaveFrom = checkpoint.SaveFrom(f.Text)
-		if f.Text != "all" && f.Text != "rank0" {
-			return f.Refuse("rank0 or all")
-		}
-	}
+	r.SaveFrom = checkpoint.SaveFrom(c.Setting("save-from").Text)
 	if f := c.Setting("save-files"); f.Given {
 		r.SaveFiles = checkpoint.SaveFiles(f.Text)
 		if err := r.SaveFiles.Check(); err != nil {
@@ -31,8 +26,6 @@ func saving(c *command.Call, j *rendezvous.Job) error {
 		return nil
 	}
 	switch r.Load = checkpoint.Load(l.Text); {
-	case l.Text != "all" && l.Text != "own" && l.Text != "rank0":
-		return l.Refuse("all, own or rank0")
 	case r.Load == checkpoint.LoadOwn && r.SaveFrom == checkpoint.SaveFromRank0:
 		return l.Refuse("with --save-from=rank0 no node has a part of its own; leave one of them out")
 	case r.Load == checkpoint.LoadOwn && j.Roles != nil:
