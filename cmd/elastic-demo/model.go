@@ -15,7 +15,7 @@ type dataset struct {
 	seed uint64
 
 	epoch int64 // the epoch of this order
-	order order
+	order []int
 }
 
 func makeData(n int, seed uint64) *dataset {
@@ -36,9 +36,10 @@ func makeData(n int, seed uint64) *dataset {
 func (d *dataset) at(position int64) int {
 	n := int64(len(d.x))
 	if epoch := position / n; epoch != d.epoch {
-		d.epoch, d.order = epoch, newOrder(int(n), d.seed, epoch)
+		random := rand.New(rand.NewPCG(d.seed, uint64(epoch)+2)) // 0 and 1 are of the data and the weights
+		d.epoch, d.order = epoch, random.Perm(int(n))
 	}
-	return d.order.at(int(position % n))
+	return d.order[position%n]
 }
 
 // newWeights returns the weights of a network with one tanh layer and a softmax, as one vector: a

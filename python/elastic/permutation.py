@@ -7,7 +7,6 @@ falls outside of n is sent through the network again until it falls inside (cycl
 walking), so the result is a permutation of exactly n.
 
 Nothing is stored: index i of an epoch of a billion samples costs the same as of ten.
-cmd/elastic-demo of Elastic computes the same numbers in Go.
 """
 
 from __future__ import annotations
