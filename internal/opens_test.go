@@ -73,7 +73,6 @@ var opens = map[string]struct {
 	"internal/node/disk/living.go":                    {1, system},
 	"internal/node/logs.go":                           {1, ours},
 	"internal/node/node.go":                           {2, system},
-	"internal/worker/proc/monitor_linux.go":           {2, system},
 	"internal/progress/kubeflow.go":                   {2, system},
 	"internal/worker/guard.go":                        {1, system},
 	"internal/worker/guardian.go":                     {1, system},

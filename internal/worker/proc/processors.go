@@ -2,7 +2,7 @@ package proc
 
 // This file gives the Go runtime all processors while the program works, and one at rest. With more
 // than one, each wake-up also wakes a thread that looks for work and finds none, which takes half
-// of the processor time of an agent at rest. At rest it also slows the runtime's monitor thread.
+// of the processor time of an agent at rest.
 
 import (
 	"context"
@@ -27,11 +27,7 @@ func FollowProcessors(ctx context.Context) {
 	if all == 1 {
 		return
 	}
-	var m monitor
-	defer func() {
-		m.restore()
-		runtime.GOMAXPROCS(all)
-	}()
+	defer runtime.GOMAXPROCS(all)
 	tick := time.NewTimer(membership.UntilTick(time.Now(), period))
 	defer tick.Stop()
 	u, before := use{}, used()
@@ -44,13 +40,6 @@ func FollowProcessors(ctx context.Context) {
 		now, one := used(), u.one
 		if u.add(now - before); u.one != one {
 			runtime.GOMAXPROCS(u.processors(all))
-			m.restore()
-		}
-		switch u.quiet {
-		case rested:
-			m.look()
-		case 2 * rested:
-			m.slow()
 		}
 		before = now
 		tick.Reset(membership.UntilTick(time.Now(), period))
