@@ -160,7 +160,7 @@ var may = map[string][]string{
 		"pkg/rendezvous", "pkg/rendezvous/txn", "pkg/schema", "pkg/store"},
 	"internal/cli": {"internal/cli/change", "internal/cli/ckpt", "internal/cli/command",
 		"internal/cli/run", "internal/cli/run/options", "internal/cli/screen",
-		"internal/cli/setup", "internal/cli/show", "internal/version"},
+		"internal/cli/setup", "internal/cli/show", "internal/local", "internal/version"},
 	"internal/cli/change": {"internal/agent/message", "internal/cli/command",
 		"internal/cli/screen", "internal/cli/target", "internal/kube", "internal/node/disk",
 		"internal/phrase", "pkg/checkpoint", "pkg/history", "pkg/machines", "pkg/membership",

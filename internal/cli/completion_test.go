@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -50,11 +51,14 @@ func TestCompletion(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "train.py"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, shell := range command.Shells() {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
 		if err := os.WriteFile(filepath.Join(dir, shell), printed(t, "completion", shell),
 			0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "subdir"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	for _, job := range []string{"host/nodes/a/jobs/llama-7b", "host/nodes/b/jobs/llama-7b~0123",
 		"other/nodes/a/jobs/llama-7b", "host/nodes/a/jobs/mnist"} {
@@ -73,6 +77,11 @@ func TestCompletion(t *testing.T) {
 		{"elastic run --nproc_per_node 2 tra", "train.py", false},
 		{"elastic status --wat", "--watch", false},
 		{"elastic run --np 2 train.py --sc", "", false},
+		{"elastic run --server=h:1 --master h:2 tra", "train.py", true},
+		{"elastic run --no-python=fa", "false", false},
+		{"elastic run --cacert=tra", "train.py", true},
+		{"elastic --checkpoint-dir sub", "subdir", false},
+		{"elastic -q sta", "status", true},
 		{"elastic stop llam", "llama-7b", true},
 		{"elastic restart llama-7b~", "", false},
 		{"elastic events --job-id llam", "llama-7b", false},
@@ -86,7 +95,7 @@ func TestCompletion(t *testing.T) {
 				t.Errorf("bash completes %q, want %q", got, c.want)
 			}
 			got = shown(t, dir, c.want, "fish", append([]string{"-N", "-c", inFish, "./fish"}, words...)...)
-			lines := strings.Split(strings.ReplaceAll(got, "--numa-binding=", ""), "\n")
+			lines := strings.Split(regexp.MustCompile(`(?m)^--[a-z-]+=|/$`).ReplaceAllString(got, ""), "\n")
 			if c.want == "" && strings.TrimSpace(got) != "" || !slices.Contains(lines, c.want) {
 				t.Errorf("fish completes %q, want %q", got, c.want)
 			}
@@ -97,16 +106,9 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// bashWords splits at = as bash does before it calls a completion.
-func bashWords(words []string) (all []string) {
-	for _, w := range words {
-		name, value, assigned := strings.Cut(w, "=")
-		all = append(all, name)
-		if assigned {
-			all = append(all, "=", value)
-		}
-	}
-	return all
+// bashWords splits at = and : as bash does before it calls a completion.
+func bashWords(words []string) []string {
+	return strings.Fields(strings.NewReplacer("=", " = ", ":", " : ").Replace(strings.Join(words, " ")))
 }
 
 // shown runs a shell in dir and returns what it prints.
