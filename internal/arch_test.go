@@ -191,9 +191,9 @@ var may = map[string][]string{
 	"internal/overview": {"internal/goodput", "internal/phrase", "internal/progress",
 		"pkg/checkpoint", "pkg/history", "pkg/membership", "pkg/rendezvous",
 		"pkg/rendezvous/status", "pkg/schema"},
-	"internal/top": {"internal/cli/screen", "internal/goodput", "internal/overview",
+	"internal/top": {"internal/cli/screen", "internal/goodput", "internal/logs", "internal/overview",
 		"internal/page", "internal/phrase", "pkg/rendezvous/status", "pkg/schema"},
-	"internal/page": {"internal/goodput", "internal/logs", "internal/overview", "internal/peer",
+	"internal/page": {"internal/logs", "internal/overview", "internal/peer",
 		"internal/progress", "internal/scope", "pkg/history", "pkg/membership", "pkg/rendezvous",
 		"pkg/schema", "pkg/store"},
 

@@ -21,9 +21,10 @@ const (
 	linger   = 20 * time.Second      // how long the hub reads on without a viewer
 )
 
-// piece is one part of what pages show: JSON, and when it changed.
+// piece is one part of what pages show: as JSON, the value that it was made from, and when it changed.
 type piece struct {
 	json    json.RawMessage
+	value   any
 	version int64
 }
 
@@ -38,6 +39,7 @@ type hub struct {
 	viewers map[*viewer]bool
 	reading bool // a goroutine reads the store
 	pieces  map[string]piece
+	jobs    map[schema.Job]*overview.Job // those that are shown at length. Nothing in them changes any more
 	version int64
 	text    string // why the store cannot be read; "": it can
 
@@ -54,7 +56,7 @@ type viewer struct {
 
 func newHub(s Source, health func(context.Context) Health) *hub {
 	return &hub{source: s, health: health, viewers: map[*viewer]bool{},
-		pieces: map[string]piece{}, asked: make(chan struct{}, 1)}
+		pieces: map[string]piece{}, jobs: map[schema.Job]*overview.Job{}, asked: make(chan struct{}, 1)}
 }
 
 func (h *hub) close() {
@@ -109,17 +111,18 @@ func (h *hub) set(key string, v any) {
 		return
 	}
 	h.version++
-	h.pieces[key] = piece{b, h.version}
+	h.pieces[key] = piece{b, v, h.version}
 }
 
 // remove takes back the pieces of a job that is gone.
 func (h *hub) remove(job schema.Job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	delete(h.jobs, job)
 	for key := range h.pieces {
 		if key == "jobs/"+string(job) || strings.HasPrefix(key, "job/"+string(job)+"/") {
 			h.version++
-			h.pieces[key] = piece{nil, h.version}
+			h.pieces[key] = piece{version: h.version}
 		}
 	}
 }
@@ -191,7 +194,7 @@ func (h *hub) retire() bool {
 	if len(h.viewers) > 0 {
 		return false
 	}
-	h.reading, h.pieces, h.cells = false, map[string]piece{}, nil
+	h.reading, h.pieces, h.jobs, h.cells = false, map[string]piece{}, map[schema.Job]*overview.Job{}, nil
 	return true
 }
 
@@ -234,6 +237,9 @@ func (h *hub) describe(job schema.Job) {
 		return
 	}
 	o := overview.Of(*src)
+	h.mu.Lock()
+	h.jobs[job] = &o
+	h.mu.Unlock()
 	h.set("jobs/"+string(job), o.Summary)
 	for name, part := range piecesOf(o) {
 		h.set("job/"+string(job)+"/"+name, part)

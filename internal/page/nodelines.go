@@ -12,88 +12,73 @@ import (
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
 // NodeLines reads lines from the listeners of the nodes of a job.
 func NodeLines(s Source) Lines {
-	return func(ctx context.Context, a Ask) (Read, error) {
-		r, err := s.Get(ctx, a.Job.Prefix(), store.End(a.Job.Prefix()))
+	return func(ctx context.Context, q logs.Query) ([]logs.Line, []string, error) {
+		job := schema.Job(q.Job)
+		r, err := s.Get(ctx, job.Prefix(), store.End(job.Prefix()))
 		if err != nil {
-			return Read{}, err
+			return nil, nil, err
 		}
-		snap, err := rendezvous.DecodePart(a.Job, r)
+		snap, err := rendezvous.DecodePart(job, r)
 		if err != nil {
-			return Read{}, err
+			return nil, nil, err
 		}
 		if snap.Job == nil {
-			return Read{}, fmt.Errorf("there is no job %s", a.Job)
+			return nil, nil, fmt.Errorf("there is no job %s", job)
 		}
-		secret, err := s.Get(ctx, a.Job.Secret(snap.Job.UID), "")
+		secret, err := s.Get(ctx, job.Secret(snap.Job.UID), "")
 		if err != nil {
-			return Read{}, err
+			return nil, nil, err
 		}
 		if secret.One() == nil {
-			return Read{}, errors.New("the secret of the job cannot be read, so its nodes do not answer")
+			return nil, nil, errors.New("the secret of the job cannot be read, so its nodes do not answer")
 		}
 		c, err := peer.Dial(secret.One().Value, peer.Self{Hello: func() peer.Hello {
-			return peer.Hello{Job: a.Job, UID: snap.Job.UID}
+			return peer.Hello{Job: job, UID: snap.Job.UID}
 		}})
 		if err != nil {
-			return Read{}, err
+			return nil, nil, err
 		}
 		defer c.Close()
-		return gather(ctx, a, &snap, c.To), nil
+		q.Since, q.Last = snap.Job.Time, MostLines
+		lines, notes := gather(ctx, q, snap.Nodes, c.To)
+		return lines, notes, nil
 	}
 }
 
-// gather asks all registered nodes at the same time.
+// gather asks all nodes at the same time.
 func gather(
-	ctx context.Context, a Ask, snap *rendezvous.Snapshot, to func(membership.Ref) http.RoundTripper,
-) Read {
-	q := query(a, snap)
-	read := Read{Lines: []Line{}, Notes: []string{}}
+	ctx context.Context, q logs.Query, nodes []membership.Node, to func(membership.Ref) http.RoundTripper,
+) (lines []logs.Line, notes []string) {
+	lines, notes = []logs.Line{}, []string{} // in JSON no null
 	var mu sync.Mutex
 	var work sync.WaitGroup
-	for _, n := range snap.Nodes {
+	for _, n := range nodes {
 		work.Go(func() {
-			var own []Line
+			var own []logs.Line
 			err := logs.Fetch(ctx, to(n.Ref), q, func(l logs.Line) error {
-				own = append(own, lineOf(l))
+				own = append(own, l)
 				return nil
 			})
 			mu.Lock()
 			defer mu.Unlock()
-			read.Lines = append(read.Lines, own...)
+			lines = append(lines, own...)
 			if err != nil {
-				read.Notes = append(read.Notes, fmt.Sprintf("node %s: %v", n.Node, err))
+				notes = append(notes, fmt.Sprintf("node %s: %v", n.Node, err))
 			}
 		})
 	}
 	work.Wait()
-	slices.SortStableFunc(read.Lines, func(a, b Line) int { return int(a.At - b.At) })
-	if over := len(read.Lines) - MostLines; over > 0 {
-		read.Lines = read.Lines[over:]
-		read.Notes = append(read.Notes, fmt.Sprintf("the newest %d lines; all: elastic logs %s",
-			MostLines, a.Job))
+	slices.SortStableFunc(lines, func(a, b logs.Line) int { return a.Time.Compare(b.Time) })
+	if over := len(lines) - MostLines; over > 0 {
+		lines = lines[over:]
+		notes = append(notes, fmt.Sprintf("the newest %d lines; all: elastic logs %s", MostLines, q.Job))
 	}
-	slices.Sort(read.Notes)
-	return read
-}
-
-func query(a Ask, snap *rendezvous.Snapshot) logs.Query {
-	q := logs.Query{Job: string(a.Job), Generation: a.Generation, Since: snap.Job.Time, Last: MostLines,
-		After: a.From, Until: a.To}
-	if a.Rank >= 0 {
-		q.Ranks = []int{a.Rank}
-	}
-	return q
-}
-
-func lineOf(l logs.Line) Line {
-	line := Line{Rank: l.Rank, Node: l.Node, Process: l.Process, Text: l.Text}
-	if !l.Time.IsZero() {
-		line.At = l.Time.UnixMilli()
-	}
-	return line
+	slices.Sort(notes)
+	return lines, notes
 }

@@ -1,10 +1,8 @@
 package page
 
 import (
-	"encoding/json"
 	"slices"
 
-	"github.com/elasticd/elastic/internal/goodput"
 	"github.com/elasticd/elastic/internal/overview"
 	"github.com/elasticd/elastic/pkg/history"
 )
@@ -35,24 +33,4 @@ func plain(all []history.Event) []history.Event {
 		all[i].Fields = nil
 	}
 	return all
-}
-
-// overviewOf reads the pieces of a job; nil: some are missing.
-func overviewOf(piece func(name string) json.RawMessage) *overview.Job {
-	o := overview.Job{Goodput: goodput.Report{}}
-	read := func(name string, to any) bool {
-		b := piece(name)
-		return b != nil && json.Unmarshal(b, to) == nil
-	}
-	for name, to := range map[string]any{"status": &o.Status, "account": &o.Account,
-		"timeline": &o.Timeline, "checkpoints": &o.Checkpoints, "goodput": &o.Goodput,
-		"failures": &o.Failures, "events": &o.Events} {
-		if !read(name, to) {
-			return nil
-		}
-	}
-	if !read("nodes", &o.Status.Nodes) || !read("world", &o.Status.World) {
-		return nil
-	}
-	return &o
 }

@@ -7,6 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/overview"
 	"github.com/elasticd/elastic/internal/page"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -41,7 +42,7 @@ type model struct {
 
 	show  func(schema.Job)
 	stop  func(schema.Job) tea.Cmd
-	lines func(page.Ask) tea.Cmd
+	lines func(logs.Query) tea.Cmd
 }
 
 func newModel(job schema.Job, p paint) *model {
@@ -87,14 +88,14 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 // take shows lines, if they are of the job that is shown.
 func (m *model) take(r linesRead) {
-	if r.ask.Job != m.job {
+	if r.ask.Job != string(m.job) {
 		return
 	}
-	m.lineText = append([]string{}, r.read.Notes...)
+	m.lineText = append([]string{}, r.notes...)
 	if r.err != nil {
 		m.lineText = append(m.lineText, r.err.Error())
 	}
-	for _, l := range r.read.Lines {
+	for _, l := range r.lines {
 		who := l.Process
 		if who == "" {
 			who = fmt.Sprintf("rank %d", l.Rank)
@@ -146,15 +147,15 @@ func (m *model) press(key string) tea.Cmd {
 }
 
 // culprit asks for the lines of the newest failed worker, else of all workers of the generation.
-func (m *model) culprit() page.Ask {
-	a := page.Ask{Job: m.job, Rank: -1}
+func (m *model) culprit() logs.Query {
+	q := logs.Query{Job: string(m.job)}
 	if o := m.view.Job; o != nil {
-		a.Generation = uint64(o.Summary.Generation)
+		q.Generation = uint64(o.Summary.Generation)
 		if len(o.Failures) > 0 {
-			a.Rank, a.Generation = o.Failures[0].Rank, uint64(o.Failures[0].Generation)
+			q.Ranks, q.Generation = []int{o.Failures[0].Rank}, uint64(o.Failures[0].Generation)
 		}
 	}
-	return a
+	return q
 }
 
 // chosen is the job that a key acts on.

@@ -9,6 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/page"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -39,10 +40,10 @@ func Run(ctx context.Context, c Config) error {
 	m.stop = func(job schema.Job) tea.Cmd {
 		return func() tea.Msg { return stopped{job, c.Stop(ctx, job)} }
 	}
-	m.lines = func(a page.Ask) tea.Cmd {
+	m.lines = func(ask logs.Query) tea.Cmd {
 		return func() tea.Msg {
-			read, err := c.Lines(ctx, a)
-			return linesRead{a, read, err}
+			lines, notes, err := c.Lines(ctx, ask)
+			return linesRead{ask, lines, notes, err}
 		}
 	}
 	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(c.In), tea.WithOutput(c.Out),
@@ -93,7 +94,8 @@ type stopped struct {
 
 // linesRead is a message: lines of workers.
 type linesRead struct {
-	ask  page.Ask
-	read page.Read
-	err  error
+	ask   logs.Query
+	lines []logs.Line
+	notes []string
+	err   error
 }

@@ -142,7 +142,7 @@ export class JobView {
       const all = read.lines.filter((l) => !node || l.node === node);
       box.replaceChildren(...read.notes.map((n) => h("p", { class: "quiet small" }, n)),
         all.length ? h("pre", { class: "log" }, all.map((l) => h("div", null, h("span", { class: "quiet" },
-          `${l.at ? clock(l.at) : "        "} ${l.process || "rank " + l.rank} `), l.text))) : h("p", { class: "quiet small" }, "none that can be read"));
+          `${l.time ? clock(Date.parse(l.time)) : "        "} ${l.process || "rank " + l.rank} `), l.line))) : h("p", { class: "quiet small" }, "none that can be read"));
     } catch (e) {
       box.replaceChildren(h("p", { class: "quiet small" }, String(e.message).trim()));
     }
