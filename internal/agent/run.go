@@ -59,7 +59,7 @@ func newLoop(c Config, d Deps) *loop {
 		updates:  make(chan follow.Update),
 		cancels:  map[string]context.CancelFunc{}}
 	l.joining = joining.New(c.Config, joining.Deps{Store: d.Store, Workers: d.Workers, Peers: d.Peers,
-		Disk: d.Disk, Saves: d.Saves, Say: d.Say, Members: &l.members, Memory: &l.memory, Go: l.effects.Go,
+		Disk: d.Disk, Saves: d.Saves, Say: d.Say, Members: &l.members, Memory: &l.memory,
 		Send: l.send})
 	return l
 }

@@ -67,9 +67,6 @@ type Inputs struct {
 	LogDir           string       // absolute; "": not given
 
 	Inherited []string // the environment that the workers' environment extends
-	// The mark is in the environment of every worker, so that processes that a killed agent left
-	// can be found.
-	MarkName, MarkValue string
 }
 
 // Others counts the workers of nodes with another --role than this node.
@@ -104,7 +101,7 @@ func Environ(in Inputs) [][]string {
 			names[nameOf(kv)] = true
 		}
 		for _, kv := range in.Inherited {
-			if name := nameOf(kv); !names[name] && !onlyForWorkers(name) && name != in.MarkName && !isSecret(name) {
+			if name := nameOf(kv); !names[name] && !onlyForWorkers(name) && !isSecret(name) {
 				e = append(e, kv)
 			}
 		}
@@ -136,9 +133,6 @@ func Given(in Inputs) [][]string {
 		e.set("PYTHONUNBUFFERED", "1")
 		if in.HelperDir != "" {
 			e.set("PYTHONPATH", in.pythonPath())
-		}
-		if in.MarkName != "" {
-			e.set(in.MarkName, in.MarkValue)
 		}
 		envs[local] = e.list
 	}

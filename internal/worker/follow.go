@@ -31,7 +31,6 @@ type Exit struct {
 	Signal    string // "SIGKILL"; "" for an exit
 	Ours      bool   // after elastic asked it to end, or killed it: not a failure
 	Aborted   bool   // it was ended for its stack, because the job hangs
-	At        time.Time
 	Tail      []byte // the last bytes of its output, of stderr if that has its own log
 	TailTimes []logs.LastLines
 	ErrorFile []byte // content of $TORCHELASTIC_ERROR_FILE; nil: none
@@ -76,7 +75,7 @@ func (g *Group) follow() {
 	for i := range g.workers {
 		if g.pending[i] { // the guardian did not report its exit
 			g.reportExit(Exit{LocalRank: i, Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL", Ours: ours,
-				At: time.Now(), Note: "its guardian was killed"})
+				Note: "its guardian was killed"})
 		}
 	}
 	if up != nil {
@@ -222,7 +221,7 @@ func signalName(s syscall.Signal) string {
 }
 
 func decode(r exitReport) Exit {
-	e := Exit{LocalRank: r.Worker, Ours: r.Ours, At: r.At}
+	e := Exit{LocalRank: r.Worker, Ours: r.Ours}
 	switch status := syscall.WaitStatus(r.Status); {
 	case status.Signaled():
 		e.Signal = signalName(status.Signal())

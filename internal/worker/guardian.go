@@ -43,7 +43,7 @@ type child struct {
 func (g *guardian) start() {
 	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		g.fail(0, err)
+		g.fail(err)
 		return
 	}
 	defer syscall.Close(null)
@@ -63,7 +63,7 @@ func (g *guardian) start() {
 			pid, err = g.spawn(w, []int{null, w.Out, w.Err})
 		}
 		if err != nil {
-			g.fail(i, err)
+			g.fail(err)
 			break
 		}
 		g.workers = append(g.workers, child{pid: pid})
@@ -81,8 +81,8 @@ func (g *guardian) start() {
 	}
 }
 
-func (g *guardian) fail(worker int, err error) {
-	f := failed{Worker: worker, Text: err.Error()}
+func (g *guardian) fail(err error) {
+	f := failed{Text: err.Error()}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		f.Errno = int(errno)
 	}
@@ -316,7 +316,6 @@ func (g *guardian) reap() {
 			Worker: i,
 			Status: uint32(status),
 			Ours:   g.asked || g.stopping || g.killing,
-			At:     time.Now(),
 		}})
 	}
 }

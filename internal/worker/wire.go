@@ -66,14 +66,12 @@ type started struct {
 }
 
 type failed struct {
-	Worker int
-	Errno  int
-	Text   string
+	Errno int
+	Text  string
 }
 
 type exitReport struct {
 	Worker int
 	Status uint32 // as wait(2) returns it
 	Ours   bool
-	At     time.Time
 }

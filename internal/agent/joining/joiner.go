@@ -110,7 +110,6 @@ type Deps struct {
 
 	Members *follow.MemberCache
 	Memory  *Memory
-	Go      func(func())                               // runs an effect that the agent waits for
 	Send    func(ctx context.Context, e message.Event) // hands an event to the agent's loop
 }
 

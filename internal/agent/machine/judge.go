@@ -38,7 +38,6 @@ func (d *Detection) Judge(f *Sight) {
 	records := verdict.Records{Members: refs, Ring: ringSize(f), Nodes: snap.Nodes,
 		Left: snap.Left, Suspects: snap.Suspects}
 	d.View = verdict.Judge(records, d.evidence, d.limits, f.Now)
-	d.View.Rev = snap.Rev
 	d.noteCrowd(len(refs), f.Now)
 }
 

@@ -35,9 +35,9 @@ func (m *Machine) watchPeers() {
 
 // hello returns what this agent answers to its peers now.
 func (m *Machine) hello() message.Hello {
-	h := message.Hello{UID: m.self.job.Identity(), Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
-		Generation: m.generation(), Suspects: m.peers.Suspects(), Knows: m.knowledge()}
-	h.Stays = m.workers.Stay()
+	h := message.Hello{Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
+		Generation: m.generation(), Stays: m.workers.Stay(), Suspects: m.peers.Suspects(),
+		Knows: m.knowledge()}
 	if g := m.workers.Group; g != nil && !g.First {
 		h.Failed = len(g.Failures) > 0
 		h.Ended = g.Dead

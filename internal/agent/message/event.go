@@ -108,10 +108,7 @@ type (
 		Err        error  // one of them failed to answer: they are ended
 	}
 	// Halted: no process of the workers of a generation is left.
-	Halted struct {
-		Generation schema.Generation
-		Took       time.Duration
-	}
+	Halted struct{ Generation schema.Generation }
 	// Closed answers CloseSaves: no capture up to that generation is under way.
 	Closed struct {
 		Generation schema.Generation

@@ -27,7 +27,6 @@ type Start struct {
 
 // Hello is what this agent answers to its peers.
 type Hello struct {
-	UID         schema.UID // that the job had first
 	Node        string
 	Incarnation membership.Incarnation
 	Generation  schema.Generation
@@ -43,7 +42,6 @@ type Line struct {
 	Text  string
 	Raw   bool // printed without the "elastic: " in front
 	Early bool // about a wait before the node is in the job; the first line about the job itself comes later
-	Error bool
 }
 
 // Halt is how far a group of workers was driven to its end. It only rises.

@@ -34,9 +34,9 @@ func (e *Ensemble) startOthers(over context.Context) {
 		case err == nil:
 			e.runs.Go(func() { e.awaitExit(over, m) })
 		case over.Err() != nil:
-			e.passExit(m, worker.Exit{Rank: m.task.Index, Code: 143, Ours: true, At: time.Now()})
+			e.passExit(m, worker.Exit{Rank: m.task.Index, Code: 143, Ours: true})
 		default:
-			e.passExit(m, worker.Exit{Rank: m.task.Index, Code: worker.StartCode(err), At: time.Now(),
+			e.passExit(m, worker.Exit{Rank: m.task.Index, Code: worker.StartCode(err),
 				Note: err.Error()})
 		}
 	}

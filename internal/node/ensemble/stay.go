@@ -79,7 +79,7 @@ func (e *Ensemble) Continue(c Config) error {
 	if slices.Equal(before, c.Team.Found(roles.Server)) {
 		e.runs.Go(func() { e.startOthers(over) })
 	} else {
-		x := worker.Exit{Rank: stay[0].task.Index, Code: 1, At: time.Now(),
+		x := worker.Exit{Rank: stay[0].task.Index, Code: 1,
 			Note: "a server of another node was started anew"}
 		e.runs.Go(func() { e.passExit(stay[0], x) })
 	}

@@ -46,10 +46,8 @@ type Member struct {
 	accused []membership.Incarnation // the registered watchers that suspect it
 }
 
-// View has the verdicts on the members of a World, and the other registered nodes, at one revision.
-// Judge makes it.
+// View has the verdicts on the members of a World, and the other registered nodes. Judge makes it.
 type View struct {
-	Rev     int64
 	Members []Member          // in the order of Records.Members
 	Others  []membership.Node // registered incarnations that are not among Members
 	Ask     []membership.Ref  // the nodes that the judge must dial before it can decide
