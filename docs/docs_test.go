@@ -163,7 +163,7 @@ func TestEvents(t *testing.T) {
 func statuses(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	for _, f := range sources(t, "internal/cli/screen/errors.go") {
+	for _, f := range sources(t, "internal/problem") {
 		ast.Inspect(f, func(n ast.Node) bool {
 			c, ok := n.(*ast.CaseClause)
 			if !ok || len(c.Body) != 1 {
@@ -182,14 +182,14 @@ func statuses(t *testing.T) map[string]string {
 		})
 	}
 	if len(found) == 0 {
-		t.Fatal("no exit statuses in internal/cli/screen/errors.go")
+		t.Fatal("no exit statuses in internal/problem")
 	}
 	return found
 }
 
 func TestErrorCodes(t *testing.T) {
 	ref := read(t, "docs/REFERENCE.md")
-	codes, status := constants(t, "internal/cli/screen", "Code"), statuses(t)
+	codes, status := constants(t, "internal/problem", "Code"), statuses(t)
 	code := regexp.MustCompile(`E-[A-Z]+(?:-[A-Z]+)*`)
 	for _, f := range sources(t, "cmd/elasticd") {
 		for _, s := range literals(f) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/internal/version"
 )
 
@@ -25,12 +25,12 @@ func completionAction(_ context.Context, c *command.Call) error {
 		return command.Complete(c.Stdout, c.Args[1:], jobsHere(c), commands())
 	}
 	if len(c.Args) != 1 {
-		return screen.New(screen.Usage, "completion needs a shell").
+		return problem.New(problem.Usage, "completion needs a shell").
 			Cure("source <(elastic completion bash); also zsh, fish")
 	}
 	script := command.Completion(c.Args[0])
 	if script == "" {
-		return screen.New(screen.Usage, "no completion for %s", c.Args[0]).Cure("bash, zsh or fish")
+		return problem.New(problem.Usage, "no completion for %s", c.Args[0]).Cure("bash, zsh or fish")
 	}
 	_, err := io.WriteString(c.Stdout, script)
 	return err

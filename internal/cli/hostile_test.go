@@ -8,6 +8,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/command"
 
 	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // Names and messages come from etcd and from other machines: none reaches a terminal raw.
@@ -22,7 +23,7 @@ func TestForeignTextIsEscaped(t *testing.T) {
 	if err := p.Table([][]string{{"NODE", "STATE"}, {evil, "running"}}); err != nil {
 		t.Fatal(err)
 	}
-	screen.Report(&words, screen.New(screen.Failed, "%s", evil).Because("%s", evil).Cure("%s", evil))
+	screen.Report(&words, problem.New(problem.Failed, "%s", evil).Because("%s", evil).Cure("%s", evil))
 	if !strings.Contains(out.String(), "\x1b[32mrunning\x1b[0m") {
 		t.Errorf("our own colours are gone: %q", &out)
 	}

@@ -74,7 +74,7 @@ var guards = []plant{
 		`if _, plain := s.plain(i); plain && !strings.HasPrefix(e, "unix:") {`,
 		`if _, plain := s.plain(i); false && plain {`, etcd, "TestTLS"},
 	{"a certificate of another name is mended by a user", "internal/cli/screen/known.go",
-		`{etcd.ErrCertName, ServerAuth`, `{etcd.ErrNotEtcd, ServerAuth`, "internal/cli/screen", "TestFixesOfTLS"},
+		`{etcd.ErrCertName, problem`, `{etcd.ErrNotEtcd, problem`, "internal/cli/screen", "TestFixesOfTLS"},
 	{"a peer without the secret is accepted", "internal/peer/identity.go",
 		`||
 		!id.key.Equal(s.PeerCertificates[0].PublicKey)`, ``,
@@ -140,5 +140,5 @@ var guards = []plant{
 		`text := phrase.Plain(l.Text)`, `text, _ := l.Text, phrase.Plain`,
 		"internal/node", "TestControlCharactersOfOthersAreEscaped"},
 	{"a bad line gets no why", "internal/cli/command/refused.go",
-		`e.Status != screen.Usage.Status() ||`, `true ||`, "internal/cli", "TestBadCommandLines"},
+		`e.Status != problem.Usage.Status() ||`, `true ||`, "internal/cli", "TestBadCommandLines"},
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -26,12 +26,12 @@ func Admit() command.Command {
 
 func admitAction(ctx context.Context, c *command.Call) error {
 	if len(c.Args) == 0 {
-		return screen.New(screen.Usage, "no node is given").Cure("elastic admit NODE")
+		return problem.New(problem.Usage, "no node is given").Cure("elastic admit NODE")
 	}
 	node := c.Args[0]
 	c.Args = c.Args[1:]
 	if c.Truth("machine") && len(c.Args) > 0 {
-		return screen.New(screen.Usage, "a machine is of no job: elastic admit does not take %q with --machine",
+		return problem.New(problem.Usage, "a machine is of no job: elastic admit does not take %q with --machine",
 			c.Args[0]).Cure("elastic admit %s --machine", node)
 	}
 	if c.Truth("machine") {
@@ -75,7 +75,7 @@ func keptOut(s *rendezvous.Snapshot, node string) error {
 		slices.ContainsFunc(plan.Quarantined(s), func(k plan.KeptOut) bool { return k.Node == node }) {
 		return nil
 	}
-	return screen.New(screen.NoQuarantine, "node %s of job %s is not in quarantine, nor drained", node,
+	return problem.New(problem.NoQuarantine, "node %s of job %s is not in quarantine, nor drained", node,
 		s.Job.Name).Cure("elastic nodes %s", s.Job.Name)
 }
 
@@ -102,6 +102,6 @@ func admitMachine(ctx context.Context, c *command.Call, name string) error {
 		}
 		return c.Out.Line("machine %s is admitted: nothing is known of it any more", r.Hostname)
 	}
-	return screen.New(screen.NoQuarantine, "nothing is known of a machine %s", name).
+	return problem.New(problem.NoQuarantine, "nothing is known of a machine %s", name).
 		Cure("elastic nodes --all")
 }

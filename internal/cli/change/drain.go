@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -34,7 +34,7 @@ func Drain() command.Command {
 
 func drainAction(ctx context.Context, c *command.Call) error {
 	if len(c.Args) == 0 {
-		return screen.New(screen.Usage, "no node is given").Cure("elastic drain NODE")
+		return problem.New(problem.Usage, "no node is given").Cure("elastic drain NODE")
 	}
 	node := c.Args[0]
 	c.Args = c.Args[1:]
@@ -85,12 +85,12 @@ func namesToDrain(c *command.Call, s *rendezvous.Snapshot, node string) ([]strin
 	n := s.Node(node)
 	switch {
 	case n == nil:
-		return nil, screen.New(screen.Drain, "job %s has no node %s", s.Job.Name, node).
+		return nil, problem.New(problem.Drain, "job %s has no node %s", s.Job.Name, node).
 			Cure("elastic nodes %s", s.Job.Name)
 	case !c.Truth("machine"):
 		return []string{node}, nil
 	case n.MachineID == "":
-		return nil, screen.New(screen.Drain, "node %s does not know its machine", node).
+		return nil, problem.New(problem.Drain, "node %s does not know its machine", node).
 			Cure("start it with ELASTIC_MACHINE=NAME")
 	}
 	return onMachine(s, n.MachineID), nil
@@ -111,7 +111,7 @@ func drainWish(c *command.Call, s *rendezvous.Snapshot, names []string) (rendezv
 	if left >= least || c.Truth("below-min") {
 		return wish, nil
 	}
-	return wish, screen.New(screen.Drain, "job %s needs %s, and without %s it has %d", s.Job.Name,
+	return wish, problem.New(problem.Drain, "job %s needs %s, and without %s it has %d", s.Job.Name,
 		phrase.Count(least, "node"), phrase.List(names), left).
 		Cure("start another node first, or --below-min: the job then waits for one")
 }

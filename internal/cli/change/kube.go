@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/kube"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // Kube is the command that keeps the replicas of a StatefulSet equal to the np of its job.
@@ -25,7 +25,7 @@ func Kube() command.Command {
 
 func kubeAction(ctx context.Context, c *command.Call) error {
 	if len(c.Args) != 1 || c.Args[0] != "sync" {
-		return screen.New(screen.Usage, "kube %s: there is only kube sync", strings.Join(c.Args, " ")).
+		return problem.New(problem.Usage, "kube %s: there is only kube sync", strings.Join(c.Args, " ")).
 			Cure("elastic kube sync")
 	}
 	every, err := c.Setting("every").Duration(time.Second)
@@ -34,12 +34,12 @@ func kubeAction(ctx context.Context, c *command.Call) error {
 	}
 	api, err := kube.InCluster(c.Getenv)
 	if errors.Is(err, kube.ErrNotInCluster) {
-		return screen.New(screen.Usage, "kube sync runs in a pod").
+		return problem.New(problem.Usage, "kube sync runs in a pod").
 			Because("KUBERNETES_SERVICE_HOST is not set").
 			Cure("kubectl apply -k deploy/kubernetes/sync")
 	}
 	if err != nil {
-		return screen.New(screen.Failed, "the service account cannot be used: %v", err)
+		return problem.New(problem.Failed, "the service account cannot be used: %v", err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()

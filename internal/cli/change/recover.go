@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -50,7 +51,7 @@ func recoverAction(ctx context.Context, c *command.Call) error {
 	}
 	run := c.Setting("run").Text
 	if run != "" && !schema.ValidName(run) {
-		return screen.New(screen.Usage, "%q is no run", run).Cure("elastic ckpt ls %s lists them", name)
+		return problem.New(problem.Usage, "%q is no run", run).Cure("elastic ckpt ls %s lists them", name)
 	}
 	if err := recoverable(&snap, kept, name); err != nil && (run == "" || len(snap.Nodes) > 0) {
 		return err
@@ -78,8 +79,8 @@ func readUnused(
 ) (snap rendezvous.Snapshot, err error) {
 	for began := time.Now(); ; {
 		snap, err = target.ReadJob(ctx, s, name)
-		var none *screen.Error
-		if errors.As(err, &none) && none.Code == screen.JobNone {
+		var none *problem.Error
+		if errors.As(err, &none) && none.Code == problem.JobNone {
 			return snap, nil
 		}
 		if err != nil || len(snap.Nodes) == 0 || time.Since(began) > limit {
@@ -103,7 +104,7 @@ func recoverable(snap *rendezvous.Snapshot, kept []disk.Kept, name schema.Job) e
 		for _, n := range snap.Nodes {
 			nodes = append(nodes, n.Node)
 		}
-		return screen.New(screen.JobLive, "job %s has %s: %s", name, phrase.Count(len(nodes), "node"),
+		return problem.New(problem.JobLive, "job %s has %s: %s", name, phrase.Count(len(nodes), "node"),
 			phrase.List(nodes)).Because("they go on from what the server shows").
 			Cure("if it shows too little: elastic stop %s, and this command again", name).Detail("nodes", nodes)
 	}
@@ -116,7 +117,7 @@ func recoverable(snap *rendezvous.Snapshot, kept []disk.Kept, name schema.Job) e
 			return nil
 		}
 	}
-	return screen.New(screen.Usage, "this machine knows no more of job %s than the server", name).
+	return problem.New(problem.Usage, "this machine knows no more of job %s than the server", name).
 		Because("the server shows it at generation %d", snap.Fence).
 		Cure("start its nodes as usual; or give this command on a machine that knows more")
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -63,15 +63,15 @@ func (r *restarting) step(ctx context.Context, now *rendezvous.Snapshot) (enough
 	case target.Remade(now, r.Seen) != nil:
 		return true, target.Remade(now, r.Seen)
 	case now.Job.UID != r.Seen.Job.UID || now.Job.Attempt != r.Seen.Job.Attempt:
-		return true, screen.New(screen.JobEnded, "the attempt of job %s that was to restart has ended", name)
+		return true, problem.New(problem.JobEnded, "the attempt of job %s that was to restart has ended", name)
 	case target.Ended(now):
 		return true, endedError(now)
 	case now.Wish.Stop == now.Job.Attempt:
-		return true, screen.New(screen.JobEnded, "job %s was asked to stop", name).Cure("elastic status %s", name)
+		return true, problem.New(problem.JobEnded, "job %s was asked to stop", name).Cure("elastic status %s", name)
 	case now.World == nil:
 		return false, nil
 	case now.World.Phase == rendezvous.Finishing:
-		return true, screen.New(screen.JobEnded, "job %s is finishing: some of its workers are done", name).
+		return true, problem.New(problem.JobEnded, "job %s is finishing: some of its workers are done", name).
 			Cure("elastic status %s", name)
 	case now.World.Phase != rendezvous.Running:
 		return false, nil

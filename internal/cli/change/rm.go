@@ -14,6 +14,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -40,7 +41,7 @@ func openNamed(ctx context.Context, c *command.Call) (*target.Server, schema.Job
 		return nil, "", err
 	}
 	if name == "" {
-		return nil, "", screen.New(screen.Usage, "which job?").Cure("elastic %s JOB", c.Command.Name)
+		return nil, "", problem.New(problem.Usage, "which job?").Cure("elastic %s JOB", c.Command.Name)
 	}
 	s, err := target.Open(ctx, c, target.Ask, 0)
 	return s, name, err
@@ -54,8 +55,8 @@ func rmAction(ctx context.Context, c *command.Call) error {
 	defer s.Close()
 	for agreed := false; ; {
 		snap, err := target.ReadJob(ctx, s, name)
-		var none *screen.Error
-		if errors.As(err, &none) && none.Code == screen.JobNone {
+		var none *problem.Error
+		if errors.As(err, &none) && none.Code == problem.JobNone {
 			return removal{c, s, name}.forget(err)
 		}
 		if schema.Unreadable(err) {
@@ -69,7 +70,7 @@ func rmAction(ctx context.Context, c *command.Call) error {
 			for _, n := range snap.Nodes {
 				nodes = append(nodes, n.Node)
 			}
-			return screen.New(screen.JobLive, "job %s has %s: %s", name, phrase.Count(len(nodes), "node"),
+			return problem.New(problem.JobLive, "job %s has %s: %s", name, phrase.Count(len(nodes), "node"),
 				phrase.List(nodes)).
 				Cure("elastic stop %s", name).Detail("nodes", nodes)
 		}
@@ -169,7 +170,7 @@ func holdersAway(snap *rendezvous.Snapshot, here []disk.Kept) []string {
 func removed(c *command.Call, name schema.Job, kept []disk.Kept) error {
 	nodes, bytes, err := clear(c, name, kept)
 	if err != nil {
-		return screen.New(screen.Failed, "job %s is removed, but not all that it left here: %v",
+		return problem.New(problem.Failed, "job %s is removed, but not all that it left here: %v",
 			name, err).Of(err)
 	}
 	if c.Out.Json {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 )
 
@@ -19,7 +19,7 @@ func (r removal) removeUnreadable(ctx context.Context, cause error) error {
 		return err
 	}
 	if len(u.Nodes) > 0 {
-		return screen.New(screen.JobLive, "job %s has %s: %s", name, phrase.Count(len(u.Nodes), "node"),
+		return problem.New(problem.JobLive, "job %s has %s: %s", name, phrase.Count(len(u.Nodes), "node"),
 			phrase.List(u.Nodes)).
 			Because("it cannot be read: %v", cause).
 			Cure("end their agents (Ctrl-C where they run), then elastic rm %s", name).

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -102,9 +102,9 @@ func scalable(c *command.Call, snap *rendezvous.Snapshot, only int) error {
 	case target.Ended(snap):
 		return endedError(snap)
 	case snap.Wish.Stop == snap.Job.Attempt:
-		return screen.New(screen.JobEnded, "job %s was asked to stop", name).Cure("elastic status %s", name)
+		return problem.New(problem.JobEnded, "job %s was asked to stop", name).Cure("elastic status %s", name)
 	case only != 0 && only != snap.Wish.NP:
-		return screen.New(screen.NPConflict, "%s: job %s is at np=%d", c.Setting("if-np"), name,
+		return problem.New(problem.NPConflict, "%s: job %s is at np=%d", c.Setting("if-np"), name,
 			snap.Wish.NP).
 			Detail("np", snap.Wish.NP)
 	}
@@ -150,29 +150,29 @@ func takeSize(c *command.Call) (wanted, error) {
 			continue
 		}
 		if w.Given {
-			return w, screen.New(screen.Usage, "the size is given twice: %s and %s", w.Setting, a)
+			return w, problem.New(problem.Usage, "the size is given twice: %s and %s", w.Setting, a)
 		}
 		w.Setting = command.Setting{Name: "np", Text: a, Origin: "--np", Given: true}
 		w.delta = a[0] == '+' || a[0] == '-'
 	}
 	if len(rest) > 1 {
-		return w, screen.New(screen.NPRange, "--np=%s: np is a number of nodes", rest[1]).
+		return w, problem.New(problem.NPRange, "--np=%s: np is a number of nodes", rest[1]).
 			Cure("elastic scale %s --np=N", rest[0])
 	}
 	if !w.Given {
-		return w, screen.New(screen.Usage, "which size?").
+		return w, problem.New(problem.Usage, "which size?").
 			Cure("elastic scale --np=N, elastic scale N, elastic scale +1")
 	}
 	c.Args = rest
 	var err error
 	if w.delta {
 		if w.by, err = strconv.Atoi(w.Text); err != nil || w.by == 0 {
-			return w, screen.New(screen.NPRange, "%s: no change of a size", w.Text).Cure("elastic scale +1")
+			return w, problem.New(problem.NPRange, "%s: no change of a size", w.Text).Cure("elastic scale +1")
 		}
 		return w, nil
 	}
 	if strings.Contains(w.Text, ":") {
-		return w, screen.New(screen.NPRange, "%s: scale sets one size", w.Setting).
+		return w, problem.New(problem.NPRange, "%s: scale sets one size", w.Setting).
 			Cure("--np=N; MIN:MAX are set when a job is begun")
 	}
 	_, err = w.Nodes(w.Text)
@@ -196,24 +196,24 @@ func (w wanted) of(s *rendezvous.Snapshot) (int, error) {
 		return 0, err
 	}
 	if !j.Limits.Exact && (np < j.Limits.Min || np > j.Limits.Max) {
-		return 0, screen.New(screen.NPRange, "%s: job %s takes %d to %d nodes", shown, j.Name, j.Limits.Min,
+		return 0, problem.New(problem.NPRange, "%s: job %s takes %d to %d nodes", shown, j.Name, j.Limits.Min,
 			j.Limits.Max).
 			Because("it was begun with --np=%d:%d", j.Limits.Min, j.Limits.Max).
 			Cure("a size in that range; another range takes elastic stop %s, and elastic run with it", j.Name).
 			Detail("min", j.Limits.Min).Detail("max", j.Limits.Max)
 	}
 	if _, err := scaling.For(j.Base, j.Workers(np)); err != nil {
-		return 0, screen.New(screen.NoPlan, "%s: %v", shown, err).Of(err).Cure("a size that the batch fits")
+		return 0, problem.New(problem.NoPlan, "%s: %v", shown, err).Of(err).Cure("a size that the batch fits")
 	}
 	return np, nil
 }
 
-func endedError(s *rendezvous.Snapshot) *screen.Error {
+func endedError(s *rendezvous.Snapshot) *problem.Error {
 	again := "elastic run, with the same line, begins a new attempt"
 	if s.World.Phase == rendezvous.Done {
 		again = "elastic run --again, with the same line, trains it anew from scratch"
 	}
-	return screen.New(screen.JobEnded, "job %s is %s", s.Job.Name, s.World.Phase).
+	return problem.New(problem.JobEnded, "job %s is %s", s.Job.Name, s.World.Phase).
 		Because("a job that has ended cannot be scaled or stopped").Cure("%s", again)
 }
 
@@ -262,13 +262,13 @@ func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, l
 		case target.Remade(snap, seen) != nil:
 			return true, target.Remade(snap, seen)
 		case snap.Job.UID != seen.Job.UID || snap.Job.Attempt != seen.Job.Attempt:
-			return true, screen.New(screen.JobEnded, "the attempt of job %s that was to scale has ended", name)
+			return true, problem.New(problem.JobEnded, "the attempt of job %s that was to scale has ended", name)
 		case target.Ended(snap):
 			return true, endedError(snap)
 		case snap.Wish.Stop == snap.Job.Attempt:
-			return true, screen.New(screen.JobEnded, "overtaken: job %s was asked to stop", name)
+			return true, problem.New(problem.JobEnded, "overtaken: job %s was asked to stop", name)
 		case snap.Wish.NP != wish.NP:
-			return true, screen.New(screen.NPConflict, "overtaken: job %s was asked for np=%d after it",
+			return true, problem.New(problem.NPConflict, "overtaken: job %s was asked for np=%d after it",
 				name, snap.Wish.NP).
 				Because("another request scaled the same job").Detail("np", snap.Wish.NP)
 		case runsAt(snap, wish.NP):

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
@@ -153,7 +153,7 @@ func notStopped(s *rendezvous.Snapshot) error {
 	if h := s.World.Hold; h != nil {
 		unsaved = cmp.Or(h.Unsaved, unsaved)
 	}
-	return screen.New(screen.NotSaved, "job %s goes on: its workers %s", s.Job.Name, unsaved).
+	return problem.New(problem.NotSaved, "job %s goes on: its workers %s", s.Job.Name, unsaved).
 		Because("--require-save was given").
 		Cure("a longer --grace, a script that saves at SIGTERM, or elastic stop %s", s.Job.Name).
 		Detail("unsaved", unsaved)

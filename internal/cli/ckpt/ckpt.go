@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/overview"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
@@ -94,27 +94,27 @@ func (k *saves) words() (verb, error) {
 	words, number := k.Args[1:], k.Setting("number")
 	if v.name == "get" {
 		if len(words) == 0 || len(words) == 1 && command.Digits(words[0]) && !number.Given {
-			return v, screen.New(screen.Usage, "no directory is given").Cure("elastic ckpt get N DIR")
+			return v, problem.New(problem.Usage, "no directory is given").Cure("elastic ckpt get N DIR")
 		}
 		k.lone = len(words) == 1 && !k.Setting("job-id").Given && schema.ValidName(words[0])
 		k.dir, words = words[len(words)-1], words[:len(words)-1]
 	}
 	if n := len(words); n > 0 && command.Digits(words[n-1]) {
 		if number.Given {
-			return v, screen.New(screen.Usage, "the checkpoint is given twice: %s and %s", number, words[n-1])
+			return v, problem.New(problem.Usage, "the checkpoint is given twice: %s and %s", number, words[n-1])
 		}
 		number = command.Setting{Name: "number", Text: words[n-1], Origin: "--number", Given: true}
 		words = words[:n-1]
 	}
 	switch {
 	case len(words) > 1:
-		return v, screen.New(screen.Usage, "elastic %s does not take %q", k.Command.Name, words[1]).
+		return v, problem.New(problem.Usage, "elastic %s does not take %q", k.Command.Name, words[1]).
 			Cure("elastic ckpt %s", k.Command.Args)
 	case v.name == "ls" && number.Given:
-		return v, screen.New(screen.Usage, "%s: ls lists all", number).
+		return v, problem.New(problem.Usage, "%s: ls lists all", number).
 			Cure("elastic ckpt show %s", number.Text)
 	case v.number && !number.Given:
-		return v, screen.New(screen.Usage, "which checkpoint?").
+		return v, problem.New(problem.Usage, "which checkpoint?").
 			Cure("elastic %s N; elastic ckpt ls has the numbers", k.Command.Name)
 	}
 	k.Args = words
@@ -132,12 +132,12 @@ func (k *saves) notJob(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return screen.New(screen.Usage, "no directory is given").
+	return problem.New(problem.Usage, "no directory is given").
 		Because("%s is a job", k.dir).Cure("elastic ckpt get %s DIR; for a directory of that name ./%[1]s", k.dir)
 }
 
 func takeVerb(words []string) (verb, error) {
-	usage := screen.New(screen.Usage, "no subcommand is given").
+	usage := problem.New(problem.Usage, "no subcommand is given").
 		Because("elastic ckpt needs a subcommand").Cure("elastic ckpt %s", Command().Args)
 	if len(words) == 0 {
 		return verb{}, usage
@@ -171,10 +171,10 @@ func (k *saves) wanted() (checkpoint.Head, error) {
 		all, shown = append(all, h.Number), append(shown, fmt.Sprint(h.Number))
 	}
 	if len(all) == 0 {
-		return checkpoint.Head{}, screen.New(screen.CkptNone, "job %s has no checkpoint", job).
+		return checkpoint.Head{}, problem.New(problem.CkptNone, "job %s has no checkpoint", job).
 			Detail("numbers", all)
 	}
-	return checkpoint.Head{}, screen.New(screen.CkptNone, "job %s has no checkpoint %d", job, n).
+	return checkpoint.Head{}, problem.New(problem.CkptNone, "job %s has no checkpoint %d", job, n).
 		Because("there are %s", phrase.List(shown)).
 		Detail("numbers", all)
 }
@@ -242,9 +242,9 @@ func (k *saves) sources(
 }
 
 // unreadable returns the error for a checkpoint that no source can provide.
-func (k *saves) unreadable(h checkpoint.Head, err error) *screen.Error {
+func (k *saves) unreadable(h checkpoint.Head, err error) *problem.Error {
 	here, away := k.holdersOf(h)
-	e := screen.New(screen.CkptLost, "checkpoint %d of job %s cannot be read", h.Number, k.snap.Job.Name).
+	e := problem.New(problem.CkptLost, "checkpoint %d of job %s cannot be read", h.Number, k.snap.Job.Name).
 		Of(err).Because("%s", oneLine(err))
 	switch {
 	case errors.Is(err, fs.ErrPermission): // the files are on this machine

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/store"
@@ -44,17 +44,17 @@ func (k *saves) unused(h checkpoint.Head) error {
 	head, w := k.snap.Head, k.snap.World
 	switch {
 	case h.Number == head.Number:
-		return screen.New(screen.CkptUsed, "checkpoint %d is the newest of job %s", h.Number,
+		return problem.New(problem.CkptUsed, "checkpoint %d is the newest of job %s", h.Number,
 			k.snap.Job.Name).
 			Because("the next world starts from it").Cure("elastic ckpt restore of another one first")
 	case h.Manifest == head.Manifest:
-		return screen.New(screen.CkptUsed,
+		return problem.New(problem.CkptUsed,
 			"checkpoint %d is the same as checkpoint %d, the newest of job %s",
 			h.Number, head.Number, k.snap.Job.Name).
 			Because("the next world starts from it")
 	case w != nil && w.Resume != nil && !w.Phase.Ended() &&
 		(w.Resume.Number == h.Number || w.Resume.Manifest == h.Manifest):
-		return screen.New(screen.CkptUsed, "generation %d of job %s started from checkpoint %d",
+		return problem.New(problem.CkptUsed, "generation %d of job %s started from checkpoint %d",
 			w.Generation, k.snap.Job.Name, h.Number).
 			Because("its nodes may still need it").Cure("again after the next generation has begun")
 	}
@@ -73,10 +73,10 @@ func (k *saves) restore(ctx context.Context) error {
 			return k.restored(h, head, fmt.Sprintf("job %s is at checkpoint %d already", job, h.Number))
 		}
 		if why := txn.Unrestorable(&k.snap); why != "" {
-			e := screen.New(screen.JobLive, "job %s cannot go back to checkpoint %d now: %s", job, h.Number, why).
+			e := problem.New(problem.JobLive, "job %s cannot go back to checkpoint %d now: %s", job, h.Number, why).
 				Cure("elastic stop %s; then elastic ckpt restore %s %d", job, job, h.Number)
 			if target.Ended(&k.snap) {
-				e.Code = screen.JobEnded
+				e.Code = problem.JobEnded
 				e.Cure("elastic ckpt get %s %d DIR has its files", job, h.Number)
 			}
 			return e

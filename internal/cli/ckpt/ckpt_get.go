@@ -8,6 +8,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 )
@@ -20,7 +21,7 @@ func (k *saves) get(ctx context.Context) error {
 	}
 	dir, err := filepath.Abs(k.dir)
 	if err != nil {
-		return screen.New(screen.CkptDir, "%s: %v", k.dir, err).Of(err)
+		return problem.New(problem.CkptDir, "%s: %v", k.dir, err).Of(err)
 	}
 	from, done, err := k.sources(ctx, h)
 	if err != nil {
@@ -38,15 +39,15 @@ func (k *saves) get(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(err, transfer.ErrNotEmpty):
-		return screen.New(screen.CkptDir, "%s is not empty", k.dir).
+		return problem.New(problem.CkptDir, "%s is not empty", k.dir).
 			Of(err).Because("elastic ckpt get overwrites no file").Cure("a new directory, or an empty one")
 	case errors.Is(err, checkpoint.ErrNoSpace):
-		return screen.New(screen.CkptDir, "%s: %v", k.dir, err).
+		return problem.New(problem.CkptDir, "%s: %v", k.dir, err).
 			Of(err).Cure("a directory on a disk with %s of room", screen.Size(h.Bytes))
 	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, checkpoint.ErrNotHeld):
 		return k.reading(h, err)
 	case errors.As(err, &bad):
-		return screen.New(screen.CkptDir, "%s: %v", k.dir, err).Of(err).
+		return problem.New(problem.CkptDir, "%s: %v", k.dir, err).Of(err).
 			Cure("a directory that can be written")
 	default:
 		return err

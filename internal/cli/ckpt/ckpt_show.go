@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/overview"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -173,7 +174,7 @@ func (k *saves) manifest(ctx context.Context, h checkpoint.Head) (*checkpoint.Ma
 func (k *saves) reading(h checkpoint.Head, err error) error {
 	switch {
 	case errors.Is(err, checkpoint.ErrDamaged):
-		return screen.New(screen.CkptBad, "checkpoint %d of job %s is damaged wherever it can be read",
+		return problem.New(problem.CkptBad, "checkpoint %d of job %s is damaged wherever it can be read",
 			h.Number, k.snap.Job.Name).Of(err).
 			Because("%s", oneLine(err)).
 			Cure("elastic ckpt verify on each machine tells where; an older one: elastic ckpt ls")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 )
 
@@ -74,7 +75,7 @@ func (k *saves) verify(ctx context.Context) error {
 	}
 	if len(all) == 0 && only != nil {
 		here, away := k.holdersOf(*only)
-		return screen.New(screen.CkptNone, "checkpoint %d of job %s is not on this machine", only.Number,
+		return problem.New(problem.CkptNone, "checkpoint %d of job %s is not on this machine", only.Number,
 			k.snap.Job.Name).
 			Because("it is on %s", phrase.List(append(refNames(here), away...))).
 			Cure("elastic ckpt verify there")
@@ -154,7 +155,7 @@ func (k *saves) showVerified(all []verified) error {
 	if worst.Number != nil {
 		name = fmt.Sprintf("checkpoint %d", *worst.Number)
 	}
-	return screen.New(screen.CkptBad, "%s is damaged on node %s: %s", name, worst.Node, worst.Damage[0]).
+	return problem.New(problem.CkptBad, "%s is damaged on node %s: %s", name, worst.Node, worst.Damage[0]).
 		Cure("the agent of node %s fetches what is damaged from another holder within --verify-every (24h), "+
 			"or when it needs it; elastic ckpt ls names the holders; see to the disk", worst.Node).
 		Detail("node", worst.Node).Detail("number", worst.Number).Detail("damage", worst.Damage)

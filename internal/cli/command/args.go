@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // typed is a parsed command line.
@@ -75,7 +75,7 @@ func Normalise(words []string, table []Command) (typed, error) {
 		switch {
 		case word == "--":
 			if r.cmd == nil {
-				return r.line, screen.New(screen.Usage, "no command before --").
+				return r.line, problem.New(problem.Usage, "no command before --").
 					Cure("elastic run [flags] -- PROGRAM [ARGS…]")
 			}
 			r.rest()
@@ -97,7 +97,7 @@ func Normalise(words []string, table []Command) (typed, error) {
 	case r.line.Help:
 		return r.line, nil
 	case r.cmd == nil && len(r.line.Values) > 0:
-		return r.line, screen.New(screen.Usage, "no command").
+		return r.line, problem.New(problem.Usage, "no command").
 			Cure("elastic run, scale, status, events, jobs, nodes, stop, rm, ckpt or version; elastic --help")
 	case r.cmd == nil:
 		r.line.Help = true
@@ -162,7 +162,7 @@ func (r *reader) flag(word string) error {
 		r.line.topic, val = val, "true"
 	}
 	if _, err := strconv.ParseBool(val); err != nil && f.Kind == Boolean {
-		return screen.New(screen.Usage, "%s: true or false", word)
+		return problem.New(problem.Usage, "%s: true or false", word)
 	}
 	switch {
 	case val == "" && slices.Contains(unset, name):
@@ -214,7 +214,7 @@ func (r *reader) value(word string, f *Flag) (string, error) {
 			return next, nil
 		}
 	}
-	return "", screen.New(screen.Usage, "%s needs a value", word).Cure("%s=%s", word, f.Arg)
+	return "", problem.New(problem.Usage, "%s needs a value", word).Cure("%s=%s", word, f.Arg)
 }
 
 // fits fails if the command does not take a flag or an argument of the line.
@@ -222,12 +222,12 @@ func (r *reader) fits() error {
 	cmd, own := r.cmd, spell(r.cmd.All())
 	for name := range r.line.Values {
 		if own[name] == nil {
-			return screen.New(screen.Usage, "--%s is no flag of elastic %s", name, cmd.Name).
+			return problem.New(problem.Usage, "--%s is no flag of elastic %s", name, cmd.Name).
 				Cure("elastic %s --help", cmd.Name)
 		}
 	}
 	if len(r.line.Unused) > 0 && cmd.Most >= 0 {
-		return screen.New(screen.Usage, "%s is no flag of elastic %s", r.line.Unused[0], cmd.Name).
+		return problem.New(problem.Usage, "%s is no flag of elastic %s", r.line.Unused[0], cmd.Name).
 			Cure("elastic %s --help", cmd.Name)
 	}
 	words := r.line.Args
@@ -243,10 +243,10 @@ func (r *reader) fits() error {
 		if !assigned {
 			val = words[i+1]
 		}
-		return screen.New(screen.Usage, "%q is a flag without its dashes", w).Cure("--%s=%s", f.Name, val)
+		return problem.New(problem.Usage, "%q is a flag without its dashes", w).Cure("--%s=%s", f.Name, val)
 	}
 	if cmd.Most >= 0 && len(r.line.Args) > cmd.Most {
-		return screen.New(screen.Usage, "elastic %s does not take %q", cmd.Name, r.line.Args[cmd.Most]).
+		return problem.New(problem.Usage, "elastic %s does not take %q", cmd.Name, r.line.Args[cmd.Most]).
 			Cure("elastic %s [flags] %s", cmd.Name, cmd.Args)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // Confirm asks the user on a terminal before something is ended or deleted, unless --yes was given. Without
@@ -18,11 +19,11 @@ func (c *Call) Confirm(question string) error {
 	fmt.Fprintf(c.Stderr, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(c.Stdin).ReadString('\n')
 	if err != nil && err != io.EOF {
-		return screen.New(screen.Failed, "read the answer: %v", err).Of(err)
+		return problem.New(problem.Failed, "read the answer: %v", err).Of(err)
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
 	}
-	return screen.New(screen.Failed, "nothing was done").Because("the answer was not yes")
+	return problem.New(problem.Failed, "nothing was done").Because("the answer was not yes")
 }

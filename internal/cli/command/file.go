@@ -9,9 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/cli/screen"
-
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/internal/regular"
 )
 
@@ -47,7 +46,7 @@ func (c *Call) readFile(table []Command) error {
 	}
 	entries, err := ParseConfig(text)
 	if err != nil {
-		return screen.New(screen.Usage, "%v", err).Of(err).
+		return problem.New(problem.Usage, "%v", err).Of(err).
 			Cure("lines of the form np: 2; elastic run --help names the settings")
 	}
 	known := fileSpelling(table)
@@ -88,7 +87,7 @@ func (c *Call) take(e ConfigEntry, known spelling) error {
 	}
 	s := Setting{Name: f.Name, Text: e.Value, Origin: origin, Given: true, From: FromFile}
 	if other, twice := c.file[f.Name]; twice {
-		return screen.New(screen.Usage, "%s is given twice", origin).
+		return problem.New(problem.Usage, "%s is given twice", origin).
 			Because("it is the same as %s", other.Origin).Cure("leave one of them out")
 	}
 	if _, err := strconv.ParseBool(e.Value); err != nil && f.Kind == Boolean {
@@ -98,8 +97,8 @@ func (c *Call) take(e ConfigEntry, known spelling) error {
 	return nil
 }
 
-func unknownKey(origin, name string, known spelling) *screen.Error {
-	e := screen.New(screen.Usage, "%s: there is no such setting", origin).
+func unknownKey(origin, name string, known spelling) *problem.Error {
+	e := problem.New(problem.Usage, "%s: there is no such setting", origin).
 		Cure("elastic run --help names the settings")
 	if g, ok := removed()[name]; ok {
 		return e.Because("%s", g.why).Cure("%s", g.fix)
@@ -127,7 +126,7 @@ func fileText() ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	refused := screen.New(screen.Usage, "%s cannot be read", FileName).
+	refused := problem.New(problem.Usage, "%s cannot be read", FileName).
 		Cure("make it a readable file, or rename it")
 	switch {
 	case err != nil:

@@ -3,18 +3,18 @@ package command
 import (
 	"strings"
 
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
-func unknownCommand(word string, table []Command) *screen.Error {
+func unknownCommand(word string, table []Command) *problem.Error {
 	var names []string
 	for _, c := range table {
 		if c.Name != "stop" && c.Name != "rm" { // what destroys is never suggested
 			names = append(names, c.Name)
 		}
 	}
-	e := screen.New(screen.Usage, "unknown command %q", word).Cure("elastic --help")
+	e := problem.New(problem.Usage, "unknown command %q", word).Cure("elastic --help")
 	if fix := elsewhere()[word]; fix != "" {
 		e.Cure("%s", fix)
 	} else if near := phrase.Nearest(word, names); near != "" {
@@ -57,9 +57,9 @@ func elsewhere() map[string]string {
 	return words
 }
 
-func unknownFlag(word, name string, cmd *Command, all spelling) *screen.Error {
+func unknownFlag(word, name string, cmd *Command, all spelling) *problem.Error {
 	typed, _, _ := strings.Cut(word, "=")
-	e := screen.New(screen.Usage, "unknown flag %s", typed)
+	e := problem.New(problem.Usage, "unknown flag %s", typed)
 	if g, ok := removed()[name]; ok {
 		return e.Because("%s", g.why).Cure("%s", g.fix)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // explain adds a reason and a fix to an error of the command line that has none. They come from
@@ -15,7 +16,7 @@ func explain(err error, name string, table []Command) error {
 		return nil
 	}
 	e := screen.KnownProblem(err)
-	if e.Status != screen.Usage.Status() || e.Why != "" && e.Fix != "" {
+	if e.Status != problem.Usage.Status() || e.Why != "" && e.Fix != "" {
 		return err
 	}
 	c := find(table, name)
@@ -42,7 +43,7 @@ func explain(err error, name string, table []Command) error {
 		fmt.Sprintf("--%s=%s; %s", f.Name, f.Arg, help))
 }
 
-func fill(e *screen.Error, why, fix string) error {
+func fill(e *problem.Error, why, fix string) error {
 	if e.Why == "" {
 		e.Why = why
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -64,8 +65,8 @@ func (c *Call) Setting(name string) Setting {
 	return Setting{Name: name, Origin: "--" + name}
 }
 
-func (s Setting) Refuse(format string, args ...any) *screen.Error {
-	return screen.New(screen.Usage, "%s: "+format, append([]any{s}, args...)...)
+func (s Setting) Refuse(format string, args ...any) *problem.Error {
+	return problem.New(problem.Usage, "%s: "+format, append([]any{s}, args...)...)
 }
 
 // Number parses a whole number that is at least least.
@@ -125,13 +126,13 @@ func (s Setting) Nodes(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil && !Digits(text):
-		return 0, screen.New(screen.NPRange, "%s: np is a number of nodes", s).
+		return 0, problem.New(problem.NPRange, "%s: np is a number of nodes", s).
 			Cure("a number of nodes, from 1 to %d", maxNodes)
 	case err != nil || n > maxNodes:
-		return 0, screen.New(screen.NPRange, "%s: more than %d nodes", s, maxNodes).
+		return 0, problem.New(problem.NPRange, "%s: more than %d nodes", s, maxNodes).
 			Cure("a number of nodes, from 1 to %d", maxNodes)
 	case n < 1:
-		return 0, screen.New(screen.NPRange, "%s: a job needs at least 1 node", s).
+		return 0, problem.New(problem.NPRange, "%s: a job needs at least 1 node", s).
 			Cure("a number of nodes, from 1 to %d", maxNodes)
 	}
 	return n, nil
@@ -158,7 +159,7 @@ func (s Setting) Limits() (rendezvous.Limits, error) {
 		return rendezvous.Limits{}, screen.KnownProblem(err).Cure(NpFix)
 	}
 	if least > most {
-		return rendezvous.Limits{}, screen.New(screen.NPRange, "%s: MIN is above MAX", s).
+		return rendezvous.Limits{}, problem.New(problem.NPRange, "%s: MIN is above MAX", s).
 			Cure("--np=%d:%d", most, least)
 	}
 	return rendezvous.Limits{Min: least, Max: most}, nil
@@ -169,7 +170,7 @@ func ValidName(what, name string) error {
 	if schema.ValidName(name) {
 		return nil
 	}
-	return screen.New(screen.BadName, "%s name %q", what, name).
+	return problem.New(problem.BadName, "%s name %q", what, name).
 		Because("a name has 1 to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit")
 }
 

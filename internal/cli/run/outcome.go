@@ -16,6 +16,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
@@ -35,9 +36,9 @@ func (p part) outcome(ctx context.Context, r message.Result) error {
 	switch {
 	case r.Err == nil && r.Status == 0:
 		return nil
-	case r.Err == nil && r.Status == screen.Timeout.Status() && o.WaitTimeout > 0:
+	case r.Err == nil && r.Status == problem.Timeout.Status() && o.WaitTimeout > 0:
 		return p.waited(ctx)
-	case r.Err == nil && r.Status == screen.CkptLost.Status():
+	case r.Err == nil && r.Status == problem.CkptLost.Status():
 		return p.never(ctx)
 	case r.Err == nil:
 		return screen.Exit{Status: r.Status}
@@ -47,13 +48,13 @@ func (p part) outcome(ctx context.Context, r message.Result) error {
 		return nil
 	}
 	e := *screen.KnownProblem(r.Err)
-	if e.Code == screen.JobDiffers && e.Details["flag"] == "nproc-per-node" && c.Setting("gpus").Given {
+	if e.Code == problem.JobDiffers && e.Details["flag"] == "nproc-per-node" && c.Setting("gpus").Given {
 		e.Because("%s is one worker for each device, and all nodes of a job have as many", c.Setting("gpus"))
 	}
-	if e.Code == screen.Failed && r.Status != 0 {
+	if e.Code == problem.Failed && r.Status != 0 {
 		e.Code, e.Status = codeOfPath(r.Err, o), r.Status
 	}
-	if e.Code == screen.StateDir && errors.Is(r.Err, syscall.EPERM) {
+	if e.Code == problem.StateDir && errors.Is(r.Err, syscall.EPERM) {
 		e.Cure("--state-dir=DIR on a file system that has hard links and locks, as ext4 and XFS have")
 	}
 	return &e
@@ -63,7 +64,7 @@ func (p part) outcome(ctx context.Context, r message.Result) error {
 // status returns only the status.
 func (p part) waited(ctx context.Context) error {
 	c, s, o := p.c, p.s, p.o
-	e := screen.New(screen.Timeout, "no world ran here for %s", o.WaitTimeout).
+	e := problem.New(problem.Timeout, "no world ran here for %s", o.WaitTimeout).
 		Because("the server did not answer")
 	ctx, cancel := context.WithTimeout(ctx, target.Patience)
 	defer cancel()
@@ -88,34 +89,34 @@ func (p part) never(ctx context.Context) error {
 	snap, err := rendezvous.Read(ctx, s, o.Job.Name)
 	if err != nil || snap.Job == nil || !target.Ended(&snap) || snap.World.Outcome == nil ||
 		snap.World.Outcome.Why != rendezvous.CheckpointLost {
-		return screen.Exit{Status: screen.CkptLost.Status()}
+		return screen.Exit{Status: problem.CkptLost.Status()}
 	}
-	return screen.New(screen.CkptLost, "job %s has no checkpoint that can be read", o.Job.Name).
+	return problem.New(problem.CkptLost, "job %s has no checkpoint that can be read", o.Job.Name).
 		Because("%s", snap.World.Outcome.Message).
 		Cure("bring back a node that has one, with its --state-dir, and run again; or from scratch: elastic rm %s",
 			o.Job.Name)
 }
 
 // codeOfPath returns the code for a directory that cannot be used, by the path in the error.
-func codeOfPath(err error, o *node.Options) screen.Code {
+func codeOfPath(err error, o *node.Options) problem.Code {
 	var path string
 	if bad, ok := errors.AsType[*fs.PathError](err); ok {
 		path = bad.Path
 	} else if bad, ok := errors.AsType[*os.LinkError](err); ok {
 		path = bad.New
 	} else {
-		return screen.Failed
+		return problem.Failed
 	}
 	logs, _ := filepath.Abs(o.LogDir)
 	switch {
 	case o.CheckpointDir != "" && strings.HasPrefix(path, o.CheckpointDir):
-		return screen.CkptDir
+		return problem.CkptDir
 	case strings.HasPrefix(path, o.StateDir):
-		return screen.StateDir
+		return problem.StateDir
 	case strings.HasPrefix(path, logs):
-		return screen.LogDir
+		return problem.LogDir
 	}
-	return screen.Failed
+	return problem.Failed
 }
 
 // terminationLog is the file from which Kubernetes reads the reason for the end of a container. It

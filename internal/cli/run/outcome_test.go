@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/elasticd/elastic/internal/agent/message"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -45,18 +45,18 @@ func TestOutcomeOfAStateDirectory(t *testing.T) {
 	o := &node.Options{StateDir: "/state", LogDir: "/log"}
 	for name, x := range map[string]struct {
 		err  error
-		code screen.Code
+		code problem.Code
 		cure string
 	}{
 		"no hard links": {&os.LinkError{Op: "link", New: "/state/host", Err: syscall.EPERM},
-			screen.StateDir, "hard links"},
-		"full":           {&fs.PathError{Op: "write", Path: "/state/x", Err: syscall.ENOSPC}, screen.StateDir, ""},
-		"the logs":       {&os.LinkError{Op: "rename", New: "/log/x", Err: syscall.EIO}, screen.LogDir, ""},
-		"something else": {errors.New("no"), screen.Failed, ""},
-		"somewhere else": {&fs.PathError{Op: "open", Path: "/etc/x", Err: syscall.EPERM}, screen.Failed, ""},
+			problem.StateDir, "hard links"},
+		"full":           {&fs.PathError{Op: "write", Path: "/state/x", Err: syscall.ENOSPC}, problem.StateDir, ""},
+		"the logs":       {&os.LinkError{Op: "rename", New: "/log/x", Err: syscall.EIO}, problem.LogDir, ""},
+		"something else": {errors.New("no"), problem.Failed, ""},
+		"somewhere else": {&fs.PathError{Op: "open", Path: "/etc/x", Err: syscall.EPERM}, problem.Failed, ""},
 	} {
 		err := part{o: o}.outcome(t.Context(), message.Result{Status: 125, Err: fmt.Errorf("begin: %w", x.err)})
-		e, ok := errors.AsType[*screen.Error](err)
+		e, ok := errors.AsType[*problem.Error](err)
 		if !ok || e.Code != x.code || e.Status != 125 || !strings.Contains(e.Fix, x.cure) {
 			t.Errorf("%s: %+v", name, err)
 		}

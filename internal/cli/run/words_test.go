@@ -10,13 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
 // A user who forgot https:// gets that as the reason, and not that the server is something else.
 func TestTLSIsNamed(t *testing.T) {
 	e := screen.KnownProblem(fmt.Errorf("host:2379: %w: %w", etcd.ErrWantsTLS, errors.New("EOF")))
-	if e.Code != screen.ServerWrong || !strings.Contains(e.Message, "TLS") ||
+	if e.Code != problem.ServerWrong || !strings.Contains(e.Message, "TLS") ||
 		!strings.Contains(e.Fix, "--server=https://") || !strings.Contains(e.Fix, "--cacert") {
 		t.Errorf("%s [%s], why %s, fix %s", e.Message, e.Code, e.Why, e.Fix)
 	}

@@ -7,9 +7,9 @@ import (
 	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent/message"
-
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -17,8 +17,8 @@ import (
 )
 
 // KnownProblem converts an error of another package to an error for the user.
-func KnownProblem(err error) *Error {
-	if e, ok := errors.AsType[*Error](err); ok {
+func KnownProblem(err error) *problem.Error {
+	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
 	}
 	if p, ok := errors.AsType[*local.Problem](err); ok {
@@ -28,7 +28,7 @@ func KnownProblem(err error) *Error {
 		return fromNotFound(e)
 	}
 	if e, ok := errors.AsType[*launch.NotExecutableError](err); ok {
-		p := New(ProgramMode, "%v", e).Of(err).
+		p := problem.New(problem.ProgramMode, "%v", e).Of(err).
 			Cure("chmod +x %s, or name the interpreter: python %[1]s", e.Path)
 		if errors.Is(err, launch.ErrNoFormat) {
 			p.Cure("name the program that runs it: python %s, or sh %[1]s; or begin it with a line #!", e.Path)
@@ -45,7 +45,7 @@ func KnownProblem(err error) *Error {
 		return fromNameTaken(e)
 	}
 	if e, ok := errors.AsType[*message.DirTakenError](err); ok {
-		return New(CkptDir, "%v",
+		return problem.New(problem.CkptDir, "%v",
 			e).Of(err).Because("saves of two jobs in one directory cannot be told apart").
 			Cure("another --checkpoint-dir; to go on from what job %s saved: elastic ckpt get %[1]s DIR", e.Job)
 	}
@@ -56,31 +56,31 @@ func KnownProblem(err error) *Error {
 		return e
 	}
 	if e, ok := errors.AsType[*message.NotWithinError](err); ok {
-		return New(Timeout, "this node did not get into the job within %s", e.Limit).Of(err).
+		return problem.New(problem.Timeout, "this node did not get into the job within %s", e.Limit).Of(err).
 			Because("%v", e.Err).
 			Cure("run it again when that has passed, or with a longer --connect-timeout")
 	}
 	if e := fromRows(err); e != nil {
 		if errors.Is(err, message.ErrNoStore) { // an agent waited for it
-			e.Status = Timeout.Status()
+			e.Status = problem.Timeout.Status()
 		}
 		return e
 	}
 	if store.Refused(err) {
-		return New(ServerAuth, "the server does not allow it").Because("%v", err).Of(err).
+		return problem.New(problem.ServerAuth, "the server does not allow it").Because("%v", err).Of(err).
 			Cure("a user with the grants of one job (docs/SECURITY.md, roles of one job), not of all of %s",
 				schema.Root)
 	}
-	return New(Failed, "%v", err).Of(err)
+	return problem.New(problem.Failed, "%v", err).Of(err)
 }
 
-func fromLocal(p *local.Problem) *Error {
-	code := map[error]Code{local.ErrOwner: LocalOwner, local.ErrState: StateDir,
-		local.ErrStart: LocalStart, local.ErrOther: ServerAuth}[p.Kind]
+func fromLocal(p *local.Problem) *problem.Error {
+	code := map[error]problem.Code{local.ErrOwner: problem.LocalOwner, local.ErrState: problem.StateDir,
+		local.ErrStart: problem.LocalStart, local.ErrOther: problem.ServerAuth}[p.Kind]
 	if code == "" {
-		code = Failed
+		code = problem.Failed
 	}
-	e := New(code, "%s", p.Text).Of(p)
+	e := problem.New(code, "%s", p.Text).Of(p)
 	e.Why, e.Fix = p.Why, p.Fix
 	if len(p.Log) > 0 {
 		e.Detail("log", p.Log)
@@ -90,7 +90,7 @@ func fromLocal(p *local.Problem) *Error {
 }
 
 // differs returns the error of a node that does not fit the job, or nil.
-func differs(err error) *Error {
+func differs(err error) *problem.Error {
 	if e, ok := errors.AsType[*message.DiffersError](err); ok {
 		return fromDiffers(e)
 	}
@@ -101,9 +101,9 @@ func differs(err error) *Error {
 }
 
 // fromDiffers names each setting that differs from the job's. Details has the first one.
-func fromDiffers(d *message.DiffersError) *Error {
+func fromDiffers(d *message.DiffersError) *problem.Error {
 	first := d.Settings[0]
-	e := New(JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).Of(d).
+	e := problem.New(problem.JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).Of(d).
 		Because("the first node of a job sets its settings").
 		Cure("leave the flag out, or --%s=%s", first.Flag, first.Job)
 	if first.Job == "0" && (first.Flag == "lr" || first.Flag == "batch-size") { // 0: it has none
@@ -120,8 +120,8 @@ func fromDiffers(d *message.DiffersError) *Error {
 	return e.Detail("flag", first.Flag).Detail("job", first.Job).Detail("yours", first.Yours)
 }
 
-func fromJobDone(e *message.JobDoneError) *Error {
-	f := New(JobDone, "%v", e).Of(e).Because("it ran: %s", e.Ran).
+func fromJobDone(e *message.JobDoneError) *problem.Error {
+	f := problem.New(problem.JobDone, "%v", e).Of(e).Because("it ran: %s", e.Ran).
 		Cure("--again begins a new job %s and keeps what is there aside; --resume goes on from its newest "+
 			"checkpoint; another --job-id is another job; --done-ok takes this for success", e.Job).Detail("job", e.Job)
 	if e.Spare {
@@ -132,22 +132,23 @@ func fromJobDone(e *message.JobDoneError) *Error {
 }
 
 // earlierJob returns the error of a node whose machine has more of a job than the server, or nil.
-func earlierJob(err error) *Error {
+func earlierJob(err error) *problem.Error {
 	if e, ok := errors.AsType[*message.OtherServerError](err); ok {
-		return New(OtherServer, "%v", e).Of(err).Because("this server does not have that job").
+		return problem.New(problem.OtherServer, "%v", e).Of(err).Because("this server does not have that job").
 			Cure("--again begins anew and keeps it aside; --resume goes on from the newest checkpoint "+
 				"that the nodes bring").Detail("job", e.Job).Detail("has", e.Has)
 	}
 	if e, ok := errors.AsType[*message.StoreBehindError](err); ok {
-		return New(StoreBehind, "%v", e).Of(err).Because("the server was set back: this machine has %s", e.Has).
+		return problem.New(problem.StoreBehind, "%v", e).Of(err).
+			Because("the server was set back: this machine has %s", e.Has).
 			Cure("elastic recover %s goes on from the newest checkpoint of the nodes that are here", e.Job).
 			Detail("job", e.Job).Detail("has", e.Has)
 	}
 	return nil
 }
 
-func fromHook(e *launch.HookFailed) *Error {
-	f := New(PreHook, "the pre-hook failed: %s", e.How).
+func fromHook(e *launch.HookFailed) *problem.Error {
+	f := problem.New(problem.PreHook, "the pre-hook failed: %s", e.How).
 		Of(e).Cure("see %s; the node can run when the command ends with 0", e.Log)
 	if e.Said != "" {
 		f.Because("its last line: %s", e.Said)
@@ -155,13 +156,13 @@ func fromHook(e *launch.HookFailed) *Error {
 	return f
 }
 
-func fromNameTaken(e *message.NameTakenError) *Error {
-	return New(NodeName, "node name %s is taken", e.Node).Of(e).Because("%s", e.Where).
+func fromNameTaken(e *message.NameTakenError) *problem.Error {
+	return problem.New(problem.NodeName, "node name %s is taken", e.Node).Of(e).Because("%s", e.Where).
 		Cure("another --node, or none: a free name is found").Detail("node", e.Node)
 }
 
-func fromNotFound(e *launch.NotFoundError) *Error {
-	f := New(NoProgram, "%v", e).Of(e)
+func fromNotFound(e *launch.NotFoundError) *problem.Error {
+	f := problem.New(problem.NoProgram, "%v", e).Of(e)
 	switch {
 	case len(e.Near) > 0:
 	case strings.HasSuffix(e.Name, ".py") && !strings.Contains(e.Name, "/"):
@@ -175,8 +176,8 @@ func fromNotFound(e *launch.NotFoundError) *Error {
 }
 
 // fromOtherProgram names the programs of the other nodes, if they are known.
-func fromOtherProgram(d *message.OtherProgramError) *Error {
-	e := New(JobDiffers, "%v", d).Of(d).Because("node %s is in the job and runs the first", d.Node)
+func fromOtherProgram(d *message.OtherProgramError) *problem.Error {
+	e := problem.New(problem.JobDiffers, "%v", d).Of(d).Because("node %s is in the job and runs the first", d.Node)
 	if !d.NodeRunsRan {
 		e.Because("node %s is in the job and runs neither", d.Node)
 	}
@@ -188,16 +189,16 @@ func fromOtherProgram(d *message.OtherProgramError) *Error {
 // row maps errors of another package to an error for the user. In its texts, %v is the error's own text.
 type row struct {
 	is                error
-	code              Code
+	code              problem.Code
 	message, why, fix string
 }
 
 // fromRows returns the error of the first row that err is, or nil.
-func fromRows(err error) *Error {
+func fromRows(err error) *problem.Error {
 	text := func(s string) string { return strings.ReplaceAll(s, "%v", err.Error()) }
 	for _, r := range slices.Concat(nodeErrors(), tlsErrors(), serverErrors(), recordErrors()) {
 		if errors.Is(err, r.is) {
-			e := New(r.code, "%s", text(r.message)).Of(err)
+			e := problem.New(r.code, "%s", text(r.message)).Of(err)
 			e.Why, e.Fix = text(r.why), r.fix
 			return e
 		}
@@ -208,17 +209,18 @@ func fromRows(err error) *Error {
 // nodeErrors are the errors of a node that takes part in a job.
 func nodeErrors() []row {
 	return []row{
-		{message.ErrNoStore, Server, "the server does not answer", "%v",
+		{message.ErrNoStore, problem.Server, "the server does not answer", "%v",
 			"check that it runs, and that --server is right"},
-		{message.ErrRemoved, JobNone, "the job of this node was removed",
+		{message.ErrRemoved, problem.JobNone, "the job of this node was removed",
 			"elastic rm removed the job while this node was not in it", ""},
-		{message.ErrDisk, StateDir, "%v", "", "make all of it readable and writable for the user of this agent " +
-			"(chown -R), or --state-dir=DIR on another disk: another node that has a checkpoint gives it a copy"},
-		{message.ErrStoreRemoved, StateDir, "%v", "",
+		{message.ErrDisk, problem.StateDir, "%v", "",
+			"make all of it readable and writable for the user of this agent (chown -R), or --state-dir=DIR on " +
+				"another disk: another node that has a checkpoint gives it a copy"},
+		{message.ErrStoreRemoved, problem.StateDir, "%v", "",
 			"start this agent again: it makes the directory, and other nodes give it what it needs"},
-		{syscall.EADDRINUSE, Ports, "%v", "", "another --port, or none: any free one"},
-		{launch.ErrPorts, Ports, "%v", "", "--worker-ports=LO-HI with more free ports"},
-		{launch.ErrAddress, Address, "%v", "", "--host=ADDRESS of this machine"},
+		{syscall.EADDRINUSE, problem.Ports, "%v", "", "another --port, or none: any free one"},
+		{launch.ErrPorts, problem.Ports, "%v", "", "--worker-ports=LO-HI with more free ports"},
+		{launch.ErrAddress, problem.Address, "%v", "", "--host=ADDRESS of this machine"},
 	}
 }
 
@@ -226,26 +228,28 @@ func nodeErrors() []row {
 func tlsErrors() []row {
 	const renew = "renew it (elastic certs), or set the clock of this machine"
 	return []row{
-		{etcd.ErrCertName, ServerAuth, "the server's certificate is for another name", "%v",
+		{etcd.ErrCertName, problem.ServerAuth, "the server's certificate is for another name", "%v",
 			"--server=https://NAME:2379 with a name of the certificate, or a certificate for the name dialled"},
-		{etcd.ErrCertTrust, ServerAuth, "the server's certificate is not trusted", "%v",
+		{etcd.ErrCertTrust, problem.ServerAuth, "the server's certificate is not trusted", "%v",
 			"--cacert=FILE with the certificate of the authority that signed it"},
-		{etcd.ErrCertTime, ServerAuth, "the server's certificate is not valid now", "%v", renew},
-		{etcd.ErrCertExpired, ServerAuth, "our certificate is not valid now", "%v", renew},
-		{etcd.ErrCertRefused, ServerAuth, "the server does not accept our certificate", "%v",
+		{etcd.ErrCertTime, problem.ServerAuth, "the server's certificate is not valid now", "%v", renew},
+		{etcd.ErrCertExpired, problem.ServerAuth, "our certificate is not valid now", "%v", renew},
+		{etcd.ErrCertRefused, problem.ServerAuth, "the server does not accept our certificate", "%v",
 			"--cert and --key of a certificate that an authority of the server signed"},
-		{etcd.ErrPlain, Usage, "%v", "a password would cross the network readable, and a certificate prove nothing",
+		{etcd.ErrPlain, problem.Usage, "%v",
+			"a password would cross the network readable, and a certificate prove nothing",
 			"--server=https://HOST:2379, or the socket of a server on this machine: unix:///PATH"},
-		{etcd.ErrTLSFiles, Usage, "%v", "--cacert, --cert and --key name PEM files; a certificate needs its key",
+		{etcd.ErrTLSFiles, problem.Usage, "%v",
+			"--cacert, --cert and --key name PEM files; a certificate needs its key",
 			"files as elastic certs makes them"},
-		{etcd.ErrOtherKey, ServerAuth, "the server has another token, or is another one", "%v",
+		{etcd.ErrOtherKey, problem.ServerAuth, "the server has another token, or is another one", "%v",
 			"on every machine the token that the first node names: --token-file=FILE or ELASTIC_TOKEN"},
-		{etcd.ErrOtherUser, ServerAuth, "another user serves this socket", "%v",
+		{etcd.ErrOtherUser, problem.ServerAuth, "another user serves this socket", "%v",
 			"remove the socket, or set XDG_RUNTIME_DIR to a directory of yours with mode 0700"},
-		{etcd.ErrNoTLS, ServerWrong, "the server speaks no TLS, and only a server with our token is used", "%v",
+		{etcd.ErrNoTLS, problem.ServerWrong, "the server speaks no TLS, and only a server with our token is used", "%v",
 			"--server=http://HOST:PORT if that is the etcd or elasticd to use; --insecure if run started it so; " +
 				"else another port"},
-		{etcd.ErrAuth, ServerAuth, "the server refuses this client", "%v",
+		{etcd.ErrAuth, problem.ServerAuth, "the server refuses this client", "%v",
 			"--user=NAME with ELASTIC_PASSWORD, or --cacert, --cert and --key"},
 	}
 }
@@ -253,16 +257,16 @@ func tlsErrors() []row {
 // serverErrors are the errors of a server that is none, or cannot serve.
 func serverErrors() []row {
 	return []row{
-		{etcd.ErrWantsTLS, ServerWrong, "the server speaks TLS, and the request did not", "%v",
+		{etcd.ErrWantsTLS, problem.ServerWrong, "the server speaks TLS, and the request did not", "%v",
 			"--server=https://HOST:2379, and --cacert=FILE where no public authority signed its certificate"},
-		{etcd.ErrNotEtcd, ServerWrong, "the service at this address is no etcd v3", "%v",
+		{etcd.ErrNotEtcd, problem.ServerWrong, "the service at this address is no etcd v3", "%v",
 			"--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with TLS " +
 				"--server=https://HOST:2379 and --cacert"},
-		{etcd.ErrTwoClusters, ServerWrong, "the servers do not belong together", "%v",
+		{etcd.ErrTwoClusters, problem.ServerWrong, "the servers do not belong together", "%v",
 			"name the members of one cluster, the same on every node"},
-		{etcd.ErrNoQuorum, ServerWrong, "the server answers, but its cluster has no majority", "%v",
+		{etcd.ErrNoQuorum, problem.ServerWrong, "the server answers, but its cluster has no majority", "%v",
 			"start the other members"},
-		{etcd.ErrUnreachable, Server, "the server does not answer", "%v",
+		{etcd.ErrUnreachable, problem.Server, "the server does not answer", "%v",
 			"check that it runs, and that --server is right; one that run started: --rdzv-endpoint=HOST:PORT"},
 	}
 }
@@ -270,11 +274,11 @@ func serverErrors() []row {
 // recordErrors are the errors of records in the store and of requests to change them.
 func recordErrors() []row {
 	return []row{
-		{schema.ErrNewerFormat, JobBroken, "%v", "a newer elastic wrote this job",
+		{schema.ErrNewerFormat, problem.JobBroken, "%v", "a newer elastic wrote this job",
 			"use that version, for this command and for every node of the job"},
-		{schema.ErrBadRecord, JobBroken, "%v", "a record in the store is damaged, or not written by elastic",
+		{schema.ErrBadRecord, problem.JobBroken, "%v", "a record in the store is damaged, or not written by elastic",
 			"repair the key if you wrote it; else end the agents of the job, elastic rm JOB, and run it again; " +
 				"rm --keep-checkpoints keeps the checkpoints of this machine"},
-		{scaling.ErrPlan, NoPlan, "%v", "", "another --batch-size, or another size"},
+		{scaling.ErrPlan, problem.NoPlan, "%v", "", "another --batch-size, or another size"},
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
@@ -15,17 +16,17 @@ import (
 func TestFixesOfTLS(t *testing.T) {
 	for _, c := range []struct {
 		is   error
-		code screen.Code
+		code problem.Code
 		fix  string
 	}{
-		{etcd.ErrCertName, screen.ServerAuth, "with a name of the certificate"},
-		{etcd.ErrCertTrust, screen.ServerAuth, "--cacert=FILE"},
-		{etcd.ErrCertTime, screen.ServerAuth, "renew it"},
-		{etcd.ErrCertExpired, screen.ServerAuth, "renew it"},
-		{etcd.ErrCertRefused, screen.ServerAuth, "--cert and --key"},
-		{etcd.ErrPlain, screen.Usage, "--server=https://"},
-		{etcd.ErrTLSFiles, screen.Usage, "files as elastic certs makes them"},
-		{etcd.ErrAuth, screen.ServerAuth, "--user=NAME"},
+		{etcd.ErrCertName, problem.ServerAuth, "with a name of the certificate"},
+		{etcd.ErrCertTrust, problem.ServerAuth, "--cacert=FILE"},
+		{etcd.ErrCertTime, problem.ServerAuth, "renew it"},
+		{etcd.ErrCertExpired, problem.ServerAuth, "renew it"},
+		{etcd.ErrCertRefused, problem.ServerAuth, "--cert and --key"},
+		{etcd.ErrPlain, problem.Usage, "--server=https://"},
+		{etcd.ErrTLSFiles, problem.Usage, "files as elastic certs makes them"},
+		{etcd.ErrAuth, problem.ServerAuth, "--user=NAME"},
 	} {
 		err := fmt.Errorf("lab1:2379: %w", c.is)
 		if e := screen.KnownProblem(err); e.Code != c.code || !strings.Contains(e.Fix, c.fix) {

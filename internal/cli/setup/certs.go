@@ -15,7 +15,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/certs"
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -57,20 +57,20 @@ func certsAction(_ context.Context, c *command.Call) error {
 	made, err := certs.Make(r)
 	switch {
 	case errors.Is(err, certs.ErrHost):
-		return screen.New(screen.Usage, "--host: %v", err).
+		return problem.New(problem.Usage, "--host: %v", err).
 			Because("a certificate for every server would let any of them pose as this one").
 			Cure("--host=NAME,ADDRESS: the names and addresses under which this elasticd is dialled")
 	case errors.Is(err, regular.ErrForeign):
-		return screen.New(screen.Failed, "%v", err).
+		return problem.New(problem.Failed, "%v", err).
 			Because("whoever could write there could have planted an authority, or knows its key").
 			Cure("--dir=DIR, a new directory; or chmod 700 it if nobody else was there")
 	case errors.Is(err, certs.ErrAuthority):
-		return screen.New(screen.Failed, "%v", err).
+		return problem.New(problem.Failed, "%v", err).
 			Because("certificates of this authority would not be valid with a new one").
 			Cure("put its files back; or begin anew in another --dir, and give the new files to every " +
 				"server and client")
 	case err != nil:
-		return screen.New(screen.Failed, "%v", err).
+		return problem.New(problem.Failed, "%v", err).
 			Because("the certificates could not be written").
 			Cure("--dir=DIR in a directory of yours, on a disk with space")
 	}

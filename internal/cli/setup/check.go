@@ -10,10 +10,10 @@ import (
 
 	"github.com/elasticd/elastic/internal/check"
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/machines"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -189,6 +189,6 @@ func tellFindings(c *command.Call, all []check.Finding) error {
 	if err != nil || len(failed) == 0 {
 		return err
 	}
-	return screen.New(screen.Check, "%d of %s failed", len(failed), phrase.Count(len(all), "check")).
+	return problem.New(problem.Check, "%d of %s failed", len(failed), phrase.Count(len(all), "check")).
 		Because("%s: %s", failed[0].Check, failed[0].Text).Detail("checks", all)
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // Install is the command that copies the program into a directory of PATH.
@@ -21,14 +21,14 @@ func Install() command.Command {
 // Kubernetes can run it, because it needs no shell.
 func installAction(_ context.Context, c *command.Call) error {
 	if len(c.Args) != 1 {
-		return screen.New(screen.Usage, "install needs a directory").Cure("elastic install DIR")
+		return problem.New(problem.Usage, "install needs a directory").Cure("elastic install DIR")
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return screen.New(screen.Failed, "cannot find the elastic program: %v", err)
+		return problem.New(problem.Failed, "cannot find the elastic program: %v", err)
 	}
 	if err := os.MkdirAll(c.Args[0], 0o755); err != nil {
-		return screen.New(screen.Failed, "cannot make %s: %v", c.Args[0], err)
+		return problem.New(problem.Failed, "cannot make %s: %v", c.Args[0], err)
 	}
 	for _, name := range []string{"elastic", "elasticd", "elastic-demo"} {
 		from := filepath.Join(filepath.Dir(self), name)
@@ -38,7 +38,7 @@ func installAction(_ context.Context, c *command.Call) error {
 			continue // an image may not have them
 		}
 		if err := copyProgram(from, filepath.Join(c.Args[0], name)); err != nil {
-			return screen.New(screen.Failed, "cannot copy %s: %v", name, err)
+			return problem.New(problem.Failed, "cannot copy %s: %v", name, err)
 		}
 	}
 	c.Out.Say("elastic is in %s", c.Args[0])

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/python"
 )
 
@@ -27,11 +27,11 @@ func wheelAction(_ context.Context, c *command.Call) error {
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return screen.New(screen.Failed, "cannot find the elastic program: %v", err)
+		return problem.New(problem.Failed, "cannot find the elastic program: %v", err)
 	}
 	programs, missing, err := python.Programs(self)
 	if err != nil {
-		return screen.New(screen.Failed, "cannot read the programs: %v", err)
+		return problem.New(problem.Failed, "cannot read the programs: %v", err)
 	}
 	wheel := python.Wheel{Machine: runtime.GOARCH, Programs: programs}
 	if len(missing) > 0 {
@@ -41,14 +41,14 @@ func wheelAction(_ context.Context, c *command.Call) error {
 	}
 	data, err := wheel.Bytes()
 	if err != nil {
-		return screen.New(screen.Failed, "cannot make the wheel: %v", err)
+		return problem.New(problem.Failed, "cannot make the wheel: %v", err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return screen.New(screen.Failed, "cannot make %s: %v", dir, err)
+		return problem.New(problem.Failed, "cannot make %s: %v", dir, err)
 	}
 	file := filepath.Join(dir, wheel.Name())
 	if err := os.WriteFile(file, data, 0o644); err != nil {
-		return screen.New(screen.Failed, "cannot write %s: %v", file, err)
+		return problem.New(problem.Failed, "cannot write %s: %v", file, err)
 	}
 	if c.Out.Json {
 		return c.Out.Object(map[string]string{"file": file})

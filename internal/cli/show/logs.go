@@ -7,11 +7,11 @@ import (
 	"sync"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
@@ -108,7 +108,7 @@ func (r *reading) wanted() error {
 		return err
 	}
 	if r.Truth("first-failure") && (r.query.Ranks != nil || r.Setting("gen").Given) {
-		return screen.New(screen.Usage, "--first-failure names the rank and the generation itself").
+		return problem.New(problem.Usage, "--first-failure names the rank and the generation itself").
 			Cure("leave --rank and --gen out")
 	}
 	return nil
@@ -121,7 +121,7 @@ func (r *reading) settle() error {
 	case r.Truth("first-failure"):
 		f := status.LastFailure(r.snap)
 		if f == nil {
-			return screen.New(screen.Failed, "no worker of job %s has failed", r.snap.Job.Name)
+			return problem.New(problem.Failed, "no worker of job %s has failed", r.snap.Job.Name)
 		}
 		r.query.Ranks, r.query.Generation, r.single = []int{f.Rank}, uint64(f.Generation), true
 		r.Out.Say("generation %d: %s", f.Generation, f.Text)
@@ -174,7 +174,7 @@ func (r *reading) once(ctx context.Context, s store.Store) error {
 	}
 	switch {
 	case len(lines) == 0 && len(unread) > 0:
-		return screen.New(screen.Failed, "no line could be read").
+		return problem.New(problem.Failed, "no line could be read").
 			Because("the logs are on the disks of %s", phrase.List(unread)).
 			Cure("elastic logs %s on one of these machines", r.snap.Job.Name)
 	case len(lines) == 0:

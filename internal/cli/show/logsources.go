@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -98,7 +98,7 @@ func (r *reading) unknown() error {
 		}
 		names = append(names, n.Node)
 	}
-	e := screen.New(screen.Usage, "%s: job %s has no such node", only, r.snap.Job.Name)
+	e := problem.New(problem.Usage, "%s: job %s has no such node", only, r.snap.Job.Name)
 	if len(names) > 0 {
 		e = e.Because("its nodes are %s", phrase.List(names))
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/page"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // Page is the command that serves the page of a server's jobs to a browser on this machine.
@@ -40,7 +40,7 @@ func pageAction(ctx context.Context, c *command.Call) error {
 	s.TellKind(ctx)
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
-		return screen.New(screen.Usage, "--port=%d: %v", port, err).Of(err).Cure("another port, or none")
+		return problem.New(problem.Usage, "--port=%d: %v", port, err).Of(err).Cure("another port, or none")
 	}
 	p := page.New(page.Config{Source: s.Store, Health: healthOf(s), Lines: page.NodeLines(s.Store)})
 	defer p.Close()

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
@@ -22,7 +22,7 @@ func Ready() command.Command {
 func readyAction(ctx context.Context, c *command.Call) error {
 	node := c.Setting("node")
 	if !node.Given {
-		return screen.New(screen.Usage, "no node is given").
+		return problem.New(problem.Usage, "no node is given").
 			Cure("elastic ready --node=NAME, or POD_NAME in the environment")
 	}
 	s, snap, err := target.OpenJob(ctx, c)
@@ -38,7 +38,7 @@ func readyAction(ctx context.Context, c *command.Call) error {
 		if slices.Contains(taking, n.State) {
 			return nil
 		}
-		return screen.New(screen.Failed, "node %s is %s", node.Text, n.State)
+		return problem.New(problem.Failed, "node %s is %s", node.Text, n.State)
 	}
-	return screen.New(screen.Failed, "node %s is not in job %s", node.Text, snap.Job.Name)
+	return problem.New(problem.Failed, "node %s is not in job %s", node.Text, snap.Job.Name)
 }

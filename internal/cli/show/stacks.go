@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -17,7 +17,7 @@ import (
 func stacks(ctx context.Context, c *command.Call, s *target.Server, snap *rendezvous.Snapshot) error {
 	w := snap.World
 	if w == nil || w.Phase != rendezvous.Running {
-		return screen.New(screen.JobEnded, "no worker of job %s runs now", snap.Job.Name).
+		return problem.New(problem.JobEnded, "no worker of job %s runs now", snap.Job.Name).
 			Because("a stack is that of a process").Cure("elastic explain %s", snap.Job.Name)
 	}
 	secret, err := rendezvous.ReadSecret(ctx, s, snap.Job.Name, snap.Job.UID)

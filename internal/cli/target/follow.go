@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
@@ -103,7 +103,7 @@ func Cut(c *command.Call, err error, missing string, asked Asked) error {
 		if missing == "" {
 			missing = "the server did not answer"
 		}
-		return screen.New(screen.Timeout, "%v", err).Because("%s; %s", missing, asked.Stays).
+		return problem.New(problem.Timeout, "%v", err).Because("%s; %s", missing, asked.Stays).
 			Cure("%s", asked.Cure)
 	case errors.Is(err, context.Canceled):
 		c.Out.SayAfterEcho("%s; %s", asked.Stays, asked.Cure)

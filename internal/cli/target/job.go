@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
@@ -79,11 +79,11 @@ func LivingJob(
 		return *m.living, nil
 	case len(m.abandoned) > 0:
 		names := namesOf(m.abandoned)
-		return rendezvous.Snapshot{}, screen.New(screen.JobNone, "no job on this server is active").
+		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job on this server is active").
 			Because("no node of %s is registered", phrase.List(names)).
 			Cure("name the job: %s", naming(c, names[0]))
 	}
-	return rendezvous.Snapshot{}, screen.New(screen.JobNone, "no job on this server is active").
+	return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job on this server is active").
 		Because("the newest, %s, is %s", m.newest.Job.Name, m.newest.World.Phase).
 		Cure("elastic run begins a job; elastic jobs lists those that ended")
 }
@@ -121,12 +121,12 @@ func candidateJobs(ctx context.Context, c *command.Call, s *Server) (candidates,
 	}
 	Skipped(c, broken)
 	if len(all) == 0 {
-		return candidates{}, screen.New(screen.JobNone, "no job on this server")
+		return candidates{}, problem.New(problem.JobNone, "no job on this server")
 	}
 	live, abandoned := living(c, all)
 	if len(live) > 1 {
 		names := namesOf(live)
-		return candidates{}, screen.New(screen.JobAmbiguous, "%d jobs on this server are active: %s", len(live),
+		return candidates{}, problem.New(problem.JobAmbiguous, "%d jobs on this server are active: %s", len(live),
 			phrase.List(names)).
 			Cure("%s", naming(c, names[0])).Detail("jobs", names)
 	}
@@ -183,7 +183,7 @@ func ReadJob(ctx context.Context, s *Server, name schema.Job) (rendezvous.Snapsh
 	if err != nil || snap.Job != nil {
 		return snap, err
 	}
-	e := screen.New(screen.JobNone, "no job %s on this server", name)
+	e := problem.New(problem.JobNone, "no job %s on this server", name)
 	all, _, err := ReadJobs(ctx, s)
 	if store.Refused(err) {
 		return snap, e // a user with rights on this job only cannot list the others

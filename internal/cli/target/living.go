@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
@@ -71,7 +71,7 @@ func onlyServer(living []disk.Living, job schema.Job) (*disk.Living, error) {
 	case 1:
 		return &of[0], nil
 	}
-	return nil, screen.New(screen.NoServer, "which server?").
+	return nil, problem.New(problem.NoServer, "which server?").
 		Because("no --server was given, and the agents on this machine use %d: %s", len(servers),
 			phrase.List(who)).
 		Cure("--server=%s", servers[0]).Detail("servers", servers)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/node/disk"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -31,7 +31,7 @@ func TestOnlyServer(t *testing.T) {
 		{living: []disk.Living{other, a}, job: "other", fix: "--server=https://lab1:29400", why: "use 2: "},
 	} {
 		got, err := onlyServer(c.living, c.job)
-		e := &screen.Error{}
+		e := &problem.Error{}
 		errors.As(err, &e)
 		if (err != nil) != (c.fix != "") || e.Fix != c.fix || !strings.Contains(e.Why, c.why) {
 			t.Errorf("%v: %v: %s: %s", c.living, err, e.Why, e.Fix)

@@ -3,7 +3,7 @@ package target
 import (
 	"context"
 
-	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 )
@@ -15,9 +15,9 @@ func vanishedError(ctx context.Context, s *Server, job *rendezvous.Job) error {
 		return err
 	}
 	if removed {
-		return screen.New(screen.JobNone, "job %s was removed", job.Name)
+		return problem.New(problem.JobNone, "job %s was removed", job.Name)
 	}
-	return screen.New(screen.JobLost, "the server lost job %s", job.Name).
+	return problem.New(problem.JobLost, "the server lost job %s", job.Name).
 		Because("it was not removed; agents of it that live make it again within seconds").
 		Cure("the same command again; if no agent lives: elastic recover %s", job.Name)
 }
@@ -28,7 +28,7 @@ func Remade(snap, seen *rendezvous.Snapshot) error {
 	if !snap.Job.Same(seen.Job) || snap.Job.Remade <= seen.Job.Remade {
 		return nil
 	}
-	return screen.New(screen.JobLost, "the server lost job %s, and its nodes made it again", snap.Job.Name).
+	return problem.New(problem.JobLost, "the server lost job %s, and its nodes made it again", snap.Job.Name).
 		Because("earlier requests may be lost: np is %d now", snap.Wish.NP).
 		Cure("the same command again").Detail("np", snap.Wish.NP)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
@@ -58,10 +59,10 @@ func (s *Server) unmet(ctx context.Context, c *command.Call, m meeting, r *local
 		conf, err = elsewhere(c, m) // the token shows whose it is
 		return conf, false, err
 	case m.purpose == Ask && !r.HasData():
-		return conf, false, screen.New(screen.NoServer, "no server of yours for %s", m.at).
+		return conf, false, problem.New(problem.NoServer, "no server of yours for %s", m.at).
 			Because("it ended, or was never started").Cure("begin a job: elastic run --rdzv-endpoint=%s", m.at)
 	case busy:
-		return conf, false, screen.New(screen.ServerWrong, "another program listens at %s", m.at).
+		return conf, false, problem.New(problem.ServerWrong, "another program listens at %s", m.at).
 			Because("run does not use a server that it did not start, and any user can listen there").
 			Cure("--server=%s if that is the etcd or elasticd to use; or another port", m.at)
 	}
@@ -140,7 +141,7 @@ func givenToken(c *command.Call) (certs.Token, error) {
 	if text := c.Getenv(local.TokenEnv); text != "" && file.From != command.FromFlag {
 		t, err := certs.ParseToken(text)
 		if err != nil {
-			return "", screen.New(screen.Usage, "%s: %v", local.TokenEnv, err).Of(err).
+			return "", problem.New(problem.Usage, "%s: %v", local.TokenEnv, err).Of(err).
 				Cure("a random word of at least 20 characters: openssl rand -hex 16")
 		}
 		return t, nil
@@ -150,7 +151,7 @@ func givenToken(c *command.Call) (certs.Token, error) {
 	}
 	t, err := local.ReadToken(file.Text)
 	if err != nil {
-		return "", screen.New(screen.Usage, "%v", err).Of(err).
+		return "", problem.New(problem.Usage, "%v", err).Of(err).
 			Cure("a file of yours, with mode 0600 and the token that the first node names")
 	}
 	return t, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -56,7 +57,7 @@ const (
 // server does not answer; 0: it tries once.
 func Open(ctx context.Context, c *command.Call, p purpose, limit time.Duration) (*Server, error) {
 	if user := c.Setting("user"); strings.Contains(user.Text, ":") {
-		return nil, screen.New(screen.Usage, "--user is a name without its password").
+		return nil, problem.New(problem.Usage, "--user is a name without its password").
 			Because("other users can see command lines in the process list").Cure("--user=NAME with ELASTIC_PASSWORD")
 	}
 	s := &Server{}
@@ -69,7 +70,7 @@ func Open(ctx context.Context, c *command.Call, p purpose, limit time.Duration) 
 		errors.Is(err, etcd.ErrTLSFiles) {
 		return nil, err
 	} else if err != nil {
-		return nil, screen.New(screen.Usage, "%v", err).Of(err).Cure("--server=HOST:2379")
+		return nil, problem.New(problem.Usage, "%v", err).Of(err).Cure("--server=HOST:2379")
 	}
 	err = answer(ctx, c, s.Store, limit)
 	if err == nil && p == Join && len(conf.Endpoints) > 1 {
@@ -177,7 +178,7 @@ func (s *Server) localServer(ctx context.Context, c *command.Call, p purpose) (e
 	at, err := local.Find(ctx, r)
 	if errors.Is(err, local.ErrNone) {
 		if p == Ask && !r.HasData() {
-			return etcd.Config{}, screen.New(screen.NoServer, "no server").
+			return etcd.Config{}, problem.New(problem.NoServer, "no server").
 				Because("no --server was given, and your local server does not run").
 				Cure("--server=HOST:2379, or begin a job: elastic run")
 		}
@@ -221,8 +222,8 @@ func answer(ctx context.Context, c *command.Call, st *etcd.Store, limit time.Dur
 		case <-up.C:
 		}
 		e := screen.KnownProblem(err)
-		if e.Code == screen.Server && limit > 0 {
-			e.Status = screen.Timeout.Status()
+		if e.Code == problem.Server && limit > 0 {
+			e.Status = problem.Timeout.Status()
 			e.Message += " (waited " + limit.String() + ")"
 		}
 		if errors.Is(err, etcd.ErrNoQuorum) {
@@ -233,7 +234,7 @@ func answer(ctx context.Context, c *command.Call, st *etcd.Store, limit time.Dur
 }
 
 // noMajority adds to an error which of the given members do not answer, and that training goes on.
-func noMajority(ctx context.Context, endpoints []string, e *screen.Error) *screen.Error {
+func noMajority(ctx context.Context, endpoints []string, e *problem.Error) *problem.Error {
 	silent := Silent(ctx, endpoints)
 	on := "workers train on; nothing is committed or repaired until a majority is back"
 	if len(silent) == 0 {

@@ -2,9 +2,9 @@ package options
 
 import (
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // address sets the address that other nodes dial. With the local server it is 127.0.0.1, because no
@@ -19,7 +19,7 @@ func address(c *command.Call, o *node.Options) error {
 	if host.Given && (!isLocal || host.Origin == "--host") {
 		ip, err := target.Ours(host.Text)
 		if err != nil {
-			return screen.New(screen.Address, "%s: %v", host, err).Of(err).
+			return problem.New(problem.Address, "%s: %v", host, err).Of(err).
 				Because("--host is what this node tells the others to dial").
 				Cure("--host=ADDRESS of this machine that other nodes reach")
 		}

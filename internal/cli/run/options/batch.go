@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
 )
@@ -57,7 +57,7 @@ func base(c *command.Call, limits rendezvous.Limits, slots int) (b scaling.Base,
 		b.Policy = scaling.Policy(policy.Text)
 	}
 	if b.Policy == scaling.FixedBatch && b.Batch == 0 {
-		return b, screen.New(screen.NoPlan, "--scaling=fixed-batch fixes no batch: --batch-size is not given").
+		return b, problem.New(problem.NoPlan, "--scaling=fixed-batch fixes no batch: --batch-size is not given").
 			Cure("--batch-size=256 --scaling=fixed-batch")
 	}
 	return b, nil
@@ -70,7 +70,7 @@ const maxChecked = 1024
 func checkPlans(c *command.Call, b scaling.Base, l rendezvous.Limits) error {
 	for np := l.Max; np >= l.Min && l.Max-np < maxChecked; np-- {
 		if _, err := scaling.For(b, np*b.Slots); err != nil {
-			e := screen.New(screen.NoPlan, "%v", err).Of(err).Cure("another --batch-size, or another size")
+			e := problem.New(problem.NoPlan, "%v", err).Of(err).Cure("another --batch-size, or another size")
 			if np < l.Max {
 				e.Because("--np=%s: the job may run with %d nodes", l, np)
 			}

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // keptLogs is how many rotated files of each worker's output are kept, of 256 MiB each.
@@ -29,7 +29,7 @@ func dirs(c *command.Call, o *node.Options) error {
 		usable = checkWritable
 	}
 	if err := usable(state); err != nil {
-		return screen.New(screen.StateDir, "state directory: %v", err).
+		return problem.New(problem.StateDir, "state directory: %v", err).
 			Of(err).Cure("--state-dir=DIR, on a disk of this machine")
 	}
 	o.StateDir, o.LogDir = state, "log"
@@ -50,7 +50,7 @@ func dirs(c *command.Call, o *node.Options) error {
 		return err
 	}
 	if err := usable(o.LogDir); err != nil {
-		return screen.New(screen.LogDir, "log directory: %v", err).Of(err).Cure("--log-dir=DIR")
+		return problem.New(problem.LogDir, "log directory: %v", err).Of(err).Cure("--log-dir=DIR")
 	}
 	if d := c.Setting("checkpoint-dir"); d.Given {
 		if d.Text == "" {
@@ -60,7 +60,7 @@ func dirs(c *command.Call, o *node.Options) error {
 			err = usable(o.CheckpointDir)
 		}
 		if err != nil {
-			return screen.New(screen.CkptDir, "checkpoint directory: %v", err).
+			return problem.New(problem.CkptDir, "checkpoint directory: %v", err).
 				Of(err).Because("workers save there").Cure("%s", roomFor(err))
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -19,11 +19,11 @@ import (
 // names sets the names of the job and of this node.
 func names(c *command.Call, o *node.Options) error {
 	if len(c.Args) == 0 {
-		return screen.New(screen.Usage, "no program to run").Cure("elastic run [flags] PROGRAM [ARGS…]")
+		return problem.New(problem.Usage, "no program to run").Cure("elastic run [flags] PROGRAM [ARGS…]")
 	}
 	o.Again, o.Resume, o.OtherProgram = c.Truth("again"), c.Truth("resume"), c.Truth("other-program")
 	if o.Again && o.Resume {
-		return screen.New(screen.Usage, "--again and --resume are both given").
+		return problem.New(problem.Usage, "--again and --resume are both given").
 			Because("one begins anew, the other goes on from what is there").Cure("one of them")
 	}
 	o.DoneOK = c.Truth("done-ok")
@@ -47,7 +47,7 @@ func jobName(c *command.Call, o *node.Options) error {
 	id := c.Setting("job-id")
 	switch {
 	case c.Truth("standalone") && o.Job.Limits.Min > 1:
-		return screen.New(screen.Usage, "--standalone and %s", c.Setting("np")).
+		return problem.New(problem.Usage, "--standalone and %s", c.Setting("np")).
 			Because("--standalone is a job of its own, which no other node can join").
 			Cure("leave --standalone out, and give the nodes one --job-id")
 	case c.Truth("standalone"):
@@ -59,7 +59,7 @@ func jobName(c *command.Call, o *node.Options) error {
 		o.Job.Name, o.Borrowed = schema.Job(id.Text), borrowed(id)
 	case setDefaultName(c, o):
 	case o.Job.Limits.Max > 1:
-		return screen.New(screen.JobID, "no job id").Because("with %s other nodes have to find the job",
+		return problem.New(problem.JobID, "no job id").Because("with %s other nodes have to find the job",
 			c.Setting("np")).Cure("--job-id=NAME, the same on every node")
 	default:
 		o.Job.Name, o.Job.Made = schema.Job(madeUp(c.Args)), true

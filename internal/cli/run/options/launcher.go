@@ -20,6 +20,7 @@ import (
 	"github.com/elasticd/elastic/internal/device"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/pkg/roles"
 )
@@ -44,7 +45,7 @@ func slots(c *command.Call, o *node.Options) error {
 			n = len(l.Devices.Devices)
 		}
 		if o.Job.Roles == nil && !l.Devices.Fits(n) {
-			return screen.New(screen.BadDevices, "%s: %d devices cannot be shared by %d workers", ids,
+			return problem.New(problem.BadDevices, "%s: %d devices cannot be shared by %d workers", ids,
 				len(l.Devices.Devices), n).
 				Because("each worker gets as many as the others").
 				Cure("leave --nproc-per-node out: one worker for each device")
@@ -62,7 +63,7 @@ func slots(c *command.Call, o *node.Options) error {
 	switch {
 	case n > 0:
 	case kind != device.Any && len(set.Visible) == 0:
-		return screen.New(screen.BadDevices, "%s: no %s was found on this machine", nproc, kind).
+		return problem.New(problem.BadDevices, "%s: no %s was found on this machine", nproc, kind).
 			Cure("--nproc-per-node=N, or cpu for one worker a processor")
 	case nproc.Text == "auto" && len(set.Visible) == 0:
 		n = runtime.NumCPU()
@@ -93,8 +94,8 @@ func processes(c *command.Call, nproc command.Setting) (device.Kind, int, error)
 	return device.Any, n, err
 }
 
-func badDevice(s command.Setting, err error) *screen.Error {
-	return screen.New(screen.BadDevices, "%s: %s", s, strings.TrimPrefix(err.Error(), "device: ")).Of(err).
+func badDevice(s command.Setting, err error) *problem.Error {
+	return problem.New(problem.BadDevices, "%s: %s", s, strings.TrimPrefix(err.Error(), "device: ")).Of(err).
 		Cure("ids as nvidia-smi numbers them, each once: --gpus=0,1")
 }
 
@@ -164,7 +165,7 @@ func virtualRanks(c *command.Call, o *node.Options) (err error) {
 		}
 	}
 	if n := len(l.Devices.Devices); n < o.Job.Slots {
-		return screen.New(screen.BadDevices, "--virtual-local-rank: %d devices for %d workers", n, o.Job.Slots).
+		return problem.New(problem.BadDevices, "--virtual-local-rank: %d devices for %d workers", n, o.Job.Slots).
 			Because("each worker gets one device as its only one").Cure("--nproc-per-node=%d", n)
 	}
 	l.Devices = l.Devices.First(o.Job.Slots)
@@ -191,9 +192,9 @@ func terminal(c *command.Call, o *node.Options) error {
 	in := os.Stdin
 	switch {
 	case !screen.IsTerminal(in):
-		return screen.New(screen.Usage, "--tty: this is no terminal")
+		return problem.New(problem.Usage, "--tty: this is no terminal")
 	case o.Job.Slots != 1:
-		return screen.New(screen.Usage, "--tty: this node has %d workers, and one terminal", o.Job.Slots).
+		return problem.New(problem.Usage, "--tty: this node has %d workers, and one terminal", o.Job.Slots).
 			Cure("--nproc-per-node=1")
 	}
 	o.Launcher.TTY = in
@@ -210,7 +211,7 @@ func interpreterArgs(c *command.Call) ([]string, error) {
 	module, runPath := c.Truth("module"), c.Truth("run-path")
 	switch {
 	case module && c.Truth("no-python"):
-		return nil, screen.New(screen.Usage, "--module and --no-python").
+		return nil, problem.New(problem.Usage, "--module and --no-python").
 			Because("a module is run by Python").Cure("one of them")
 	case runPath:
 		return []string{"-u", "-c",

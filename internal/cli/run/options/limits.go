@@ -4,8 +4,8 @@ import (
 	"context"
 	"syscall"
 
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // Files that a node needs open at most: for itself and the other nodes, and for each of its workers.
@@ -40,7 +40,7 @@ func enoughAddresses(limit uint64) error {
 	if limit >= addresses {
 		return nil
 	}
-	return screen.New(screen.Limits, "this process may have %.1f GiB of address space, and a node needs %d",
+	return problem.New(problem.Limits, "this process may have %.1f GiB of address space, and a node needs %d",
 		float64(limit)/(1<<30), addresses>>30).
 		Because("the limit is that low, by ulimit -v").Cure("ulimit -v unlimited where it is started")
 }
@@ -50,7 +50,7 @@ func enoughFiles(limit uint64, workers int) error {
 	if limit >= uint64(need) {
 		return nil
 	}
-	return screen.New(screen.Limits, "this process may have %d files open, and this node needs %d", limit, need).
+	return problem.New(problem.Limits, "this process may have %d files open, and this node needs %d", limit, need).
 		Because("the hard limit of open files is that low, by ulimit -n, a unit or a container").
 		Cure("ulimit -n %d where it is started, or LimitNOFILE=%d in its unit", max(need, 1024), max(need, 1024))
 }

@@ -6,14 +6,14 @@ import (
 	"slices"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // workDir fails if the working directory was deleted: logs and relative paths would have no place.
 func workDir(_ *command.Call, o *node.Options) (err error) {
 	if o.Dir, err = os.Getwd(); err != nil {
-		return screen.New(screen.WorkDir, "the working directory is gone").Because("%v", err).Of(err).
+		return problem.New(problem.WorkDir, "the working directory is gone").Because("%v", err).Of(err).
 			Cure("cd to a directory that exists, and run the line again")
 	}
 	return nil
@@ -49,7 +49,7 @@ func modes(c *command.Call, _ *node.Options) error {
 	} {
 		a, b := c.Setting(pair[0]), c.Setting(pair[1])
 		if a.From == command.FromFlag && b.From == command.FromFlag && a.Text != b.Text {
-			return screen.New(screen.Usage, "%s and %s", a, b).Because("%s", pair[2]).
+			return problem.New(problem.Usage, "%s and %s", a, b).Because("%s", pair[2]).
 				Cure("leave one of them out")
 		}
 	}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/elasticd/elastic/internal/cli/command"
 
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
@@ -63,7 +63,7 @@ func sizes(c *command.Call, o *node.Options) (err error) {
 		return err
 	}
 	if j.Slots > scaling.MaxWorld/j.Limits.Max {
-		return screen.New(screen.NPRange, "%d nodes x %d workers: more than %d workers",
+		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers",
 			j.Limits.Max, j.Slots, scaling.MaxWorld).Cure(command.NpFix)
 	}
 	return nil
@@ -151,7 +151,7 @@ func streams(c *command.Call, o *node.Options) (err error) {
 			v.Text = s.otherwise
 		}
 		if *s.to, err = s.parse(v.Text); err != nil {
-			return screen.New(screen.Usage, "%s: %v", v.Origin, err)
+			return problem.New(problem.Usage, "%s: %v", v.Origin, err)
 		}
 	}
 	// As torchrun's filter, a list of ranks in --console also limits --tee; all and none do not.

@@ -2,7 +2,7 @@ package options
 
 import (
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // paddleVariables are variables of Paddle's launcher that override its flags, by our flags.
@@ -21,7 +21,7 @@ func variables(c *command.Call) error {
 		name, ok := paddleVariables[f.Name]
 		s := c.Setting(f.Name)
 		if v := c.Getenv(name); ok && v != "" && s.From == command.FromFlag && v != s.Text {
-			return screen.New(screen.Usage, "%s=%s and %s=%s", s.Typed, s.Text, name, v).
+			return problem.New(problem.Usage, "%s=%s and %s=%s", s.Typed, s.Text, name, v).
 				Because("Paddle's launcher takes the variable, and elastic the flag").
 				Cure("unset %s, or leave %s out", name, s.Typed)
 		}

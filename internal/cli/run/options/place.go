@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -60,7 +60,7 @@ func byAddress(c *command.Call, o *node.Options, ips command.Setting) error {
 		return err
 	}
 	if np := c.Setting("np"); np.Given && np.Text != strconv.Itoa(len(hosts)) {
-		return screen.New(screen.Usage, "%s and %s", np, ips).
+		return problem.New(problem.Usage, "%s and %s", np, ips).
 			Because("%s says how many nodes there are", ips.Origin).Cure("leave --np out")
 	}
 	if len(hosts) == 1 && slices.Contains([]string{"127.0.0.1", "localhost"}, hosts[0]) {
@@ -71,7 +71,7 @@ func byAddress(c *command.Call, o *node.Options, ips command.Setting) error {
 	o.Place = slices.Index(hosts, own) + 1
 	o.Host, err = target.Ours(own)
 	if err != nil {
-		return screen.New(screen.Address, "%s: %s: %v", ips, own, err).
+		return problem.New(problem.Address, "%s: %s: %v", ips, own, err).
 			Of(err).Cure("--host=ADDRESS of this machine, one of --ips")
 	}
 	o.Node, o.NodeGiven = toName(own, "node"), true
@@ -82,7 +82,7 @@ func byAddress(c *command.Call, o *node.Options, ips command.Setting) error {
 func own(c *command.Call, ips command.Setting, hosts []string) (string, error) {
 	if host := c.Setting("host"); host.Given {
 		if !slices.Contains(hosts, host.Text) {
-			return "", screen.New(screen.Address, "%s is not among %s", host, ips).
+			return "", problem.New(problem.Address, "%s is not among %s", host, ips).
 				Because("a node is found by its address").
 				Cure("the same %s on every node, with the address of each", lists(ips))
 		}
@@ -98,11 +98,11 @@ func own(c *command.Call, ips command.Setting, hosts []string) (string, error) {
 	case 1:
 		return mine[0], nil
 	case 0:
-		return "", screen.New(screen.Address, "%s: none is an address of this machine", ips).
+		return "", problem.New(problem.Address, "%s: none is an address of this machine", ips).
 			Because("a node is found by its address").
 			Cure("the same %s on every node, with the address of each", lists(ips))
 	}
-	return "", screen.New(screen.Address, "%s: %s are all addresses of this machine", ips,
+	return "", problem.New(problem.Address, "%s: %s are all addresses of this machine", ips,
 		strings.Join(mine, ", ")).
 		Because("a node is found by its address").Cure("--host=%s, or another of them", mine[0])
 }

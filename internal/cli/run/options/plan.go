@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
 )
@@ -46,7 +46,7 @@ func planAction(_ context.Context, c *command.Call) error {
 		return err
 	}
 	if slots > scaling.MaxWorld/limits.Max {
-		return screen.New(screen.NPRange, "%d nodes x %d workers: more than %d workers",
+		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers",
 			limits.Max, slots, scaling.MaxWorld).Cure(command.NpFix)
 	}
 	base, err := base(c, limits, slots)
@@ -57,7 +57,7 @@ func planAction(_ context.Context, c *command.Call) error {
 		return err
 	}
 	if base.Batch == 0 && base.LR == 0 {
-		return screen.New(screen.Usage, "nothing to plan: neither batch nor rate").
+		return problem.New(problem.Usage, "nothing to plan: neither batch nor rate").
 			Cure("elastic plan --np=3 --batch-size=256 --lr=0.1")
 	}
 	var sizes []plannedSize

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
@@ -37,13 +37,13 @@ func servers(c *command.Call, o *node.Options) error {
 		return nil
 	}
 	if mode.Given && !strings.HasPrefix(mode.Text, "ps") {
-		return screen.New(screen.Usage, "%s and %s", mode, given[0]).
+		return problem.New(problem.Usage, "%s and %s", mode, given[0]).
 			Because("a job has one mode, and %s is for parameter servers", given[0]).
 			Cure("--run_mode=ps")
 	}
 	for _, name := range []string{"ips", "hang-timeout", "batch-size", "lr", "numa-binding", "tty"} {
 		if s := c.Setting(name); s.Given && s.From == command.FromFlag {
-			return screen.New(screen.Usage, "%s and parameter servers", s).
+			return problem.New(problem.Usage, "%s and parameter servers", s).
 				Because("--%s is of collective training", name).Cure("leave it out")
 		}
 	}
@@ -55,7 +55,7 @@ func servers(c *command.Call, o *node.Options) error {
 		return err
 	}
 	if err := spec.Validate(); err != nil {
-		return screen.New(screen.Usage, "%s: %v", strings.Join(given, ", "), err).Of(err)
+		return problem.New(problem.Usage, "%s: %v", strings.Join(given, ", "), err).Of(err)
 	}
 	o.Job.Roles, o.Given["run-mode"] = spec, true
 	return nil
@@ -147,7 +147,7 @@ func entries(c *command.Call, listName, numberName string) ([]string, error) {
 }
 
 func both(list, number command.Setting) error {
-	return screen.New(screen.Usage, "%s and %s", list, number).
+	return problem.New(problem.Usage, "%s and %s", list, number).
 		Because("each says how many there are, and they differ").
 		Cure("leave --%s out", number.Name)
 }
@@ -159,10 +159,10 @@ func complete(c *command.Call, s *roles.Spec) error {
 	lists := "--servers=HOST:PORT,… --workers=HOST:PORT,…, the same on every node"
 	switch {
 	case servers.Given && !workers.Given:
-		return screen.New(screen.Usage, "%s without --workers", servers).
+		return problem.New(problem.Usage, "%s without --workers", servers).
 			Because("the nodes of the job are the addresses of both lists").Cure("%s", lists)
 	case workers.Given && !servers.Given:
-		return screen.New(screen.Usage, "%s without --servers", workers).
+		return problem.New(problem.Usage, "%s without --servers", workers).
 			Because("trainers of this mode have their tables on servers").Cure("%s", lists)
 	}
 	for _, at := range s.Servers {
@@ -198,7 +198,7 @@ func ownPorts(ctx context.Context, o *node.Options) error {
 				continue
 			}
 			if err := launch.AwaitFree(ctx, t.At); err != nil {
-				return screen.New(screen.Ports, "--servers: %v", err).Of(err).
+				return problem.New(problem.Ports, "--servers: %v", err).Of(err).
 					Because("%s of this node is to listen there", t).
 					Cure("end that process, or another port in --servers")
 			}
@@ -217,7 +217,7 @@ func serverCore(c *command.Call, o *node.Options) error {
 	if err != nil || core.Library == "" || core.Servers {
 		return nil // if the check is not possible, the job is started
 	}
-	return screen.New(screen.NoPaddlePS, "paddle %s has no parameter servers", core.Version).
+	return problem.New(problem.NoPaddlePS, "paddle %s has no parameter servers", core.Version).
 		Because("%s was built without them", core.Library).
 		Cure("pip install paddlepaddle==2.6.2 'numpy<2' 'protobuf==4.25.*' setuptools; 3.0.0 has them too, " +
 			"3.1 and later do not")

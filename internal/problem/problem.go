@@ -1,10 +1,10 @@
-package screen
+// Package problem has the errors for the user. The place that knows what happened makes one: a sentence
+// with a code, a reason and a fix. Others compare its code.
+package problem
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/elasticd/elastic/internal/phrase"
 )
@@ -88,20 +88,22 @@ func (c Code) Status() int {
 // Error is an error for the user: what happened, why, and how to fix it. Only main exits with
 // Status.
 type Error struct {
-	Code    Code
-	Status  int
-	Message string
-	Why     string
-	Fix     string
-	Details map[string]any
-	Err     error // the cause, or nil
+	Code    Code           `json:"code"`
+	Details map[string]any `json:"details"`
+	Fix     string         `json:"fix"`
+	Message string         `json:"message"`
+	Why     string         `json:"why"`
+
+	Status int   `json:"-"`
+	Err    error `json:"-"` // the cause, or nil
 }
 
 func (e *Error) Error() string { return e.Message }
 func (e *Error) Unwrap() error { return e.Err }
 
 func New(c Code, format string, args ...any) *Error {
-	return &Error{Code: c, Status: c.Status(), Message: fmt.Sprintf(format, args...)}
+	return &Error{Code: c, Status: c.Status(), Message: fmt.Sprintf(format, args...),
+		Details: map[string]any{}}
 }
 
 func (e *Error) Because(format string, args ...any) *Error {
@@ -115,9 +117,6 @@ func (e *Error) Cure(format string, args ...any) *Error {
 }
 
 func (e *Error) Detail(name string, value any) *Error {
-	if e.Details == nil {
-		e.Details = map[string]any{}
-	}
 	e.Details[name] = value
 	return e
 }
@@ -127,48 +126,20 @@ func (e *Error) Of(err error) *Error {
 	return e
 }
 
-// Exit ends a command with a status, without a message.
-type Exit struct{ Status int }
-
-func (e Exit) Error() string { return fmt.Sprintf("exit status %d", e.Status) }
-
-// Report prints err as text, and returns the exit status.
-func Report(w io.Writer, err error) int { return report(w, err, (*Error).print) }
-
-// ReportJSON prints err as JSON, and returns the exit status.
-func ReportJSON(w io.Writer, err error) int { return report(w, err, (*Error).printJSON) }
-
-func report(w io.Writer, err error, print func(*Error, io.Writer)) int {
-	if err == nil {
-		return 0
-	}
-	var silent Exit
-	if errors.As(err, &silent) {
-		return silent.Status
-	}
-	e := KnownProblem(err)
-	print(e, w)
-	return e.Status
+// Is reports whether err is an error for the user with this code.
+func Is(err error, c Code) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Code == c
 }
 
-func (e *Error) printJSON(w io.Writer) {
-	details := e.Details
-	if details == nil {
-		details = map[string]any{}
-	}
-	json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{
-		"code": e.Code, "message": e.Message, "why": e.Why, "fix": e.Fix, "details": details}})
-}
-
-func (e *Error) print(w io.Writer) {
-	line := func(what, text string) {
-		fmt.Fprintln(w, Fold(what+": "+text, Columns(w), len(what)+2))
-	}
-	line("error", fmt.Sprintf("%s [%s]", phrase.Brief(e.Message), e.Code))
+// Lines returns the error as text: the message with its code, the reason, and the fix.
+func (e *Error) Lines() []string {
+	all := []string{fmt.Sprintf("error: %s [%s]", phrase.Brief(e.Message), e.Code)}
 	if e.Why != "" {
-		line("  why", phrase.Brief(e.Why))
+		all = append(all, "  why: "+phrase.Brief(e.Why))
 	}
 	if e.Fix != "" {
-		line("  fix", phrase.Brief(e.Fix))
+		all = append(all, "  fix: "+phrase.Brief(e.Fix))
 	}
+	return all
 }
