@@ -191,13 +191,6 @@ func TestErrorCodes(t *testing.T) {
 	ref := read(t, "docs/REFERENCE.md")
 	codes, status := constants(t, "internal/problem", "Code"), statuses(t)
 	code := regexp.MustCompile(`E-[A-Z]+(?:-[A-Z]+)*`)
-	for _, f := range sources(t, "cmd/elasticd") {
-		for _, s := range literals(f) {
-			if code.FindString(s) == s && s != "" && !slices.Contains(slices.Collect(maps.Values(codes)), s) {
-				codes["elasticd "+s] = s
-			}
-		}
-	}
 	rows := regexp.MustCompile("(?m)^\\| (`E-[^|]*) \\| ([0-9]+) \\|.*$").FindAllStringSubmatch(ref, -1)
 	for name, c := range codes {
 		i := slices.IndexFunc(rows, func(r []string) bool { return names(r[1]+" ", c) })

@@ -185,9 +185,9 @@ var may = map[string][]string{
 		"pkg/store"},
 	"internal/coordinator/streams": {"internal/scope"},
 	"internal/coordinator": {"internal/certs", "internal/coordinator/jobs",
-		"internal/coordinator/streams", "internal/page", "internal/phrase", "pkg/schema",
-		"pkg/store"},
-	"cmd/elasticd": {"internal/certs", "internal/coordinator", "internal/local", "internal/phrase",
+		"internal/coordinator/streams", "internal/page", "internal/phrase", "internal/problem",
+		"pkg/schema", "pkg/store"},
+	"cmd/elasticd": {"internal/certs", "internal/coordinator", "internal/local", "internal/problem",
 		"internal/version"},
 
 	"internal/goodput": {"pkg/history"},

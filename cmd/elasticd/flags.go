@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/internal/certs"
 	"github.com/elasticd/elastic/internal/coordinator"
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/internal/version"
 )
 
@@ -96,8 +96,7 @@ func app(stdout, stderr io.Writer) *cli.App {
 }
 
 func usage(format string, args ...any) error {
-	return &coordinator.Problem{Kind: coordinator.ErrUsage, Text: fmt.Sprintf(format, args...),
-		Fix: "elasticd -h lists the flags"}
+	return problem.New(problem.Usage, format, args...).Cure("elasticd -h lists the flags")
 }
 
 // normalize replaces --data_dir by --data-dir, and so on.

@@ -16,9 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/elasticd/elastic/internal/coordinator"
 	"github.com/elasticd/elastic/internal/local"
-	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -61,30 +60,13 @@ func status(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	code, rc := "E-FAILED", 1
-	for kind, c := range map[error]string{
-		coordinator.ErrUsage:       "E-USAGE",
-		coordinator.ErrDataDir:     "E-DATA-DIR",
-		coordinator.ErrInUse:       "E-DATA-DIR",
-		coordinator.ErrOtherMember: "E-DATA-DIR",
-		coordinator.ErrListen:      "E-LISTEN",
-	} {
-		if errors.Is(err, kind) {
-			code = c
-		}
+	e, ok := errors.AsType[*problem.Error](err)
+	if !ok {
+		e = problem.New(problem.Failed, "%v", err)
 	}
-	if code == "E-USAGE" {
-		rc = 2
+	e.Message = strings.ReplaceAll(e.Message, "\n", " ")
+	for _, line := range e.Lines() {
+		fmt.Fprintln(stderr, line)
 	}
-	fmt.Fprintf(stderr, "error: %s [%s]\n", phrase.Brief(strings.ReplaceAll(err.Error(), "\n", " ")), code)
-	var p *coordinator.Problem
-	if errors.As(err, &p) {
-		if p.Why != "" {
-			fmt.Fprintf(stderr, "  why: %s\n", phrase.Brief(p.Why))
-		}
-		if p.Fix != "" {
-			fmt.Fprintf(stderr, "  fix: %s\n", phrase.Brief(p.Fix))
-		}
-	}
-	return rc
+	return e.Status
 }

@@ -16,6 +16,8 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // BackupSource is the member of which a backup is taken.
@@ -31,8 +33,6 @@ const answerLimit = 5 * time.Second
 
 // WriteBackup writes a backup of a member that runs to file, in etcd's format. The file is whole, or it is
 // what it was before.
-//
-// Errors: coordinator.ErrUsage, coordinator.ErrBackup.
 func WriteBackup(ctx context.Context, s BackupSource, file string) error {
 	c, err := s.client()
 	if err != nil {
@@ -42,9 +42,8 @@ func WriteBackup(ctx context.Context, s BackupSource, file string) error {
 	asking, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	if _, err := c.Status(asking, c.Endpoints()[0]); err != nil {
-		return &Problem{Kind: ErrBackup,
-			Text: fmt.Sprintf("%s does not answer: %v", c.Endpoints()[0], err),
-			Fix:  "--endpoint of a member that runs, with --cacert, --cert and --key where it has certificates"}
+		return problem.New(problem.Failed, "%s does not answer: %v", c.Endpoints()[0], err).
+			Cure("--endpoint of a member that runs, with --cacert, --cert and --key where it has certificates")
 	}
 	r, err := c.SnapshotWithVersion(ctx)
 	if err != nil {
@@ -64,24 +63,20 @@ func (s BackupSource) client() (*clientv3.Client, error) {
 		info := transport.TLSInfo{TrustedCAFile: s.CA, CertFile: s.Cert, KeyFile: s.Key}
 		var err error
 		if conf.TLS, err = info.ClientConfig(); err != nil {
-			return nil, &Problem{Kind: ErrUsage,
-				Text: fmt.Sprintf("certificates: %v", err),
-				Fix:  "PEM files: --cacert, --cert and --key"}
+			return nil, usage(fmt.Sprintf("certificates: %v", err), "PEM files: --cacert, --cert and --key")
 		}
 	}
 	c, err := clientv3.New(conf)
 	if err != nil {
-		return nil, &Problem{Kind: ErrBackup,
-			Text: fmt.Sprintf("connect to %s: %v", s.Endpoint, err),
-			Fix:  "--endpoint=https://HOST:2379 of a member that runs"}
+		return nil, problem.New(problem.Failed, "connect to %s: %v", s.Endpoint, err).
+			Cure("--endpoint=https://HOST:2379 of a member that runs")
 	}
 	return c, nil
 }
 
 func notWritten(file string, err error) error {
-	return &Problem{Kind: ErrBackup,
-		Text: fmt.Sprintf("write backup %s: %v", file, err),
-		Why:  "the file is as it was before", Fix: "make room, or ask again when the member answers"}
+	return problem.New(problem.Failed, "write backup %s: %v", file, err).Because("the file is as it was before").
+		Cure("make room, or ask again when the member answers")
 }
 
 // save writes a whole backup beside file, and renames it.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/certs"
 	"github.com/elasticd/elastic/internal/coordinator/streams"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // Config describes a member. The zero value is a single member whose clients use a socket in its
@@ -238,3 +239,5 @@ func hostname() string {
 	h, _, _ = strings.Cut(h, ".")
 	return h
 }
+
+func usage(text, fix string) error { return problem.New(problem.Usage, "%s", text).Cure("%s", fix) }

@@ -14,6 +14,8 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 const pagesSocket = "pages.sock"
@@ -26,7 +28,7 @@ type directory struct {
 }
 
 // hold locks the data directory. Without this lock, a second etcd would bind the ports and then
-// wait silently for etcd's own lock. Errors: ErrInUse, ErrDataDir.
+// wait silently for etcd's own lock.
 func hold(path string) (*directory, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, dirError("make data directory", err)
@@ -75,7 +77,7 @@ func dirError(what string, err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		fix = "make space on that disk, or another --data-dir"
 	}
-	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("%s: %v", what, err), Fix: fix}
+	return problem.New(problem.DataDir, "%s: %v", what, err).Cure("%s", fix)
 }
 
 // recordOwner writes the pid into the lock file. It also tests whether a plain etcd, which does not use
@@ -102,8 +104,8 @@ func (d *directory) recordOwner() error {
 }
 
 func inUse(path, by string) error {
-	return &Problem{Kind: ErrInUse, Text: fmt.Sprintf("data directory %s is in use by %s", path, by),
-		Why: "two servers on the same data would destroy it", Fix: "stop that one, or another --data-dir"}
+	return problem.New(problem.DataDir, "data directory %s is in use by %s", path, by).
+		Because("two servers on the same data would destroy it").Cure("stop that one, or another --data-dir")
 }
 
 // identity is written to a data directory at its first start.
@@ -114,7 +116,7 @@ type identity struct {
 }
 
 // identify returns the identity of the directory, and whether it must be written. given is the name
-// that the operator gave, if any. Errors: ErrOtherMember, ErrDataDir.
+// that the operator gave, if any.
 func (d *directory) identify(c Config, given string) (id identity, fresh bool, err error) {
 	found, err := d.remembered()
 	if err != nil {
@@ -132,17 +134,14 @@ func (d *directory) identify(c Config, given string) (id identity, fresh bool, e
 		return id, true, nil
 	}
 	if given != "" && given != found.Name {
-		return id, false, &Problem{Kind: ErrOtherMember,
-			Text: fmt.Sprintf("data directory %s belongs to member %s, this is %s", d.path, found.Name,
-				given),
-			Why: "a member that starts on the data of another one votes twice",
-			Fix: fmt.Sprintf("--name=%s, or another --data-dir", found.Name)}
+		return id, false, problem.New(problem.DataDir, "data directory %s belongs to member %s, this is %s",
+			d.path, found.Name, given).Because("a member that starts on the data of another one votes twice").
+			Cure("--name=%s, or another --data-dir", found.Name)
 	}
 	if c.Token != "" && c.Token != found.Token {
-		return id, false, &Problem{Kind: ErrOtherMember,
-			Text: fmt.Sprintf("data directory %s belongs to another cluster (its token is %s)", d.path,
-				found.Token),
-			Why: "etcd would go on with the old cluster and not say so", Fix: "another --data-dir"}
+		return id, false, problem.New(problem.DataDir,
+			"data directory %s belongs to another cluster (its token is %s)", d.path, found.Token).
+			Because("etcd would go on with the old cluster and not say so").Cure("another --data-dir")
 	}
 	if err := d.checkLog(c); err != nil {
 		return id, false, err
@@ -174,10 +173,9 @@ func (d *directory) checkLog(c Config) error {
 	if !c.single() {
 		gone = fmt.Sprintf("remove this member from its cluster, move %s away, and add it again", d.path)
 	}
-	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("data directory %s is not whole: its database "+
-		"is there, and its log (%s) is not", d.path, log),
-		Why: "a part of it was removed, and only the log shows what the database lacks",
-		Fix: fmt.Sprintf("put %s back; if it is gone, %s", log, gone)}
+	return problem.New(problem.DataDir, "data directory %s is not whole: its database is there, and its log (%s) "+
+		"is not", d.path, log).Because("a part of it was removed, and only the log shows what the database lacks").
+		Cure("put %s back; if it is gone, %s", log, gone)
 }
 
 func (d *directory) remembered() (*identity, error) {
@@ -190,9 +188,8 @@ func (d *directory) remembered() (*identity, error) {
 	}
 	var id identity
 	if err := json.Unmarshal(b, &id); err != nil || id.Name == "" {
-		return nil, &Problem{Kind: ErrDataDir, Text: d.file() + " is damaged",
-			Why: "it is not what elasticd writes",
-			Fix: "remove it and give the --name that this member had: the data stay"}
+		return nil, problem.New(problem.DataDir, "%s is damaged", d.file()).Because("it is not what elasticd writes").
+			Cure("remove it and give the --name that this member had: the data stay")
 	}
 	return &id, nil
 }

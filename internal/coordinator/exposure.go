@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
+
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 const (
@@ -123,9 +125,9 @@ func (c Config) checkExposure(t TLS, flag string, u url.URL) error {
 }
 
 func open(address, can, fix string) error {
-	return &Problem{Kind: ErrListen, Text: address + " is open to every client",
-		Why: "without certificates of clients, every user of every machine that reaches it " + can,
-		Fix: fix + " (elastic certs makes them); or --insecure, where every user that reaches it may"}
+	return problem.New(problem.Listen, "%s is open to every client", address).
+		Because("without certificates of clients, every user of every machine that reaches it %s", can).
+		Cure("%s (elastic certs makes them); or --insecure, where every user that reaches it may", fix)
 }
 
 // checkSocket fails for a path that is too long, or that permissions do not protect.
@@ -134,11 +136,9 @@ func checkSocket(path string) error {
 		return usage(fmt.Sprintf("%q is not the absolute path of a socket", path), "unix:///DIR/NAME")
 	}
 	if len(path) > socketMax {
-		return &Problem{Kind: ErrListen,
-			Text: fmt.Sprintf("the path of the socket %s has %d characters", path, len(path)),
-			Why:  fmt.Sprintf("the kernel takes %d", socketMax),
-			Fix: "a shorter --data-dir, or --listen-client-urls=unix:///SHORT/PATH and " +
-				"--http=unix:/SHORT/PATH"}
+		return problem.New(problem.Listen, "the path of the socket %s has %d characters", path, len(path)).
+			Because("the kernel takes %d", socketMax).
+			Cure("a shorter --data-dir, or --listen-client-urls=unix:///SHORT/PATH and --http=unix:/SHORT/PATH")
 	}
 	return nil
 }

@@ -55,13 +55,13 @@ func (m *Member) onlyKnown(next http.Handler) http.Handler {
 	})
 }
 
-// ListenHTTP opens the listener for Handler on a socket in the data directory. Errors: ErrListen.
+// ListenHTTP opens the listener for Handler on a socket in the data directory.
 func (m *Member) ListenHTTP() (net.Listener, error) {
 	return listenSocket(filepath.Join(m.cfg.Dir, httpSocket))
 }
 
 // ListenHTTP opens the listener for Handler: on a socket (unix:PATH) or on HOST:PORT. It uses the
-// TLS certificate of the client port, if there is one. Errors: ErrUsage, ErrListen.
+// TLS certificate of the client port, if there is one.
 func (c Config) ListenHTTP(address string) (net.Listener, error) {
 	if path, ok := socketPath(address); ok {
 		return listenSocket(path)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/coordinator/streams"
 	"github.com/elasticd/elastic/internal/page"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // Member is a running etcd member.
@@ -38,8 +39,6 @@ type Member struct {
 }
 
 // Start starts a member. It serves after Ready has returned.
-//
-// Errors: ErrUsage, ErrDataDir, ErrInUse, ErrOtherMember, ErrListen.
 func Start(cfg Config) (*Member, error) {
 	c, err := cfg.complete()
 	if err != nil {
@@ -104,22 +103,20 @@ func startError(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return dirError("start etcd", err)
 	}
-	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("start etcd: %v", err),
-		Why: "etcd refuses what it found in the data directory, or its settings",
-		Fix: "compare the flags with those of the first start; a damaged data directory: another " +
-			"--data-dir, or a copy of it from before"}
+	return problem.New(problem.DataDir, "start etcd: %v", err).
+		Because("etcd refuses what it found in the data directory, or its settings").
+		Cure("compare the flags with those of the first start; a damaged data directory: another --data-dir, " +
+			"or a copy of it from before")
 }
 
 func listening(address string, err error) error {
-	return &Problem{Kind: ErrListen, Text: fmt.Sprintf("cannot listen on %s: %v", address, err),
-		Why: "another process has the port, or the address is not of this machine",
-		Fix: "stop that one (ss -ltnp shows it), or another address"}
+	return problem.New(problem.Listen, "cannot listen on %s: %v", address, err).
+		Because("another process has the port, or the address is not of this machine").
+		Cure("stop that one (ss -ltnp shows it), or another address")
 }
 
 // Ready waits until the member has its data and the cluster has a leader. It needs a majority of
 // the members, and has no time limit.
-//
-// Errors: ErrStopped, and the cause of ctx.
 func (m *Member) Ready(ctx context.Context) error {
 	select {
 	case <-m.etcd.Server.ReadyNotify():
@@ -134,8 +131,6 @@ func (m *Member) Ready(ctx context.Context) error {
 }
 
 // Run maintains the store until ctx ends. It then returns nil.
-//
-// Errors: ErrStopped.
 func (m *Member) Run(ctx context.Context) error {
 	look, tidy := time.NewTicker(lookEvery), time.NewTicker(tidyEvery)
 	defer look.Stop()
@@ -159,10 +154,10 @@ func (m *Member) Run(ctx context.Context) error {
 }
 
 func (m *Member) failed(err error) error {
-	p := &Problem{Kind: ErrStopped, Text: "etcd stopped", Why: "see the lines above",
-		Fix: fmt.Sprintf("start again; if this member was removed from its cluster, delete %s first", m.cfg.Dir)}
+	p := problem.New(problem.Failed, "etcd stopped").Because("see the lines above").
+		Cure("start again; if this member was removed from its cluster, delete %s first", m.cfg.Dir)
 	if err != nil {
-		p.Why = err.Error()
+		p.Because("%v", err)
 	}
 	return p
 }

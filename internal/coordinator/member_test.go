@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -77,11 +78,16 @@ func TestDataDirectoryIsHeldOnce(t *testing.T) {
 	m := begin(t, c)
 	second := c
 	second.ListenClients = []url.URL{{Scheme: "unix", Path: c.ListenClients[0].Path + "2"}}
-	if _, err := Start(second); !errors.Is(err, ErrInUse) {
+	if _, err := Start(second); !refused(err, problem.DataDir, "in use by") {
 		t.Fatalf("a second server on the data: %v", err)
 	}
 	m.Close()
 	begin(t, second)
+}
+
+// refused reports whether err is an error for the user with a code and a text in it.
+func refused(err error, c problem.Code, text string) bool {
+	return problem.Is(err, c) && strings.Contains(err.Error(), text)
 }
 
 func TestDataOfARunningEtcd(t *testing.T) {
@@ -97,7 +103,7 @@ func TestDataOfARunningEtcd(t *testing.T) {
 	<-etcd.Server.ReadyNotify()
 	c := alone(t)
 	c.Dir = e.Dir
-	if _, err := Start(c); !errors.Is(err, ErrInUse) {
+	if _, err := Start(c); !refused(err, problem.DataDir, "in use by") {
 		t.Fatalf("a member on the data of a running etcd: %v", err)
 	}
 }
@@ -114,7 +120,7 @@ func TestDataOfAnotherMember(t *testing.T) {
 	} {
 		other := c
 		change(&other)
-		if _, err := Start(other); !errors.Is(err, ErrOtherMember) {
+		if _, err := Start(other); !refused(err, problem.DataDir, "belongs to") {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
@@ -173,8 +179,8 @@ func TestDataWithoutItsLog(t *testing.T) {
 			if err == nil {
 				m.Close()
 			}
-			p, ok := errors.AsType[*Problem](err)
-			if !ok || !errors.Is(err, ErrDataDir) || !strings.Contains(p.Text, wal) || p.Why == "" ||
+			p, ok := errors.AsType[*problem.Error](err)
+			if !ok || p.Code != problem.DataDir || !strings.Contains(p.Message, wal) || p.Why == "" ||
 				!strings.Contains(p.Fix, wal) {
 				t.Fatalf("%v (%+v), want what is missing, why and what to do", err, p)
 			}
@@ -200,14 +206,14 @@ func TestBusyPort(t *testing.T) {
 		c := alone(t)
 		change(&c)
 		_, err := Start(c)
-		if !errors.Is(err, ErrListen) || !strings.Contains(err.Error(), l.Addr().String()) {
+		if !refused(err, problem.Listen, l.Addr().String()) {
 			t.Errorf("busy port for %s: %v", name, err)
 		}
 		c.ListenPeers, c.ListenClients = nil, alone(t).ListenClients
 		m := begin(t, c) // what failed gave the directory back
 		m.Close()
 	}
-	if _, err := (Config{Insecure: true}).ListenHTTP(l.Addr().String()); !errors.Is(err, ErrListen) {
+	if _, err := (Config{Insecure: true}).ListenHTTP(l.Addr().String()); !problem.Is(err, problem.Listen) {
 		t.Errorf("busy port for http: %v", err)
 	}
 }
@@ -218,14 +224,14 @@ func TestFullDiskHasItsFix(t *testing.T) {
 		cause := &fs.PathError{Op: "write", Path: "/data/member/wal", Err: errno}
 		for _, err := range []error{startError(fmt.Errorf("etcd: %w", cause)),
 			dirError("lock data directory", cause)} {
-			var p *Problem
-			if !errors.As(err, &p) || p.Kind != ErrDataDir ||
+			var p *problem.Error
+			if !errors.As(err, &p) || p.Code != problem.DataDir ||
 				!strings.HasPrefix(p.Fix, "make space on that disk") {
 				t.Errorf("%v: %+v", err, p)
 			}
 		}
 	}
-	var p *Problem
+	var p *problem.Error
 	if err := startError(errors.New("etcd: wal: crc mismatch")); !errors.As(err, &p) ||
 		strings.Contains(p.Fix, "space") {
 		t.Errorf("damaged data: %+v", p)
@@ -243,53 +249,53 @@ func TestRefusedSettings(t *testing.T) {
 	cert, key := certificate(t, t.TempDir())
 	for name, c := range map[string]struct {
 		cfg  Config
-		kind error
+		code problem.Code
 	}{
-		"clients without TLS": {Config{ListenClients: all("http://0.0.0.0:2379")}, ErrListen},
-		"peers without TLS":   {Config{ListenPeers: all("http://[::]:2380")}, ErrListen},
+		"clients without TLS": {Config{ListenClients: all("http://0.0.0.0:2379")}, problem.Listen},
+		"peers without TLS":   {Config{ListenPeers: all("http://[::]:2380")}, problem.Listen},
 		"one of several": {Config{ListenClients: all("unix:///s,http://10.1.2.3:2379")},
-			ErrListen},
-		"loopback":          {Config{ListenClients: all("http://127.0.0.1:2379")}, ErrListen},
-		"peers on loopback": {Config{ListenPeers: all("http://127.0.0.1:2380")}, ErrListen},
+			problem.Listen},
+		"loopback":          {Config{ListenClients: all("http://127.0.0.1:2379")}, problem.Listen},
+		"peers on loopback": {Config{ListenPeers: all("http://127.0.0.1:2380")}, problem.Listen},
 		"peers of a cluster by default": {Config{Name: "a", InitialCluster: "a=http://127.0.0.1:2380"},
-			ErrListen},
+			problem.Listen},
 		"clients with TLS and no CA": {Config{Clients: TLS{Cert: cert, Key: key},
-			ListenClients: all("https://0.0.0.0:2379")}, ErrListen},
+			ListenClients: all("https://0.0.0.0:2379")}, problem.Listen},
 		"peers with TLS and no CA": {Config{Peers: TLS{Cert: cert, Key: key},
-			ListenPeers: all("https://0.0.0.0:2380")}, ErrListen},
-		"a certificate alone":          {Config{Clients: TLS{Cert: cert, Key: key}}, ErrListen},
-		"a socket without permissions": {Config{ListenClients: all("unix://@abstract")}, ErrUsage},
-		"a relative socket":            {Config{ListenClients: all("unix://sock")}, ErrUsage},
+			ListenPeers: all("https://0.0.0.0:2380")}, problem.Listen},
+		"a certificate alone":          {Config{Clients: TLS{Cert: cert, Key: key}}, problem.Listen},
+		"a socket without permissions": {Config{ListenClients: all("unix://@abstract")}, problem.Usage},
+		"a relative socket":            {Config{ListenClients: all("unix://sock")}, problem.Usage},
 		"a socket with a long path": {Config{ListenClients: all("unix:///" + strings.Repeat("x", 107))},
-			ErrListen},
-		"a name that merges members": {Config{Name: "default"}, ErrUsage},
+			problem.Listen},
+		"a name that merges members": {Config{Name: "default"}, problem.Usage},
 		"not in the cluster": {Config{Name: "x", InitialCluster: "a=http://127.0.0.1:2380"},
-			ErrUsage},
-		"a cluster that is none":     {Config{Name: "x", InitialCluster: "a"}, ErrUsage},
-		"a certificate without key":  {Config{Clients: TLS{Cert: cert}}, ErrUsage},
-		"a certificate that is none": {Config{Peers: TLS{Cert: key, Key: key}}, ErrUsage},
+			problem.Usage},
+		"a cluster that is none":     {Config{Name: "x", InitialCluster: "a"}, problem.Usage},
+		"a certificate without key":  {Config{Clients: TLS{Cert: cert}}, problem.Usage},
+		"a certificate that is none": {Config{Peers: TLS{Cert: key, Key: key}}, problem.Usage},
 		"a certificate that nothing uses": {Config{Clients: TLS{Cert: cert, Key: key, CA: cert},
-			ListenClients: all("http://127.0.0.1:2379")}, ErrUsage},
-		"https without a certificate": {Config{ListenClients: all("https://127.0.0.1:2379")}, ErrUsage},
+			ListenClients: all("http://127.0.0.1:2379")}, problem.Usage},
+		"https without a certificate": {Config{ListenClients: all("https://127.0.0.1:2379")}, problem.Usage},
 		"client certificates without an authority": {
-			Config{Clients: TLS{Cert: cert, Key: key, ClientAuth: true}}, ErrUsage},
-		"an authority that is none":        {Config{Clients: TLS{Cert: cert, Key: key, CA: key}}, ErrUsage},
-		"an authority without certificate": {Config{Clients: TLS{CA: cert}}, ErrUsage},
-		"an election without heartbeats":   {Config{Heartbeat: time.Second, Election: time.Second}, ErrUsage},
-		"a socket":                         {Config{ListenClients: all("unix:///s")}, nil},
+			Config{Clients: TLS{Cert: cert, Key: key, ClientAuth: true}}, problem.Usage},
+		"an authority that is none":        {Config{Clients: TLS{Cert: cert, Key: key, CA: key}}, problem.Usage},
+		"an authority without certificate": {Config{Clients: TLS{CA: cert}}, problem.Usage},
+		"an election without heartbeats":   {Config{Heartbeat: time.Second, Election: time.Second}, problem.Usage},
+		"a socket":                         {Config{ListenClients: all("unix:///s")}, ""},
 		"open, and said so": {Config{ListenClients: all("http://0.0.0.0:2379"),
-			Insecure: true}, nil},
+			Insecure: true}, ""},
 		"TLS for all, and said so": {Config{Clients: TLS{Cert: cert, Key: key},
-			ListenClients: all("https://0.0.0.0:2379"), Insecure: true}, nil},
+			ListenClients: all("https://0.0.0.0:2379"), Insecure: true}, ""},
 		"open, with an authority": {Config{Clients: TLS{Cert: cert, Key: key, CA: cert},
-			ListenClients: all("https://0.0.0.0:2379")}, nil},
-		"certificates and no URL: https": {Config{Clients: TLS{Cert: cert, Key: key, CA: cert}}, nil},
+			ListenClients: all("https://0.0.0.0:2379")}, ""},
+		"certificates and no URL: https": {Config{Clients: TLS{Cert: cert, Key: key, CA: cert}}, ""},
 		"a cluster that names this member": {Config{Name: "a",
-			InitialCluster: "a=http://127.0.0.1:2380,b=http://127.0.0.1:2390", Insecure: true}, nil},
+			InitialCluster: "a=http://127.0.0.1:2380,b=http://127.0.0.1:2390", Insecure: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := c.cfg.complete(); !errors.Is(err, c.kind) || (err == nil) != (c.kind == nil) {
-				t.Errorf("%v, want %v", err, c.kind)
+			if _, err := c.cfg.complete(); !problem.Is(err, c.code) && (err != nil || c.code != "") {
+				t.Errorf("%v, want %v", err, c.code)
 			}
 		})
 	}
@@ -297,12 +303,13 @@ func TestRefusedSettings(t *testing.T) {
 	for _, c := range []struct {
 		cfg     Config
 		address string
-		kind    error
+		code    problem.Code
 	}{
-		{Config{}, "0.0.0.0:0", ErrListen}, {Config{}, ":0", ErrListen}, {Config{}, "127.0.0.1:0", ErrListen},
-		{tls, "127.0.0.1:0", ErrListen}, {Config{}, "7070", ErrUsage}, {Config{}, "unix:sock", ErrUsage},
+		{Config{}, "0.0.0.0:0", problem.Listen}, {Config{}, ":0", problem.Listen},
+		{Config{}, "127.0.0.1:0", problem.Listen},
+		{tls, "127.0.0.1:0", problem.Listen}, {Config{}, "7070", problem.Usage}, {Config{}, "unix:sock", problem.Usage},
 	} {
-		if l, err := c.cfg.ListenHTTP(c.address); !errors.Is(err, c.kind) {
+		if l, err := c.cfg.ListenHTTP(c.address); !problem.Is(err, c.code) {
 			t.Errorf("--http=%s: %v, %v", c.address, l, err)
 		}
 	}
@@ -410,7 +417,7 @@ func TestRunEndsWithEtcd(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- m.Run(t.Context()) }()
 	m.etcd.Server.HardStop()
-	if err := <-done; !errors.Is(err, ErrStopped) {
+	if err := <-done; !refused(err, problem.Failed, "etcd stopped") {
 		t.Errorf("run after etcd stopped: %v", err)
 	}
 }

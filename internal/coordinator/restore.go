@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,13 +11,13 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // Restore makes the data directory of c out of a backup. The member then starts with the same c.
 // Before, the directory must not exist or be empty; afterwards it is whole, or as it was. A single
 // member becomes a new cluster, so that agents notice that the store is another one.
-//
-// Errors: ErrUsage, ErrDataDir, ErrBackup.
 func Restore(c Config, file string) error {
 	c.Insecure = true // it listens nowhere
 	c, err := c.complete()
@@ -26,9 +25,9 @@ func Restore(c Config, file string) error {
 		return err
 	}
 	if list, err := os.ReadDir(c.Dir); len(list) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("data directory %s is not empty", c.Dir),
-			Why: "a backup is not mixed with other data",
-			Fix: fmt.Sprintf("stop its elasticd and move %s away, or another --data-dir", c.Dir)}
+		return problem.New(problem.DataDir, "data directory %s is not empty", c.Dir).
+			Because("a backup is not mixed with other data").
+			Cure("stop its elasticd and move %s away, or another --data-dir", c.Dir)
 	}
 	if err := os.MkdirAll(filepath.Dir(c.Dir), 0o700); err != nil {
 		return dirError("make data directory", err)
@@ -63,9 +62,9 @@ func (c Config) restoreTo(dir, file string) error {
 		OutputDataDir: dir, PeerURLs: members[c.Name].StringSlice(), InitialCluster: c.InitialCluster,
 		InitialClusterToken: id.Token})
 	if err != nil {
-		return &Problem{Kind: ErrBackup, Text: fmt.Sprintf("restore %s: %v", file, err),
-			Why: "etcd refuses the file, or the cluster",
-			Fix: "a file that elasticd backup wrote, and the flags of the members"}
+		return problem.New(problem.Failed, "restore %s: %v", file, err).
+			Because("etcd refuses the file, or the cluster").
+			Cure("a file that elasticd backup wrote, and the flags of the members")
 	}
 	d := directory{path: dir}
 	return d.remember(id)

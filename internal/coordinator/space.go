@@ -1,11 +1,12 @@
 package coordinator
 
 import (
-	"fmt"
 	"path/filepath"
 
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // room is the space that must stay free for the database and for small files.
@@ -35,8 +36,7 @@ func (d *directory) checkSpace() error {
 	if free >= needs {
 		return nil
 	}
-	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("data directory %s: the disk has %d MiB free", d.path,
-		free>>20),
-		Why: fmt.Sprintf("the log of etcd needs %d MiB to begin", needs>>20),
-		Fix: "make space on that disk, or another --data-dir"}
+	return problem.New(problem.DataDir, "data directory %s: the disk has %d MiB free", d.path, free>>20).
+		Because("the log of etcd needs %d MiB to begin", needs>>20).
+		Cure("make space on that disk, or another --data-dir")
 }

@@ -35,6 +35,8 @@ const (
 	NotSaved     Code = "E-NOT-SAVED" // a stop was refused, because the workers did not save
 	NoServer     Code = "E-NO-SERVER"
 	Server       Code = "E-SERVER"
+	DataDir      Code = "E-DATA-DIR" // of elasticd
+	Listen       Code = "E-LISTEN"   // elasticd cannot listen there, or should not
 	ServerAuth   Code = "E-SERVER-AUTH"
 	ServerWrong  Code = "E-SERVER-WRONG"
 	LocalOwner   Code = "E-LOCAL-OWNER"
