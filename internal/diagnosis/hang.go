@@ -14,7 +14,7 @@ type Standstill struct {
 	State    string // of its process, as in /proc
 	WChan    string
 	Syscall  string
-	Stack    string // Python stack, from py-spy or faulthandler; "": unknown
+	Stack    string // Python stack, from faulthandler; "": unknown
 	Progress string // the last line of its progress file
 	// Collective is the last one in torch's flight recorder; nil: unknown.
 	Collective *Collective
@@ -39,7 +39,7 @@ func FindBehind(ranks []Standstill) Behind {
 	for _, find := range []func([]Standstill) (int, string){stopped, inKernel, missedByNCCL, lowestStep,
 		lowestCollective, lowestInNCCL, outsideCollective, inOtherCall, otherSleep} {
 		if i, reason := find(ranks); i >= 0 {
-			return behind(ranks[i], reason+advice(ranks))
+			return behind(ranks[i], reason+noStack(ranks[i])+advice(ranks))
 		}
 	}
 	reason := NoneStandsOut
@@ -49,9 +49,17 @@ func FindBehind(ranks []Standstill) Behind {
 			reason = "it stands in " + at
 		}
 	}
-	b := behind(ranks[0], reason+advice(ranks))
+	b := behind(ranks[0], reason+noStack(ranks[0])+advice(ranks))
 	b.Known = false
 	return b
+}
+
+// noStack says that a rank gave no stack, as a program that is not Python; "": it did, or is stopped.
+func noStack(r Standstill) string {
+	if r.stopped() || len(mainThread(r.Stack)) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("; rank %d gave no Python stack", r.Rank)
 }
 
 // advice says what to change where a library waits, as its stack shows; "": nothing is known.
@@ -74,8 +82,10 @@ func behind(r Standstill, reason string) Behind {
 		cut(strings.Join(mainThread(r.Stack), "\n"), maxDetail)}
 }
 
+func (r Standstill) stopped() bool { return r.State == "T" || r.State == "t" }
+
 func stopped(ranks []Standstill) (int, string) {
-	i := slices.IndexFunc(ranks, func(r Standstill) bool { return r.State == "T" || r.State == "t" })
+	i := slices.IndexFunc(ranks, Standstill.stopped)
 	return i, "its process is stopped, as by SIGSTOP or a debugger"
 }
 

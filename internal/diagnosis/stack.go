@@ -5,39 +5,19 @@ import (
 	"strings"
 )
 
-var (
-	// `  File "train.py", line 40 in step`, by faulthandler.
-	faulthandlerFrame = regexp.MustCompile(`^\s+File "(.*)", line (\d+) in (.*)$`)
-	// `    step (train.py:40)`, by py-spy.
-	pySpyFrame = regexp.MustCompile(`^\s+(\S.*) \((\S*):(\d+)\)$`)
-)
+// faulthandlerFrame is `  File "train.py", line 40 in step`.
+var faulthandlerFrame = regexp.MustCompile(`^\s+File "(.*)", line (\d+) in (.*)$`)
 
 // mainThread returns the calls of the main thread as "function (file:line)", innermost first. It is
-// the last thread of faulthandler, and the thread with that name of py-spy.
-func mainThread(stack string) []string {
-	var frames, named []string
-	inside := ""
+// the last thread of faulthandler.
+func mainThread(stack string) (frames []string) {
 	for line := range strings.Lines(stack) {
 		line = strings.TrimRight(line, "\n")
 		if m := faulthandlerFrame.FindStringSubmatch(line); m != nil {
 			frames = append(frames, m[3]+" ("+m[1]+":"+m[2]+")")
-			continue
+		} else if strings.Contains(line, "hread ") && strings.Contains(line, "most recent call first") {
+			frames = nil
 		}
-		if m := pySpyFrame.FindStringSubmatch(line); m != nil {
-			frames = append(frames, m[1]+" ("+m[2]+":"+m[3]+")")
-			if strings.Contains(inside, `"MainThread"`) {
-				named = frames
-			}
-			continue
-		}
-		if thread := strings.Contains(line, "hread "); thread &&
-			(strings.Contains(line, "most recent call first") ||
-				strings.Contains(line, "(idle)") || strings.Contains(line, "(active")) {
-			frames, inside = nil, line
-		}
-	}
-	if named != nil {
-		return named
 	}
 	return frames
 }

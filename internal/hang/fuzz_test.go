@@ -25,13 +25,11 @@ func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
 // still is the workers of one node, which show no sign of life.
 type still struct{ evidence []Evidence }
 
-func (still) Pulses() []Pulse                       { return nil }
-func (still) Ending() bool                          { return false }
-func (still) Done() <-chan struct{}                 { return nil }
-func (s still) Look(context.Context) []Evidence     { return s.evidence }
-func (s still) Inspect(context.Context) []Evidence  { return s.evidence }
-func (still) Stacks(context.Context) (all []string) { return nil }
-func (still) Progress() []string                    { return []string{paced, paced} }
+func (still) Pulses() []Pulse                   { return nil }
+func (still) Ending() bool                      { return false }
+func (still) Done() <-chan struct{}             { return nil }
+func (s still) Look(context.Context) []Evidence { return s.evidence }
+func (still) Progress() []string                { return []string{paced, paced} }
 
 const paced = `{"own":0.01,"whole":0.02}`
 
@@ -75,8 +73,8 @@ func FuzzEvidence(f *testing.F) {
 
 // FuzzAsk sends any request to a node whose workers are silent. None is a fault of the node.
 func FuzzAsk(f *testing.F) {
-	f.Add(true, InspectPath, "generation=7&room=-1")
-	f.Add(true, StacksPath, "generation=18446744073709551616")
+	f.Add(false, LookPath, "generation=7&room=-1")
+	f.Add(true, LookPath, "generation=18446744073709551616")
 	f.Add(false, SilencePath, "generation=7")
 	f.Fuzz(func(t *testing.T, post bool, path, query string) {
 		w := watchOf(t, nil)

@@ -3,11 +3,9 @@ package hang
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -29,7 +27,7 @@ type Evidence struct {
 	Syscall   string `json:"syscall"`
 	Kernel    string `json:"kernel"`   // its kernel stack, if it may be read
 	Threads   string `json:"threads"`  // one line each: number, name, state, kernel function
-	Stack     string `json:"stack"`    // Python stack from py-spy, python/watch or faulthandler
+	Stack     string `json:"stack"`    // of Python, by python/watch
 	Flight    []byte `json:"flight"`   // a dump of torch's flight recorder, a pickle; it is not read here
 	Progress  string `json:"progress"` // the last line of its progress file
 	// Busy is the share of a core that it used while it was inspected.
@@ -68,7 +66,7 @@ func (e *Evidence) Fit(most int) {
 
 // The size limits of the parts, and how long a worker may take to answer.
 const (
-	StackBytes      = 64 << 10
+	stackBytes      = 64 << 10
 	kernelBytes     = 8 << 10
 	flightBytes     = 2 << 20
 	collectiveBytes = 4 << 10
@@ -103,14 +101,11 @@ func Inspect(ctx context.Context, pid int, dir string) Evidence {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	var bySpy, byItself string
 	var all sync.WaitGroup
-	all.Go(func() { bySpy = pySpy(ctx, pid) })
 	all.Go(func() { e.Busy = busy(ctx, pid) })
 	all.Go(func() {
 		base := filepath.Join(dir, watchName)
-		byItself = string(ask(ctx, base+".ask", base+".stacks", StackBytes))
-		if byItself == "" {
+		if e.Stack = string(ask(ctx, base+".ask", base+".stacks", stackBytes)); e.Stack == "" {
 			return
 		}
 		e.Flight = readFile(base+".flight", flightBytes) // it is written before the stacks
@@ -120,9 +115,6 @@ func Inspect(ctx context.Context, pid int, dir string) Evidence {
 		}
 	})
 	all.Wait()
-	if e.Stack = bySpy; e.Stack == "" {
-		e.Stack = byItself
-	}
 	return e
 }
 
@@ -138,14 +130,9 @@ func ask(ctx context.Context, pipe, answer string, most int64) []byte {
 	if cerr := f.Close(); err != nil || cerr != nil {
 		return nil
 	}
-	last := int64(-1)
 	for {
-		info, err := os.Stat(answer)
-		if err == nil && info.Size() > 0 && info.Size() == last {
-			return readFile(answer, most) // its size is stable, so it is complete
-		}
-		if err == nil {
-			last = info.Size()
+		if b := readFile(answer, most); len(b) > 0 {
+			return b
 		}
 		select {
 		case <-ctx.Done():
@@ -263,21 +250,6 @@ func procFile(dir, name string) string {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
-}
-
-// pySpy returns the stacks that py-spy prints; "" if it is not installed or not allowed.
-func pySpy(ctx context.Context, pid int) string {
-	path, err := exec.LookPath("py-spy")
-	if err != nil {
-		return ""
-	}
-	cmd := exec.CommandContext(ctx, path, "dump", "--nonblocking", "--pid", strconv.Itoa(pid))
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		return ""
-	}
-	return string(out[:min(len(out), StackBytes)])
 }
 
 // Progress returns the newest line of progress of the worker in a directory; "": none.

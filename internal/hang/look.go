@@ -2,7 +2,6 @@ package hang
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/elasticd/elastic/internal/diagnosis"
@@ -31,13 +30,13 @@ const busyRank = 0.2
 // Look finds the rank that the others wait for, without changing a worker. It looks twice: a rank is
 // named only if it stands out for the same reason both times.
 func (w *Watch) Look(ctx context.Context) Verdict {
-	first := w.look(ctx)
+	first, _ := w.look(ctx)
 	select {
 	case <-ctx.Done():
 		return Verdict{}
 	case <-time.After(lookPause):
 	}
-	second := w.look(ctx)
+	second, _ := w.look(ctx)
 	if first.Rank != second.Rank || first.Known != second.Known {
 		second.Known = false
 		second.Reason = diagnosis.NoneStandsOut
@@ -47,14 +46,13 @@ func (w *Watch) Look(ctx context.Context) Verdict {
 }
 
 // look is one look at all ranks.
-func (w *Watch) look(ctx context.Context) Verdict {
-	v, _ := w.judge(w.gather(ctx, http.MethodGet, LookPath, w.Workers.Look))
-	return v
+func (w *Watch) look(ctx context.Context) (Verdict, []Evidence) {
+	return w.judge(w.gather(ctx, w.Workers.Look))
 }
 
 // Ask looks at all ranks once, from outside of the job.
 func (w *Watch) Ask(ctx context.Context) (Verdict, []Evidence) {
-	return w.judge(w.gather(ctx, http.MethodGet, LookPath, nil))
+	return w.judge(w.gather(ctx, nil))
 }
 
 func (w *Watch) judge(seats [][]Evidence, without []string) (Verdict, []Evidence) {

@@ -13,8 +13,6 @@ import (
 const (
 	SilencePath = "/hang/silence" // how long the workers of a node have been silent
 	LookPath    = "/hang/look"    // evidence of its workers, of which none is changed
-	InspectPath = "/hang/inspect" // evidence of its workers; stops some of them
-	StacksPath  = "/hang/stacks"  // the stacks of the stopped workers; ends them
 )
 
 type silence struct{ SilentMS int64 }
@@ -27,10 +25,8 @@ func Handlers(current func() *Watch) map[string]http.Handler {
 			g, err := strconv.ParseUint(r.URL.Query().Get("generation"), 10, 64)
 			w := current()
 			if err == nil && w != nil && w.Generation == g && !w.Workers.Ending() {
-				if v := what(r, w); v != nil {
-					_ = json.NewEncoder(out).Encode(v) // if the reply is lost, the node asks again
-					return
-				}
+				_ = json.NewEncoder(out).Encode(what(r, w)) // if the reply is lost, the node asks again
+				return
 			}
 			http.Error(out, "no worker of that generation is silent here", http.StatusConflict)
 		})
@@ -38,19 +34,11 @@ func Handlers(current func() *Watch) map[string]http.Handler {
 	return map[string]http.Handler{
 		"GET " + SilencePath: answer(
 			func(_ *http.Request, w *Watch) any { return silence{w.silent().Milliseconds()} }),
-		"POST " + InspectPath: answer(func(r *http.Request, w *Watch) any {
-			if w.Timeout == 0 || w.silent() < w.Timeout/2 {
-				return nil // the workers go on, and none is stopped
-			}
-			return fitted(w.Workers.Inspect(r.Context()), w.roomOf(r))
-		}),
 		"GET " + LookPath: answer(func(r *http.Request, w *Watch) any {
 			return fitted(w.Workers.Look(r.Context()), w.roomOf(r))
 		}),
 		"GET " + PacePath: answer(
 			func(_ *http.Request, w *Watch) any { return w.Workers.Progress() }),
-		"POST " + StacksPath: answer(
-			func(r *http.Request, w *Watch) any { return w.Workers.Stacks(r.Context()) }),
 	}
 }
 

@@ -3,7 +3,6 @@ package hang
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"time"
 
 	"github.com/elasticd/elastic/internal/diagnosis"
@@ -61,7 +60,7 @@ func (w *Watch) slow(ctx context.Context) *history.Slow {
 		}
 	}
 	take(0, mine)
-	w.ask(ctx, http.MethodGet, PacePath, func(seat int, body *json.Decoder) {
+	w.ask(ctx, PacePath, func(seat int, body *json.Decoder) {
 		var lines []string
 		if body != nil && body.Decode(&lines) == nil {
 			take(seat, lines) // no lock: each node is asked once

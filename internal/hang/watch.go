@@ -23,11 +23,6 @@ type Workers interface {
 	Done() <-chan struct{}
 	// Look gathers evidence of all workers, and changes none of them.
 	Look(ctx context.Context) []Evidence
-	// Inspect gathers evidence of all workers. It stops workers that print their stack only when
-	// they end, so that none of them sees another one end.
-	Inspect(ctx context.Context) []Evidence
-	// Stacks ends the stopped workers, and returns the stacks that they print, by local rank.
-	Stacks(ctx context.Context) []string
 	Progress() []string // the newest line of each worker, by local rank; "": none
 }
 
@@ -116,8 +111,7 @@ func (w *Watch) silent() time.Duration {
 // How long each request to the other nodes may take.
 const (
 	silenceLimit = 2 * time.Second
-	inspectLimit = answerLimit + time.Second
-	stacksLimit  = 3 * time.Second
+	inspectLimit = 2*answerLimit + time.Second // a worker is asked by its pipe, then by a signal
 )
 
 // allSilent asks the other nodes whether they are silent too. A node that does not answer may be
@@ -127,7 +121,7 @@ func (w *Watch) allSilent(ctx context.Context) bool {
 	defer cancel()
 	var mu sync.Mutex
 	all := true
-	w.ask(ctx, http.MethodGet, SilencePath, func(_ int, body *json.Decoder) {
+	w.ask(ctx, SilencePath, func(_ int, body *json.Decoder) {
 		var answer silence
 		silent := body != nil && body.Decode(&answer) == nil &&
 			time.Duration(answer.SilentMS)*time.Millisecond >= w.Timeout*9/10
@@ -138,34 +132,26 @@ func (w *Watch) allSilent(ctx context.Context) bool {
 	return all
 }
 
-// examine gathers evidence of all ranks, and names the rank that the others wait for. All nodes
-// inspect and stop their workers before the first worker is ended for its stack. Otherwise a worker
-// that sees another one end would continue, and its stack would change.
+// examine gathers evidence of all ranks, and names the rank that the others wait for.
 func (w *Watch) examine(ctx context.Context) *Found {
-	all, without := w.gather(ctx, http.MethodPost, InspectPath, w.Workers.Inspect)
-	w.stacksOfAll(ctx, all)
-	var evidence []Evidence
-	for _, seat := range all {
-		evidence = append(evidence, seat...)
-	}
-	if len(evidence) == 0 { // the workers have ended meanwhile
+	v, all := w.look(ctx)
+	if len(all) == 0 { // the workers have ended meanwhile
 		return nil
 	}
-	behind := diagnosis.FindBehind(standstills(evidence, w.size()))
-	b := Bundle{All: evidence, NodeOf: w.nodeOf,
+	b := Bundle{All: all, NodeOf: w.nodeOf,
 		Summary: fmt.Sprintf("job %s, generation %d: rank %d on node %s %s: %s\n",
-			w.Job, w.Generation, behind.Rank, w.nodeOf(behind.Rank), w.BehindAs(), behind.Reason)}
-	if len(without) > 0 {
-		b.Summary += "no evidence from " + phrase.List(without) + "\n"
+			w.Job, w.Generation, v.Rank, v.Node, w.BehindAs(), v.Reason)}
+	if len(v.Without) > 0 {
+		b.Summary += "no evidence from " + phrase.List(v.Without) + "\n"
 	}
 	dir, err := b.Write(w.Logs, w.Generation)
 	where := "evidence of all ranks: " + dir + " on node " + w.Node
 	if err != nil {
 		where = "the evidence could not be written: " + err.Error()
 	}
-	return &Found{Rank: behind.Rank, Known: behind.Known || len(w.Members) == 1, Bundle: where,
-		Message: fmt.Sprintf("no rank showed a sign of life for %s; %s", w.Timeout, behind.Reason),
-		Detail:  strings.TrimPrefix(behind.Stack+"\n"+where, "\n")}
+	return &Found{Rank: v.Rank, Known: v.Known || len(w.Members) == 1, Bundle: where,
+		Message: fmt.Sprintf("no rank showed a sign of life for %s; %s", w.Timeout, v.Reason),
+		Detail:  strings.TrimPrefix(v.Stack+"\n"+where, "\n")}
 }
 
 func (w *Watch) nodeOf(rank int) string { return w.Members[rank/w.Slots].Node }
@@ -173,7 +159,7 @@ func (w *Watch) nodeOf(rank int) string { return w.Members[rank/w.Slots].Node }
 // gather collects the evidence of all nodes, by rank of the node, and the names of nodes without
 // any. here gathers it on the node of rank 0, if this is that node; nil: this is no node.
 func (w *Watch) gather(
-	ctx context.Context, method, path string, here func(context.Context) []Evidence,
+	ctx context.Context, here func(context.Context) []Evidence,
 ) (all [][]Evidence, without []string) {
 	ctx, cancel := context.WithTimeout(ctx, inspectLimit)
 	defer cancel()
@@ -182,7 +168,7 @@ func (w *Watch) gather(
 	if here != nil {
 		mine.Go(func() { all[0] = fitted(here(ctx), w.room()) })
 	}
-	w.ask(ctx, method, path, func(seat int, body *json.Decoder) {
+	w.ask(ctx, LookPath, func(seat int, body *json.Decoder) {
 		var theirs []Evidence
 		if body != nil && body.Decode(&theirs) == nil && w.of(seat, theirs) {
 			all[seat] = theirs // no lock: each node is asked once
@@ -195,29 +181,6 @@ func (w *Watch) gather(
 		}
 	}
 	return all, without
-}
-
-// stacksOfAll adds the stacks of the stopped workers.
-func (w *Watch) stacksOfAll(ctx context.Context, all [][]Evidence) {
-	ctx, cancel := context.WithTimeout(ctx, stacksLimit)
-	defer cancel()
-	add := func(seat int, stacks []string) {
-		for i := range all[seat] {
-			if i < len(stacks) && all[seat][i].Stack == "" {
-				all[seat][i].Stack = stacks[i]
-				all[seat][i].Fit(w.room())
-			}
-		}
-	}
-	var here sync.WaitGroup
-	here.Go(func() { add(0, w.Workers.Stacks(ctx)) })
-	w.ask(ctx, http.MethodPost, StacksPath, func(seat int, body *json.Decoder) {
-		var stacks []string
-		if body != nil && body.Decode(&stacks) == nil {
-			add(seat, stacks)
-		}
-	})
-	here.Wait()
 }
 
 // fitted shortens the evidence of each worker to room bytes.
@@ -246,7 +209,7 @@ const atOnce = 64
 
 // ask sends a request to every other node. It calls take with each answer and the rank of the node.
 // The answer is nil if there was none.
-func (w *Watch) ask(ctx context.Context, method, path string, take func(seat int, body *json.Decoder)) {
+func (w *Watch) ask(ctx context.Context, path string, take func(seat int, body *json.Decoder)) {
 	room := make(chan struct{}, atOnce)
 	var asking sync.WaitGroup
 	for seat, r := range w.Members {
@@ -257,7 +220,7 @@ func (w *Watch) ask(ctx context.Context, method, path string, take func(seat int
 		asking.Go(func() {
 			defer func() { <-room }()
 			url := fmt.Sprintf("https://node%s?generation=%d&room=%d", path, w.Generation, w.room())
-			req, err := http.NewRequestWithContext(ctx, method, url, nil)
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 			if err != nil {
 				take(seat, nil)
 				return

@@ -129,9 +129,6 @@ func (g *group) translate() {
 		how = max(how, endOf(x, process))
 		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note,
 			ErrorFile: x.ErrorFile, Output: x.Tail})
-		if x.Aborted {
-			c.Message, c.Victim = "ended to get its stack, because the job hangs", true
-		}
 		step, nan := g.lastStep(x.LocalRank)
 		g.mu.Lock()
 		g.exited = true
@@ -148,8 +145,7 @@ func (g *group) translate() {
 			Process:   process,
 			LocalRank: x.LocalRank,
 			Code:      x.Code, Signal: x.Signal, Ours: x.Ours, Message: c.Message, Detail: c.Detail,
-			Script: c.Script, Victim: c.Victim,
-			Hang: x.Aborted}}
+			Script: c.Script, Victim: c.Victim}}
 	}
 	g.w.saves.WorkersEnded(g.Generation(), how)
 	g.mu.Lock()

@@ -116,8 +116,6 @@ var requestPlants = []plant{
 			waiting++`,
 		`case call == "":
 			waiting++`, "internal/diagnosis", "TestFindBehind"},
-	{"a worker that was ended to get its stack is named as the cause", plan + "/running.go",
-		`wait = max(wait, 2*p.t.Cause)`, `wait = max(wait, 0)`, rendezvous, "TestPlan"},
 	{"warnings after an exception hide it", "internal/diagnosis/diagnosis.go",
 		`return row != "" && row[0] != '[' &&`, `return row != "" &&`, "internal/diagnosis", "TestExplain"},
 	{"two jobs write into one log", workerPkg + "/output/runmark.go",

@@ -30,7 +30,6 @@ type Exit struct {
 	Code      int    // exit status; 128+N for a signal
 	Signal    string // "SIGKILL"; "" for an exit
 	Ours      bool   // after elastic asked it to end, or killed it: not a failure
-	Aborted   bool   // it was ended for its stack, because the job hangs
 	Tail      []byte // the last bytes of its output, of stderr if that has its own log
 	TailTimes []logs.LastLines
 	ErrorFile []byte // content of $TORCHELASTIC_ERROR_FILE; nil: none
@@ -136,7 +135,6 @@ func (g *Group) finish() {
 func (g *Group) reportExit(e Exit) {
 	delete(g.pending, e.LocalRank)
 	e.Rank = g.rank(e.LocalRank)
-	e.Aborted = g.aborted[e.LocalRank].Load() && !e.Ours
 	if e.Signal == "SIGKILL" && !e.Ours && e.Note == "" {
 		if n := g.killedForMemory(); n > g.oomKills {
 			g.oomKills = n

@@ -92,10 +92,8 @@ type Group struct {
 	began    time.Time
 	oomKills int // number of the last count; -1: not counted
 	// by local rank, in a later generation; nil: those of spec
-	ranks   atomic.Pointer[[]int]
-	moved   atomic.Int64  // what is added to the local ranks that the workers started with
-	aborted []atomic.Bool // by local rank: ended for its stack
-	held    []atomic.Bool // by local rank: stopped, to be ended for its stack
+	ranks atomic.Pointer[[]int]
+	moved atomic.Int64 // what is added to the local ranks that the workers started with
 
 	sending sync.Mutex   // orders
 	ending  atomic.Bool  // workers were asked to end, or ended
@@ -222,7 +220,6 @@ func (g *Group) begin(s Spec) error {
 	g.spec, g.began = s, time.Now()
 	g.cgroup = proc.OwnCgroup()
 	g.oomKills = g.killedForMemory()
-	g.aborted, g.held = make([]atomic.Bool, len(s.Env)), make([]atomic.Bool, len(s.Env))
 	g.announce(output.Header{Generation: s.Generation, WorldSize: s.WorldSize, Waits: s.Waits})
 	return nil
 }

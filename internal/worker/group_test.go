@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -102,7 +101,7 @@ func TestOOMIsNamed(t *testing.T) {
 	g := &Group{
 		spec: Spec{Ranks: []int{0, 1, 2}}, pumps: make([][]*output.Pump, 3), exits: make(chan Exit, 1),
 		pending: make(map[int]bool),
-		cgroup:  dir, oomKills: 2, aborted: make([]atomic.Bool, 3),
+		cgroup:  dir, oomKills: 2,
 	}
 	end := func(e Exit) string {
 		g.reportExit(e)

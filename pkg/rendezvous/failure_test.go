@@ -58,11 +58,10 @@ func TestTheFirstOfEqualFailuresIsTheCause(t *testing.T) {
 	}
 }
 
-// A rank that was ended for its stack, like all ranks of a job that hangs, becomes the cause once
-// it is found to be behind.
+// A rank whose connection broke becomes the cause once it is found to be behind.
 func TestAVictimMayTurnOutToBeTheCause(t *testing.T) {
 	t.Parallel()
-	first := rendezvous.Failure{Rank: 1, Hang: true, Victim: true}
+	first := rendezvous.Failure{Rank: 1, Victim: true}
 	got, changed := first.With(rendezvous.Failure{Rank: 1, Hang: true, Message: "it is behind"})
 	if !changed || got.Victim || got.Message != "it is behind" || len(got.Others) != 0 {
 		t.Errorf("%+v", got)

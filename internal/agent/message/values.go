@@ -26,7 +26,6 @@ type WorkerExit struct {
 	NaN    bool
 	Script bool // its script fails the same way each time
 	Victim bool // its connection to another worker broke: another failure is the cause
-	Hang   bool // it made no progress, and was ended for that
 }
 
 // StatusOfAsked reports whether the exit code is that of a worker that ended because of a SIGTERM,

@@ -125,5 +125,5 @@ func (g *Group) failure(x message.WorkerExit, f *Facts) rendezvous.Failure {
 	}
 	return rendezvous.Failure{Node: f.Self.Node, Incarnation: f.Self.Incarnation, LocalRank: x.LocalRank,
 		Process: x.Process, Rank: rank, Code: x.Code, Signal: x.Signal, Message: x.Message, Detail: x.Detail,
-		Script: x.Script, Victim: x.Victim, Hang: x.Hang, Step: x.Step, NaN: x.NaN, Time: f.Now}
+		Script: x.Script, Victim: x.Victim, Step: x.Step, NaN: x.NaN, Time: f.Now}
 }

@@ -72,10 +72,7 @@ func (p *planner) causeWait(f *rendezvous.Failure) (wait time.Duration) {
 	default:
 		wait = p.t.Nearby
 	}
-	switch {
-	case f.Victim && f.Hang: // other ranks may still report
-		wait = max(wait, 2*p.t.Cause)
-	case f.Victim && len(f.Others)+1 < p.w.Size():
+	if f.Victim && len(f.Others)+1 < p.w.Size() {
 		wait = max(wait, p.t.Cause)
 	}
 	return wait
