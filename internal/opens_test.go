@@ -54,7 +54,6 @@ var opens = map[string]struct {
 	"internal/coordinator/exposure.go":                {1, named},
 	"internal/coordinator/pages.go":                   {1, named},
 	"internal/coordinator/http.go":                    {2, named},
-	"internal/device/claim.go":                        {2, ours},
 	"internal/device/health.go":                       {1, system},
 	"internal/device/numa.go":                         {6, system},
 	"internal/device/vendors.go":                      {3, system},

@@ -139,13 +139,6 @@ func (c Choice) Environ(b Binding, workers int) [][]string {
 // String returns a list of the devices' ids.
 func (c Choice) String() string { return labels(c.Devices) }
 
-// Used returns the devices that the workers use, without those that remain.
-func (c Choice) Used(workers int) Choice {
-	n := len(c.Devices) / max(1, workers) * workers
-	c.Devices, c.index = c.Devices[:n], c.index[:n]
-	return c
-}
-
 // Named returns devices of the first vendor by their numbers, without looking for them.
 func Named(ids string) (Choice, error) { return Set{Vendor: vendors()[0]}.Choose(ids) }
 

@@ -2,8 +2,7 @@
 //
 // Find lists the devices that this process may use, from the kernel and the vendors' tools.
 // Set.Choose takes some of them. Choice.Environ returns the variables of each worker. Choice.CPUs
-// binds workers to the processors near their devices. Choice.Claim detects that two agents of one
-// machine would use the same device.
+// binds workers to the processors near their devices.
 package device
 
 import (

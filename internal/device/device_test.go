@@ -181,34 +181,6 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestClaim(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "devices")
-	set := device.Find(t.Context(), smi(t, 3), device.Any)
-	first, err := set.Choose("0,1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := set.Choose("1,2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	held, others := first.Claim(dir, "job x, node a (pid 7)")
-	if len(others) > 0 {
-		t.Errorf("alone: %q", others)
-	}
-	again, others := second.Claim(dir, "job y, node a (pid 8)")
-	again.Close()
-	if d := cmp.Diff([]string{"gpu 1 is used by job x, node a (pid 7), too"}, others); d != "" {
-		t.Errorf("(-want +got)\n%s", d)
-	}
-	held.Close()
-	again, others = second.Claim(dir, "job y, node a (pid 8)")
-	defer again.Close()
-	if len(others) > 0 {
-		t.Errorf("after the first is gone: %q", others)
-	}
-}
-
 // numa is a host with two sockets of two NUMA nodes of four cores each; two threads a core, two cores
 // to a cache. Four GPUs: one on node 0, two on node 1, one on node 3.
 func numa(t *testing.T) device.Host {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,8 +15,6 @@ import (
 	"github.com/elasticd/elastic/internal/cli/run/options"
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
-	"github.com/elasticd/elastic/internal/device"
-	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 )
@@ -84,8 +80,6 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 	stderr.after = serverStarted(c, s)
 	o.Stdout, o.Stderr, o.Signals = c.Stdout, stderr, signals
 	defer showProgress(c, &o, stderr)()
-	held := claim(c, &o)
-	defer held.Close()
 	r := c.Run(ctx, o)
 	stderr.close()
 	if r.Err == nil && r.Status != 0 {
@@ -232,15 +226,4 @@ func connect(
 		return nil, screen.Exit{Status: map[os.Signal]int{syscall.SIGINT: 130, syscall.SIGQUIT: 131,
 			syscall.SIGTERM: 75, syscall.SIGHUP: 75}[sig]}
 	}
-}
-
-// claim marks the devices of this node as used, and names other jobs that use them too.
-func claim(c *command.Call, o *node.Options) *device.Claims {
-	used := o.Launcher.Devices.Used(o.Job.Slots)
-	job := "job " + string(o.Job.Name) + " (pid " + strconv.Itoa(os.Getpid()) + ")"
-	held, others := used.Claim(filepath.Join(o.StateDir, "devices"), job)
-	for _, text := range others {
-		c.Out.Say("elastic: %s", text)
-	}
-	return held
 }
