@@ -27,7 +27,8 @@ type Config struct {
 
 // Run shows the jobs until the user quits or ctx ends.
 func Run(ctx context.Context, c Config) error {
-	ctx, cancel := context.WithCancel(ctx)
+	own, cancel := context.WithCancel(ctx)
+	defer cancel()
 	asked := make(chan schema.Job, 1)
 	m := newModel(c.Job, paint(c.Colour))
 	m.show = func(job schema.Job) {
@@ -38,24 +39,24 @@ func Run(ctx context.Context, c Config) error {
 		asked <- job
 	}
 	m.stop = func(job schema.Job) tea.Cmd {
-		return func() tea.Msg { return stopped{job, c.Stop(ctx, job)} }
+		return func() tea.Msg { return stopped{job, c.Stop(own, job)} }
 	}
 	m.lines = func(ask logs.Query) tea.Cmd {
 		return func() tea.Msg {
-			lines, notes, err := c.Lines(ctx, ask)
+			lines, notes, err := c.Lines(own, ask)
 			return linesRead{ask, lines, notes, err}
 		}
 	}
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(c.In), tea.WithOutput(c.Out),
+	p := tea.NewProgram(m, tea.WithContext(own), tea.WithInput(c.In), tea.WithOutput(c.Out),
 		tea.WithoutSignalHandler())
 	m.show(c.Job)
 	var feeds sync.WaitGroup
-	feeds.Go(func() { feed(ctx, c.Page, asked, p.Send) })
+	feeds.Go(func() { feed(own, c.Page, asked, p.Send) })
 	_, err := p.Run()
 	cancel()
 	feeds.Wait()
-	if ctx.Err() != nil && err != nil {
-		return nil // the user quit
+	if ctx.Err() != nil {
+		return nil // the command was interrupted
 	}
 	return err
 }
