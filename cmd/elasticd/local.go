@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"net"
 	"net/url"
 	"path/filepath"
 	"time"
@@ -34,39 +35,17 @@ type localServer struct {
 
 // serveLocal runs a local server until ctx ends, no client uses it, or its socket is removed.
 func serveLocal(ctx context.Context, r localServer, stderr io.Writer) error {
-	wal.SegmentSizeBytes = localSegment
+	m, l, err := startLocal(ctx, r, stderr)
+	if r.ensured {
+		local.AnswerEnsure(err)
+	}
+	if err != nil {
+		return err
+	}
 	release := func() {}
 	defer func() { release() }() // last: the next server may start then
-
-	listen := []url.URL{{Scheme: "unix", Path: r.Socket()}}
-	if r.Listen != "" { // it also serves other machines
-		listen = append(listen, url.URL{Scheme: "http", Host: r.Listen})
-	}
-	m, err := coordinator.Start(coordinator.Config{
-		Name: "local", Dir: r.Data,
-		ListenClients: listen, Insecure: r.Open, Secret: r.Token, Own: true,
-		Heartbeat: localHeartbeat, Election: localElection, Flush: localFlush, Quota: localQuota,
-		Log: coordinator.Logger(stderr), Version: version.String(),
-	})
-	if err != nil {
-		return err
-	}
 	defer m.Close()
-	if err := m.Ready(ctx); err != nil {
-		return err
-	}
-	// the page, for those who can enter the directory of the socket
-	l, err := coordinator.Config{}.ListenHTTP("unix:" + filepath.Join(r.Dir, "http.sock"))
-	if err != nil {
-		return err
-	}
 	defer l.Close()
-	if err := r.Announce(version.String()); err != nil {
-		return err
-	}
-	if r.ensured {
-		local.AnswerEnsure()
-	}
 
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -85,4 +64,43 @@ func serveLocal(ctx context.Context, r localServer, stderr io.Writer) error {
 			return g.Wait()
 		}
 	}
+}
+
+// startLocal starts a local server. It returns when clients can find and use it, and after an error nothing
+// of it is left.
+func startLocal(ctx context.Context, r localServer, stderr io.Writer) (_ *coordinator.Member, _ net.Listener,
+	err error,
+) {
+	wal.SegmentSizeBytes = localSegment
+	listen := []url.URL{{Scheme: "unix", Path: r.Socket()}}
+	if r.Listen != "" { // it also serves other machines
+		listen = append(listen, url.URL{Scheme: "http", Host: r.Listen})
+	}
+	m, err := coordinator.Start(coordinator.Config{
+		Name: "local", Dir: r.Data,
+		ListenClients: listen, Insecure: r.Open, Secret: r.Token, Own: true,
+		Heartbeat: localHeartbeat, Election: localElection, Flush: localFlush, Quota: localQuota,
+		Log: coordinator.Logger(stderr), Version: version.String(),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			m.Close()
+		}
+	}()
+	if err := m.Ready(ctx); err != nil {
+		return nil, nil, err
+	}
+	// the page, for those who can enter the directory of the socket
+	l, err := coordinator.Config{}.ListenHTTP("unix:" + filepath.Join(r.Dir, "http.sock"))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.Announce(version.String()); err != nil {
+		l.Close()
+		return nil, nil, err
+	}
+	return m, l, nil
 }

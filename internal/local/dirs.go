@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 const (
@@ -24,7 +26,7 @@ const (
 )
 
 // Locate returns the directories of this user. stateDir is the value of --state-dir. env reads the
-// environment. Errors: ErrState.
+// environment.
 func Locate(stateDir string, env func(string) string) (Runtime, error) {
 	state, err := State(stateDir, env)
 	if err != nil {
@@ -56,7 +58,7 @@ func (r Runtime) Shared(ip netip.AddrPort, a Access) Runtime {
 }
 
 // State returns the subdirectory of the state directory for this machine. Several machines may
-// share a state directory. Errors: ErrState.
+// share a state directory.
 func State(stateDir string, env func(string) string) (string, error) {
 	root, err := stateRoot(stateDir, env)
 	if err != nil {
@@ -87,8 +89,8 @@ func stateRoot(stateDir string, env func(string) string) (string, error) {
 	}
 	abs, err := filepath.Abs(stateDir)
 	if err != nil {
-		return "", &Problem{Kind: ErrState, Text: fmt.Sprintf("state directory %s: %v", stateDir, err),
-			Fix: "--state-dir=DIR with an absolute path"}
+		return "", problem.New(problem.StateDir, "state directory %s: %v", stateDir, err).
+			Cure("--state-dir=DIR with an absolute path")
 	}
 	return abs, nil
 }
@@ -139,14 +141,14 @@ func runtimeDir(env func(string) string) string {
 	return fallback
 }
 
-// private returns an error if others can access dir. Errors: ErrOwner, fs.ErrNotExist.
+// private returns an error if others can access dir, or fs.ErrNotExist.
 func private(dir string) error {
 	var st unix.Stat_t
 	err := unix.Lstat(dir, &st)
 	bad := func(format string, args ...any) error {
-		return &Problem{Kind: ErrOwner, Text: "runtime directory " + dir + " " + fmt.Sprintf(format, args...),
-			Why: "a user who can write there could pose as your server",
-			Fix: "remove it, or set XDG_RUNTIME_DIR to a directory of yours with mode 0700"}
+		return problem.New(problem.LocalOwner, "runtime directory %s %s", dir, fmt.Sprintf(format, args...)).
+			Because("a user who can write there could pose as your server").
+			Cure("remove it, or set XDG_RUNTIME_DIR to a directory of yours with mode 0700")
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -163,26 +165,25 @@ func private(dir string) error {
 	return nil
 }
 
-// prepare creates the directories. Errors: ErrOwner, ErrState, ErrStart.
+// prepare creates the directories.
 func (r Runtime) prepare() error {
 	if n := len(r.Socket()); n > socketMax {
-		return &Problem{Kind: ErrStart,
-			Text: fmt.Sprintf("the path of the socket, %s, has %d characters", r.Socket(), n),
-			Why:  fmt.Sprintf("the kernel takes %d", socketMax),
-			Fix:  "set XDG_RUNTIME_DIR to a directory with a shorter path"}
+		return problem.New(problem.LocalStart, "the path of the socket, %s, has %d characters", r.Socket(), n).
+			Because("the kernel takes %d", socketMax).
+			Cure("set XDG_RUNTIME_DIR to a directory with a shorter path")
 	}
 	if err := os.MkdirAll(filepath.Dir(r.Dir), 0o700); err == nil {
 		if err := os.Mkdir(r.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return &Problem{Kind: ErrStart, Text: fmt.Sprintf("runtime directory: %v", err),
-				Fix: "set XDG_RUNTIME_DIR to a directory of yours"}
+			return problem.New(problem.LocalStart, "runtime directory: %v", err).
+				Cure("set XDG_RUNTIME_DIR to a directory of yours")
 		}
 	}
 	if err := private(r.Dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(r.Data, 0o700); err != nil {
-		return &Problem{Kind: ErrState, Text: fmt.Sprintf("state directory: %v", err),
-			Fix: "--state-dir=DIR, on a disk of this machine"}
+		return problem.New(problem.StateDir, "state directory: %v", err).
+			Cure("--state-dir=DIR, on a disk of this machine")
 	}
 	return nil
 }
@@ -199,9 +200,8 @@ func (r Runtime) lock(ctx context.Context) ([]*os.File, error) {
 		}
 		if err != nil {
 			closeAll(held)
-			return nil, &Problem{Kind: ErrStart,
-				Text: fmt.Sprintf("start the local server: lock %s: %v", path, err),
-				Why:  "another command is starting it, or the disk is full", Fix: "try again"}
+			return nil, problem.New(problem.LocalStart, "start the local server: lock %s: %v", path, err).
+				Because("another command is starting it, or the disk is full").Cure("try again")
 		}
 	}
 	return held, nil

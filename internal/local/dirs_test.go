@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 func TestLocate(t *testing.T) {
@@ -100,10 +101,10 @@ func TestRuntimeDirectoryMustBePrivate(t *testing.T) {
 			if err := spoil(t, &r); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := local.Find(t.Context(), r); !errors.Is(err, local.ErrOwner) {
+			if _, err := local.Find(t.Context(), r); !problem.Is(err, problem.LocalOwner) {
 				t.Errorf("find: %v", err)
 			}
-			if _, _, err := local.Ensure(t.Context(), r); !errors.Is(err, local.ErrOwner) {
+			if _, _, err := local.Ensure(t.Context(), r); !problem.Is(err, problem.LocalOwner) {
 				t.Errorf("ensure: %v", err)
 			}
 		})
@@ -113,7 +114,7 @@ func TestRuntimeDirectoryMustBePrivate(t *testing.T) {
 func TestUnusableDirectories(t *testing.T) {
 	long := place(t)
 	long.Dir = filepath.Join(long.Dir, strings.Repeat("x", 100))
-	if _, _, err := local.Ensure(t.Context(), long); !errors.Is(err, local.ErrStart) ||
+	if _, _, err := local.Ensure(t.Context(), long); !problem.Is(err, problem.LocalStart) ||
 		!strings.Contains(err.Error(), "characters") {
 		t.Errorf("a path that is too long for a socket: %v", err)
 	}
@@ -121,7 +122,7 @@ func TestUnusableDirectories(t *testing.T) {
 	if err := os.WriteFile(filepath.Dir(file.Data), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := local.Ensure(t.Context(), file); !errors.Is(err, local.ErrState) {
+	if _, _, err := local.Ensure(t.Context(), file); !problem.Is(err, problem.StateDir) {
 		t.Errorf("a file in place of the state directory: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 const (
@@ -31,8 +34,6 @@ type Started struct {
 
 // Ensure returns the running server, and starts it if there is none. If several processes call it
 // at the same time, one of them starts the server.
-//
-// Errors: ErrOwner, ErrState, ErrStart.
 func Ensure(ctx context.Context, r Runtime) (Endpoint, Started, error) {
 	at, err := Find(ctx, r)
 	if !errors.Is(err, ErrNone) {
@@ -80,9 +81,9 @@ func (r Runtime) elasticd() (string, error) {
 	if p, err := exec.LookPath("elasticd"); err == nil {
 		return filepath.Abs(p)
 	}
-	return "", &Problem{Kind: ErrStart, Text: "elasticd not found",
-		Why: "it is neither beside " + self + " nor in PATH",
-		Fix: "install it there, or name a server with --server"}
+	return "", problem.New(problem.LocalStart, "elasticd not found").
+		Because("it is neither beside %s nor in PATH", self).
+		Cure("install it there, or name a server with --server")
 }
 
 // start starts elasticd and waits until it is ready. elasticd inherits the locks, so they are held
@@ -90,8 +91,7 @@ func (r Runtime) elasticd() (string, error) {
 func (r Runtime) start(ctx context.Context, bin string, locks []*os.File) (Started, error) {
 	log, before, err := r.openLog()
 	if err != nil {
-		return Started{}, &Problem{Kind: ErrState, Text: fmt.Sprintf("log of the local server: %v", err),
-			Fix: "--state-dir=DIR"}
+		return Started{}, problem.New(problem.StateDir, "log of the local server: %v", err).Cure("--state-dir=DIR")
 	}
 	defer log.Close()
 	word, says, err := os.Pipe()
@@ -124,46 +124,23 @@ func (r Runtime) await(ctx context.Context, word *os.File, before int64) (Starte
 	if err != nil {
 		return Started{}, r.failed(fmt.Sprintf("not ready in time: %v", context.Cause(ctx)), before)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(said)))
-	if err != nil {
-		return Started{}, r.failed("it ended", before)
+	if pid, err := strconv.Atoi(strings.TrimSpace(string(said))); err == nil {
+		return Started{PID: pid, Log: r.logFile()}, nil
 	}
-	return Started{PID: pid, Log: r.logFile()}, nil
+	var p problem.Error
+	if json.Unmarshal(said, &p) == nil && p.Fix != "" {
+		return Started{}, problem.New(problem.LocalStart, "the local server did not start: %s", p.Message).
+			Because("%s", p.Why).Cure("%s", p.Fix)
+	}
+	return Started{}, r.failed("it ended", before)
 }
 
-// failed returns the error of a server that did not start: the error that it logged, else the end
-// of its log.
+// failed returns the error of a server that did not say why it did not start, with the end of its log.
 func (r Runtime) failed(how string, before int64) error {
-	log := r.tail(before)
-	if p := loggedError(log); p != nil {
-		return p
-	}
-	return &Problem{Kind: ErrStart, Text: "the local server did not start: " + how,
-		Why: "its log is " + r.logFile(), Fix: "cure what the log says, or name a server with --server", Log: log}
-}
-
-// loggedError returns the last error in the log of elasticd: a line with a code, the reason, and the fix.
-func loggedError(log []string) *Problem {
-	at := -1
-	for i, line := range log {
-		if strings.HasPrefix(line, "error: ") {
-			at = i
-		}
-	}
-	if at < 0 {
-		return nil
-	}
-	text, _, _ := strings.Cut(strings.TrimPrefix(log[at], "error: "), " [E-")
-	p := &Problem{Kind: ErrStart, Text: "the local server did not start: " + text}
-	for _, line := range log[at+1:] {
-		if why, ok := strings.CutPrefix(line, "  why: "); ok {
-			p.Why = why
-		} else if fix, ok := strings.CutPrefix(line, "  fix: "); ok {
-			p.Fix = fix
-		}
-	}
-	if p.Fix == "" {
-		return nil
+	p := problem.New(problem.LocalStart, "the local server did not start: %s", how).
+		Because("its log is %s", r.logFile()).Cure("cure what the log says, or name a server with --server")
+	if log := r.tail(before); len(log) > 0 {
+		p.Detail("log", log).Because("%s; it ends: %s", p.Why, log[len(log)-1])
 	}
 	return p
 }

@@ -22,30 +22,11 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/certs"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
-var (
-	// ErrNone says that no local server runs.
-	ErrNone = errors.New("no local server")
-	// ErrOwner says that the runtime directory is another user's, or open to others.
-	ErrOwner = errors.New("runtime directory is not private")
-	// ErrState says that the state directory cannot be used.
-	ErrState = errors.New("state directory cannot be used")
-	// ErrOther says that the server that runs has another token.
-	ErrOther = errors.New("the server has another token")
-	// ErrStart says that the server did not start.
-	ErrStart = errors.New("local server did not start")
-)
-
-// Problem is an error for the user: what happened, why, and how to fix it.
-type Problem struct {
-	Kind           error // one of the errors above
-	Text, Why, Fix string
-	Log            []string // the server's last lines, for ErrStart
-}
-
-func (p *Problem) Error() string { return p.Text }
-func (p *Problem) Unwrap() error { return p.Kind }
+// ErrNone says that no local server runs.
+var ErrNone = errors.New("no local server")
 
 // Runtime names the directories of the local server of this user.
 type Runtime struct {
@@ -80,7 +61,7 @@ func (r Runtime) HasData() bool {
 	return err == nil
 }
 
-// Find returns the running server. Errors: ErrNone, ErrOwner, ErrOther.
+// Find returns the running server. It returns ErrNone if there is none.
 func Find(ctx context.Context, r Runtime) (Endpoint, error) {
 	if err := private(r.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
@@ -141,8 +122,7 @@ func (r Runtime) checkToken(socket string) error {
 	if name, err := r.Token.Name(); err == nil && name == h.Token {
 		return nil
 	}
-	return &Problem{Kind: ErrOther, Text: fmt.Sprintf("the server at %s has another token (pid %d)",
-		r.Listen, h.PID), Why: "an earlier command started it, and nodes elsewhere would be refused",
-		Fix: fmt.Sprintf("its token; or kill %d, when none of its jobs runs: the next run starts it again",
-			h.PID)}
+	return problem.New(problem.ServerAuth, "the server at %s has another token (pid %d)", r.Listen, h.PID).
+		Because("an earlier command started it, and nodes elsewhere would be refused").
+		Cure("its token; or kill %d, when none of its jobs runs: the next run starts it again", h.PID)
 }

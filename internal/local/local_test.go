@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // runAsCommand makes this test binary a command that calls Ensure and prints
@@ -122,9 +124,8 @@ func ensure(t *testing.T, r local.Runtime) (local.Endpoint, local.Started) {
 	t.Helper()
 	at, s, err := local.Ensure(t.Context(), r)
 	if err != nil {
-		var p *local.Problem
-		if errors.As(err, &p) {
-			t.Log(strings.Join(p.Log, "\n"))
+		if p, ok := errors.AsType[*problem.Error](err); ok {
+			t.Log(p.Details["log"])
 		}
 		t.Fatalf("ensure: %v", err)
 	}
@@ -410,10 +411,10 @@ func TestStartFails(t *testing.T) {
 	for range 2 { // the second does not repeat the first one's log
 		r.Bin = broken
 		_, _, err := local.Ensure(t.Context(), r)
-		var p *local.Problem
-		if !errors.Is(err, local.ErrStart) || !errors.As(err, &p) ||
-			strings.Join(p.Log, "|") != "no disk left" {
-			t.Fatalf("error %v, log %q", err, p.Log)
+		p, ok := errors.AsType[*problem.Error](err)
+		if !ok || p.Code != problem.LocalStart || !slices.Equal(p.Details["log"].([]string), []string{"no disk left"}) ||
+			!strings.HasSuffix(p.Why, "; it ends: no disk left") {
+			t.Fatalf("error %v: %+v", err, p)
 		}
 	}
 	r.Bin = elasticd
@@ -431,11 +432,11 @@ func TestRefusalOfTheServerIsPassedOn(t *testing.T) {
 	}
 	for range 2 {
 		_, _, err := local.Ensure(t.Context(), r)
-		var p *local.Problem
-		if !errors.Is(err, local.ErrStart) || !errors.As(err, &p) {
+		p, ok := errors.AsType[*problem.Error](err)
+		if !ok || p.Code != problem.LocalStart {
 			t.Fatalf("error %v", err)
 		}
-		if !strings.Contains(p.Text, wal) || strings.Contains(p.Text, "[") || p.Why == "" ||
+		if !strings.Contains(p.Message, wal) || strings.Contains(p.Message, "[") || p.Why == "" ||
 			!strings.Contains(p.Fix, wal) {
 			t.Errorf("it says %+v", p)
 		}

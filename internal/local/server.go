@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // The functions below run inside elasticd.
@@ -30,7 +32,7 @@ const (
 	timerSlack = time.Millisecond // how late the server's timers may be
 )
 
-// Descriptors inherited from Ensure: the pipe for the word "ready", and the two locks.
+// Descriptors inherited from Ensure: the pipe for the answer, and the two locks.
 const (
 	wordFD  = 3
 	firstFD = 4
@@ -127,10 +129,16 @@ func (r Runtime) Announce(version string) error {
 	return nil
 }
 
-// AnswerEnsure tells the waiting Ensure, which started this process, that the server is ready.
-func AnswerEnsure() {
+// AnswerEnsure tells the waiting Ensure, which started this process, that the server is ready, or why it
+// is not.
+func AnswerEnsure(failed error) {
 	word := os.NewFile(wordFD, "word")
-	fmt.Fprintln(word, os.Getpid()) // an error is ignored: Ensure was killed, and the server runs
+	// An error to write is ignored: Ensure was killed, and the server runs.
+	if p, ok := errors.AsType[*problem.Error](failed); ok {
+		_ = json.NewEncoder(word).Encode(p)
+	} else if failed == nil {
+		fmt.Fprintln(word, os.Getpid())
+	}
 	word.Close()
 	for fd := firstFD; fd <= lastFD; fd++ {
 		unix.Close(fd)

@@ -2,12 +2,12 @@ package local
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/elasticd/elastic/internal/certs"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/internal/regular"
 )
 
@@ -15,7 +15,7 @@ import (
 const TokenEnv = "ELASTIC_TOKEN"
 
 // TokenFile returns the file with the token of a HOST:PORT, as all nodes spell it. It is not in the
-// part of one machine: nodes that share the state directory share the token, too. Errors: ErrState.
+// part of one machine: nodes that share the state directory share the token, too.
 func TokenFile(at, stateDir string, env func(string) string) (string, error) {
 	root, err := stateRoot(stateDir, env)
 	if err != nil {
@@ -25,7 +25,7 @@ func TokenFile(at, stateDir string, env func(string) string) (string, error) {
 }
 
 // KeepToken returns the token in a file. If there is no file, it makes one with a new token, and of
-// nodes that do so at the same time one succeeds. Errors: ErrState.
+// nodes that do so at the same time one succeeds.
 func KeepToken(path string) (certs.Token, error) {
 	for {
 		t, err := ReadToken(path)
@@ -33,14 +33,14 @@ func KeepToken(path string) (certs.Token, error) {
 			return t, err
 		}
 		if err := makeToken(path); err != nil && !errors.Is(err, fs.ErrExist) {
-			return "", &Problem{Kind: ErrState, Text: fmt.Sprintf("write the token of the server: %v", err),
-				Fix: "--state-dir=DIR, or --token-file=FILE"}
+			return "", problem.New(problem.StateDir, "write the token of the server: %v", err).
+				Cure("--state-dir=DIR, or --token-file=FILE")
 		}
 	}
 }
 
-// ReadToken reads the token in a file, which no other user may write or read. Errors: ErrState, and
-// fs.ErrNotExist.
+// ReadToken reads the token in a file, which no other user may write or read. It returns
+// fs.ErrNotExist if there is none.
 func ReadToken(path string) (certs.Token, error) {
 	text, err := regular.ReadSecret(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,9 +51,9 @@ func ReadToken(path string) (certs.Token, error) {
 		t, err = certs.ParseToken(string(text))
 	}
 	if err != nil {
-		return "", &Problem{Kind: ErrState, Text: fmt.Sprintf("token file %s: %v", path, err),
-			Why: "who knows the token can run programs as the users of its nodes",
-			Fix: "a file of yours with mode 0600 and a random word of 20 characters: openssl rand -hex 16"}
+		return "", problem.New(problem.StateDir, "token file %s: %v", path, err).
+			Because("who knows the token can run programs as the users of its nodes").
+			Cure("a file of yours with mode 0600 and a random word of 20 characters: openssl rand -hex 16")
 	}
 	return t, nil
 }

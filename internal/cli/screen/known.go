@@ -8,7 +8,6 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/launch"
-	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -20,9 +19,6 @@ import (
 func KnownProblem(err error) *problem.Error {
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
-	}
-	if p, ok := errors.AsType[*local.Problem](err); ok {
-		return fromLocal(p)
 	}
 	if e, ok := errors.AsType[*launch.NotFoundError](err); ok {
 		return fromNotFound(e)
@@ -72,21 +68,6 @@ func KnownProblem(err error) *problem.Error {
 				schema.Root)
 	}
 	return problem.New(problem.Failed, "%v", err).Of(err)
-}
-
-func fromLocal(p *local.Problem) *problem.Error {
-	code := map[error]problem.Code{local.ErrOwner: problem.LocalOwner, local.ErrState: problem.StateDir,
-		local.ErrStart: problem.LocalStart, local.ErrOther: problem.ServerAuth}[p.Kind]
-	if code == "" {
-		code = problem.Failed
-	}
-	e := problem.New(code, "%s", p.Text).Of(p)
-	e.Why, e.Fix = p.Why, p.Fix
-	if len(p.Log) > 0 {
-		e.Detail("log", p.Log)
-		e.Why = strings.TrimPrefix(e.Why+"; it ends: "+p.Log[len(p.Log)-1], "; ")
-	}
-	return e
 }
 
 // differs returns the error of a node that does not fit the job, or nil.
