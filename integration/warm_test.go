@@ -97,16 +97,6 @@ func TestWarmWorkersTakeOver(t *testing.T) {
 			t.Errorf("generation %d has the port of an older one: %v", generation+1, ports)
 		}
 	}
-	until(t, "a warm worker for each worker is shown, with its memory", func() error {
-		nodes, _ := p.object("status", "x")["nodes"].([]any)
-		for _, n := range nodes {
-			if w, _ := n.(map[string]any)["warm"].(map[string]any); w["count"] == 2. &&
-				w["bytes"].(float64) > 1<<20 {
-				return nil
-			}
-		}
-		return fmt.Errorf("the nodes are %v", nodes)
-	})
 	if got := waiting(off.cmd.Process.Pid); len(got) > 0 {
 		t.Errorf("with --warm=off %v wait", got)
 	}

@@ -65,9 +65,6 @@ func (g *group) begin(s message.Start) error {
 		return handover.ErrCannotStay
 	}
 	g.w.stay.Begin(world)
-	if g.waits {
-		g.w.warmth.Waits(nil)
-	}
 	g.waits = false
 	g.world, g.rank = world, s.Rank
 	g.since = time.Now()
@@ -148,11 +145,6 @@ func (g *group) translate() {
 			Script: c.Script, Victim: c.Victim}}
 	}
 	g.w.saves.WorkersEnded(g.Generation(), how)
-	g.mu.Lock()
-	if g.waits {
-		g.w.warmth.Waits(nil)
-	}
-	g.mu.Unlock()
 	g.stay.Close()
 	g.heard.Wait()
 	close(g.events)
@@ -282,9 +274,7 @@ func (g *group) Pause(ctx context.Context) (held *int64, err error) {
 	if e, ok := g.g.(*ensemble.Ensemble); ok {
 		held, err = new(int64(math.MaxInt64)), e.Pause(ctx) // tables are newer than any checkpoint
 	} else if waits {
-		if err = g.stay.Await(ctx); err == nil {
-			g.w.warmth.Waits(g.g.PIDs())
-		}
+		err = g.stay.Await(ctx)
 	} else {
 		held, err = g.stay.Leave(ctx)
 	}

@@ -19,12 +19,8 @@ import (
 // all processors before that.
 const warmAfter = 10 * time.Second
 
-// warmBegun is how long warm workers may take to start before they are counted. Their memory may
-// then grow for another warmSettle.
-const (
-	warmBegun  = 5 * time.Second
-	warmSettle = 15 * time.Second
-)
+// warmSettle is how long the memory of warm workers may grow before it is measured.
+const warmSettle = 20 * time.Second
 
 // warmLater starts warm workers while the workers of g train. They do the same imports, and wait
 // for the next world.
@@ -37,13 +33,7 @@ func (w *workers) warmLater(g *worker.Group, spec worker.Spec) {
 		if !during(ctx, g, warmAfter) || !roomToWarm(proc.Memory()) {
 			return
 		}
-		p := w.warm(spec, w.warming(spec, script))
-		if p == nil || !during(ctx, g, warmBegun) {
-			return
-		}
-		w.warmth.Changed()
-		if during(ctx, g, warmSettle) {
-			w.warmth.Changed()
+		if p := w.warm(spec, w.warming(spec, script)); p != nil && during(ctx, g, warmSettle) {
 			w.tellWarm(p)
 		}
 	})
@@ -119,13 +109,3 @@ func (w *workers) tellWarm(p *worker.Prepared) {
 
 // roomToWarm reports whether a quarter of the memory is free, which warm workers need.
 func roomToWarm(total, available int64) bool { return total > 0 && available >= total/4 }
-
-// standBy returns the number of warm workers, and their memory.
-func (w *workers) standBy() (n int, bytes int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.prepared == nil {
-		return 0, 0
-	}
-	return w.prepared.Waiting()
-}

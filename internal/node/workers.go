@@ -50,7 +50,6 @@ type workers struct {
 	dir        string // of the node and job
 	logs       *output.Logs
 	doing      *saves.Doing
-	warmth     *warmCount
 	preHookRun preHookRun
 	hangs      atomic.Pointer[hang.Watch] // of the newest generation; nil: it has parameter servers
 	stepped    atomic.Bool                // rank 0's worker was on this node once, and reported a step
@@ -107,8 +106,6 @@ func (w *workers) Open(node string, job rendezvous.Job, committed []checkpoint.H
 		w.peers.Server.Handle(pattern, h)
 	}
 	w.doing = saves.NewDoing(w.effects, w.store, w.o.Job.Name.Doing(node))
-	w.warmth = newWarmCount(w.store, w.o.Job.Name.Warm(node), w.standBy)
-	w.effects.Go(w.warmth.Run)
 	joining := saves.Node{Name: node, Dir: w.dir, Store: w.disk.Store(node), Directory: w.directory(),
 		Activity: w.doing}
 	if err := w.saves.Join(joining, job); err != nil {
@@ -223,9 +220,6 @@ func (w *workers) take() *worker.Prepared {
 	defer w.mu.Unlock()
 	p := w.prepared
 	w.prepared = nil
-	if w.warmth != nil {
-		w.warmth.Changed()
-	}
 	return p
 }
 

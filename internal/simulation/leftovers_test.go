@@ -42,7 +42,6 @@ func TestRecordsOfTheDeadAreRemoved(t *testing.T) {
 		for _, node := range []string{"b", "old", "older"} {
 			then = append(then,
 				store.Put(job.Doing(node), schema.Encode(rendezvous.Activity{Kind: "saving"})),
-				store.Put(job.Warm(node), schema.Encode(rendezvous.WarmWorkers{Count: 1})),
 				store.Put(job.Held(node), schema.Encode([]checkpoint.Number{1})))
 		}
 		if _, err := s.etcd.Client("writer").Txn(t.Context(), store.Txn{Then: then}); err != nil {
@@ -55,9 +54,6 @@ func TestRecordsOfTheDeadAreRemoved(t *testing.T) {
 		snap := s.snapshot()
 		if len(snap.Doing) != 1 || snap.Doing[0].Node != "b" {
 			t.Errorf("these are said to do something: %v", snap.Doing)
-		}
-		if len(snap.Warm) != 1 || snap.Warm[0].Node != "b" {
-			t.Errorf("workers are said to wait on these: %v", snap.Warm)
 		}
 		if _, ok := snap.Held["b"]; !ok || len(snap.Held) != 1 {
 			t.Errorf("these are said to hold something: %v", snap.Held)

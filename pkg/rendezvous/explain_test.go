@@ -379,7 +379,6 @@ func TestStatusIsTheReference(t *testing.T) {
 	delete(got["progress"].(map[string]any), "note")
 	for _, n := range got["nodes"].([]any) {
 		delete(n.(map[string]any), "other_program")
-		delete(n.(map[string]any), "warm")
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

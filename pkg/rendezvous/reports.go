@@ -93,14 +93,6 @@ type Activity struct {
 	Rev   int64 `json:"-"`
 }
 
-// WarmWorkers are the processes of a node that wait to be its next workers, for `elastic status`.
-type WarmWorkers struct {
-	Node  string `json:"-"`
-	Count int    `json:"count"`
-	Bytes int64  `json:"bytes"` // memory; of shared memory, the share of these processes
-	Rev   int64  `json:"-"`
-}
-
 // Progress is what the workers report of their training.
 type Progress struct {
 	Generation       schema.Generation `json:"generation,omitempty"` // of the workers that report it

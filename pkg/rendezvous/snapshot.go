@@ -34,7 +34,6 @@ type Snapshot struct {
 	History  []checkpoint.Head // ckpt/n, oldest first
 	Held     map[string]Held   // by node
 	Doing    []Activity
-	Warm     []WarmWorkers
 	Progress *Progress
 	Events   []history.Event
 	Unread   []membership.Unread // of nodes that are no members; they are left out
@@ -258,14 +257,6 @@ func (s *Snapshot) decodeJob(job schema.Job, at map[string]*store.Entry) (err er
 	return nil
 }
 
-// decodeWarm reads how many warm workers a node has. It ignores a record that cannot be read.
-func (s *Snapshot) decodeWarm(node string, e *store.Entry) {
-	if w, err := schema.Decode[WarmWorkers](e); err == nil {
-		w.Node, w.Rev = node, e.Rev
-		s.Warm = append(s.Warm, w)
-	}
-}
-
 // decodeBrought reads which checkpoint of an earlier job a node brought. A record that cannot be read
 // counts as none.
 func (s *Snapshot) decodeBrought(node string, e *store.Entry) {
@@ -285,7 +276,7 @@ func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error
 
 // decodeNodes reads the records of checkpoints, and those that a node writes of itself.
 func (s *Snapshot) decodeNodes(job schema.Job, entries []store.Entry) error {
-	checkpoints, held, doing, warm := job.Checkpoints(), job.AllHeld(), job.AllDoing(), job.AllWarm()
+	checkpoints, held, doing := job.Checkpoints(), job.AllHeld(), job.AllDoing()
 	for i := range entries {
 		e := &entries[i]
 		if p := schema.Rest(checkpoints, e.Key); len(p) == 1 {
@@ -307,8 +298,6 @@ func (s *Snapshot) decodeNodes(job schema.Job, entries []store.Entry) error {
 				d.Node, d.Rev = p[0], e.Rev
 				s.Doing = append(s.Doing, d)
 			}
-		} else if p := schema.Rest(warm, e.Key); len(p) == 1 {
-			s.decodeWarm(p[0], e)
 		} else if p := schema.Rest(job.AllBrought(), e.Key); len(p) == 1 {
 			s.decodeBrought(p[0], e)
 		}

@@ -99,8 +99,6 @@ func (j Job) AllLeft() string             { return j.Prefix() + "left/" }
 func (j Job) Left(node string) string     { return j.AllLeft() + node }
 func (j Job) AllDoing() string            { return j.Prefix() + "doing/" }
 func (j Job) Doing(node string) string    { return j.AllDoing() + node }
-func (j Job) AllWarm() string             { return j.Prefix() + "warm/" }
-func (j Job) Warm(node string) string     { return j.AllWarm() + node }
 func (j Job) Progress() string            { return j.Prefix() + "progress" }
 func (j Job) Curve() string               { return j.Prefix() + "curve" }
 func (j Job) AllBrought() string          { return j.Prefix() + "brought/" }

@@ -37,7 +37,7 @@ func draw(t *rapid.T) (schema.Job, string, schema.Generation) {
 func all(j schema.Job, n string, g schema.Generation) []string {
 	return []string{
 		j.Job(), j.Fence(), j.World(), j.Wish(), j.Plan(n, int(g%10000)), j.Endpoints(n), j.Node(n),
-		j.Held(n), j.Left(n), j.Doing(n), j.Warm(n), j.Progress(), j.Brought(n), j.Event(n), j.Suspect(n, n),
+		j.Held(n), j.Left(n), j.Doing(n), j.Progress(), j.Brought(n), j.Event(n), j.Suspect(n, n),
 		j.Ready(g, n), j.Exit(g, n), j.Failure(g), j.NaN(g), j.Output(g), j.Checkpoint(uint64(g)), j.Head(),
 	}
 }
@@ -45,7 +45,7 @@ func all(j schema.Job, n string, g schema.Generation) []string {
 // prefixes is one range of each kind.
 func prefixes(j schema.Job, n string, g schema.Generation) []string {
 	return []string{
-		j.AllPlans(), j.Plans(n), j.Nodes(), j.AllHeld(), j.AllLeft(), j.AllDoing(), j.AllWarm(),
+		j.AllPlans(), j.Plans(n), j.Nodes(), j.AllHeld(), j.AllLeft(), j.AllDoing(),
 		j.AllBrought(), j.Events(), j.AllSuspects(), j.Suspects(n), j.AllReady(), j.Readies(g), j.AllExits(),
 		j.Exits(g), j.AllFailures(), j.AllNaNs(), j.AllOutputs(), j.Checkpoints(),
 	}

@@ -3,12 +3,9 @@ package show
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
-	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
@@ -45,29 +42,19 @@ func nodeTable(c *command.Call, st status.Status) error {
 	}
 	rows := [][]string{{"NODE", "RANKS", "STATE", "ADDRESS", "SINCE", ""}}
 	for _, n := range st.Nodes {
-		row := []string{n.Node, "-", string(n.State), "-", c.Out.Since(n.Since.Time), remark(&n)}
+		row := []string{n.Node, "-", string(n.State), "-", c.Out.Since(n.Since.Time), ""}
 		if r, ok := ranks[n.Node]; ok {
 			row[1] = r
 		}
 		if n.Address != nil {
 			row[3] = *n.Address
 		}
+		if n.Why != nil {
+			row[5] = *n.Why
+		}
 		rows = append(rows, row)
 	}
 	return c.Out.Table(rows)
-}
-
-// remark returns the reason for the state of a node, and the number of its warm workers.
-func remark(n *status.Node) string {
-	var parts []string
-	if n.Why != nil {
-		parts = append(parts, *n.Why)
-	}
-	if w := n.Warm; w != nil {
-		parts = append(parts,
-			fmt.Sprintf("%s, %s", phrase.Count(w.Count, "warm worker"), screen.Size(w.Bytes)))
-	}
-	return strings.Join(parts, "; ")
 }
 
 // span formats consecutive ranks in short form.

@@ -66,18 +66,6 @@ func kilobytes(info, name string) int64 {
 	return 0
 }
 
-// ResidentBelow returns the memory of the processes that root accepts and of their descendants.
-func ResidentBelow(root func(Process) bool) (bytes int64) {
-	all, err := All()
-	if err != nil {
-		return 0
-	}
-	for _, p := range Below(all, root) {
-		bytes += Resident(p.PID)
-	}
-	return bytes
-}
-
 // Resident returns the memory of a process. Shared memory counts in proportion.
 func Resident(pid int) int64 {
 	rollup, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")

@@ -42,7 +42,6 @@ func healthy() []store.Entry {
 		job.Checkpoint(1): []byte(`{"format":1,"record":{"number":1,"generation":1,"bytes":1,"copies":1}}`),
 		job.Held("a"):     []byte(`{"format":1,"record":[1]}`),
 		job.Doing("a"):    schema.Encode(rendezvous.Activity{Kind: "saving"}),
-		job.Warm("a"):     schema.Encode(rendezvous.WarmWorkers{Count: 1}),
 		job.Progress():    schema.Encode(rendezvous.Progress{}),
 		job.Brought("a"):  schema.Encode(rendezvous.Brought{From: "u", Copy: checkpoint.Copy{Head: checkpoint.Head{Number: 1}}}),
 		job.Event("e"):    schema.Encode([]history.Event{{Kind: history.JobCreated}}),

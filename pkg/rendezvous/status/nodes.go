@@ -27,8 +27,6 @@ type Node struct {
 	Why         *string            `json:"why"`
 	// OtherProgram: the node runs another program than the job was made with.
 	OtherProgram bool `json:"other_program"`
-	// Warm are the processes that wait to be its next workers; nil: none is known.
-	Warm *rendezvous.WarmWorkers `json:"warm"`
 }
 
 // NodeState is the state of a node.
@@ -72,11 +70,6 @@ func (x *explainer) nodes(state State) []Node {
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; !shown[n.Node] {
 			list, shown[n.Node] = append(list, x.other(n)), true
-		}
-	}
-	for _, w := range s.Warm {
-		if i := slices.IndexFunc(list, func(n Node) bool { return n.Node == w.Node }); i >= 0 {
-			list[i].Warm = &w
 		}
 	}
 	for i := range list {

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// RemoveLeftovers removes keys of nodes that are gone: doing/ and warm/ at once, held/ when
-// retention has removed all checkpoints that it names. A node that registers in the meantime keeps
+// RemoveLeftovers removes keys of nodes that are gone: doing/ at once, held/ when retention
+// has removed all checkpoints that it names. A node that registers in the meantime keeps
 // its keys. The next call removes the keys that this one did not.
 func (r Requests) RemoveLeftovers(ctx context.Context, s *rendezvous.Snapshot) {
 	job := r.Job
@@ -23,11 +23,6 @@ func (r Requests) RemoveLeftovers(ctx context.Context, s *rendezvous.Snapshot) {
 	for _, d := range s.Doing {
 		if gone(d.Node) {
 			rm(d.Node, job.Doing(d.Node), d.Rev)
-		}
-	}
-	for _, w := range s.Warm {
-		if gone(w.Node) {
-			rm(w.Node, job.Warm(w.Node), w.Rev)
 		}
 	}
 	kept := func(n checkpoint.Number) bool {

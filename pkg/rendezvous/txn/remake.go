@@ -128,7 +128,7 @@ func (r Requests) checkpointsAgain(x Remaking) (all []store.Write) {
 func (r Requests) deleteRecords() (all []store.Write) {
 	for _, of := range []string{r.Job.Nodes(), r.Job.AllReady(), r.Job.AllLeft(), r.Job.AllSuspects(),
 		r.Job.AllExits(), r.Job.AllFailures(), r.Job.AllHeld(), r.Job.AllDoing(), r.Job.AllWarming(),
-		r.Job.AllWarm(), r.Job.AllNaNs(), r.Job.AllParts(), r.Job.AllBrought()} {
+		r.Job.AllNaNs(), r.Job.AllParts(), r.Job.AllBrought()} {
 		all = append(all, store.DeleteRange(of, store.End(of)))
 	}
 	return all
