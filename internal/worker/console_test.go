@@ -139,26 +139,6 @@ func TestBlockedConsoleDoesNotHoldTheEnd(t *testing.T) {
 	reader.Close()
 }
 
-// The writer of notices may be stuck too: `2>&1 | less`.
-func TestBlockedNotice(t *testing.T) {
-	t.Parallel()
-	blocked := make(chan struct{})
-	reader, writer := io.Pipe()
-	reader.Close()
-	s := logged(t, 1, `seq 1 1000`, output.Options{Notice: func(string) { <-blocked }, Console: writer,
-		Show: func(int) output.Std { return output.Both }})
-	runToEnd(t, s)
-	if got := body(read(t, s.Logs.Path(0))); got != seq(1, 1000) {
-		t.Errorf("%d bytes", len(got))
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := s.Logs.Close(ctx); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	close(blocked)
-}
-
 func TestLostConsole(t *testing.T) {
 	t.Parallel()
 	var w words

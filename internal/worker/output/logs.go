@@ -42,7 +42,7 @@ type Options struct {
 	// filtered_stdout.log or filtered_stderr.log.
 	CopyOut, CopyErr []string
 
-	// Notice is called with a sentence about output that could not be written or shown. It may
+	// Notice is called with a sentence about output that could not be written or shown. It must not
 	// block. nil: not reported.
 	Notice func(string)
 }
@@ -56,7 +56,6 @@ type Logs struct {
 	lock    *os.File // the locked directory, in which no other agent writes
 	o       Options
 	console *console // nil: none
-	notices *notices
 
 	copyOut, copyErr *duplicate // nil: none
 
@@ -101,12 +100,11 @@ func Open(o Options) (*Logs, error) {
 	}
 	l.copyOut = newDuplicate(l.dir, "filtered_stdout.log", o.CopyOut)
 	l.copyErr = newDuplicate(l.dir, "filtered_stderr.log", o.CopyErr)
-	l.notices = newNotices(o.Notice)
 	if err := l.moveOtherRun(o.Run); err != nil {
-		l.notices.say(err.Error())
+		o.Notice(err.Error())
 	}
 	if o.Console != nil {
-		l.console = newConsole(o.Console, l.notices.say)
+		l.console = newConsole(o.Console, o.Notice)
 	}
 	return l, nil
 }
@@ -195,7 +193,6 @@ func (l *Logs) Close(ctx context.Context) error {
 	if l.console != nil {
 		err = l.console.close(ctx)
 	}
-	err = errors.Join(err, l.notices.close(ctx))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.files {
@@ -250,7 +247,7 @@ func (l *Logs) file(path string) *logFile {
 	defer l.mu.Unlock()
 	f := l.files[path]
 	if f == nil {
-		f = newLogFile(path, l.o.Rotate, l.o.Keep, l.notices.say)
+		f = newLogFile(path, l.o.Rotate, l.o.Keep, l.o.Notice)
 		l.files[path] = f
 	}
 	return f
