@@ -55,7 +55,7 @@ var opens = map[string]struct {
 	"internal/coordinator/pages.go":                   {1, named},
 	"internal/coordinator/http.go":                    {2, named},
 	"internal/device/health.go":                       {1, system},
-	"internal/device/numa.go":                         {6, system},
+	"internal/device/numa.go":                         {2, system},
 	"internal/device/vendors.go":                      {3, system},
 	"internal/handover/handover.go":                   {1, directory},
 	"internal/hang/inspect.go":                        {2, ours},

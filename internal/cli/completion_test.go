@@ -72,7 +72,7 @@ func TestCompletion(t *testing.T) {
 	}{
 		{"elastic ru", "run", true},
 		{"elastic run --scal", "--scaling", true},
-		{"elastic run --numa-binding=so", "socket", true},
+		{"elastic run --numa-binding=no", "node", true},
 		{"elastic run --np 2 --virt", "--virtual-local-rank", false},
 		{"elastic run --nproc_per_node 2 tra", "train.py", false},
 		{"elastic status --wat", "--watch", false},

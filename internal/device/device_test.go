@@ -181,26 +181,14 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// numa is a host with two sockets of two NUMA nodes of four cores each; two threads a core, two cores
-// to a cache. Four GPUs: one on node 0, two on node 1, one on node 3.
+// numa is a host with four NUMA nodes of four cores each, two threads a core. Four GPUs: one on node
+// 0, two on node 1, one on node 3.
 func numa(t *testing.T) device.Host {
 	t.Helper()
-	files := map[string]string{"sys/devices/system/node/possible": "0-3\n"}
+	files := map[string]string{}
 	for node := range 4 {
 		files[fmt.Sprintf("sys/devices/system/node/node%d/cpulist", node)] = fmt.Sprintf("%d-%d,%d-%d\n",
 			node*4, node*4+3, 16+node*4, 16+node*4+3)
-	}
-	for cpu := range 32 {
-		core := cpu % 16
-		dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/", cpu)
-		files[dir+"topology/physical_package_id"] = fmt.Sprintln(core / 8)
-		files[dir+"topology/thread_siblings_list"] = fmt.Sprintf("%d,%d\n", core, core+16)
-		pair := core / 2 * 2
-		for i, kind := range []string{"Data", "Instruction", "Unified"} {
-			d := fmt.Sprintf("%scache/index%d/", dir, i)
-			files[d+"type"], files[d+"level"] = kind+"\n", fmt.Sprintln([]int{1, 9, 3}[i])
-			files[d+"shared_cpu_list"] = fmt.Sprintf("%d-%d,%d-%d\n", pair, pair+1, pair+16, pair+17)
-		}
 	}
 	for i, node := range []int{0, 1, 1, 3} {
 		files[fmt.Sprintf("sys/bus/pci/devices/0000:%d0:00.0/numa_node", i+1)] = fmt.Sprintln(node)
@@ -218,20 +206,14 @@ func TestNUMA(t *testing.T) {
 	all := device.ParseCPUs("0-31")
 	choice := device.Find(t.Context(), h, device.GPU).All()
 	for name, c := range map[string]struct {
-		affinity device.Affinity
-		allowed  []int
-		want     []string
+		allowed []int
+		want    []string
 	}{
-		"node":      {device.Node, all, []string{"0-3,16-19", "4-7,20-23", "4-7,20-23", "12-15,28-31"}},
-		"socket":    {device.Socket, all, []string{"0-7,16-23", "0-7,16-23", "0-7,16-23", "8-15,24-31"}},
-		"exclusive": {device.Exclusive, all, []string{"0-3,16-19", "4,5,20,21", "6,7,22,23", "12-15,28-31"}},
-		"core-complex": {device.CoreComplex, all, []string{"0,1,16,17", "4,5,20,21", "6,7,22,23",
-			"12,13,28,29"}},
-		"only what is allowed": {device.Node, device.ParseCPUs("0,5-6,12"),
-			[]string{"0", "5,6", "5,6", "12"}},
+		"all":                  {all, []string{"0-3,16-19", "4-7,20-23", "4-7,20-23", "12-15,28-31"}},
+		"only what is allowed": {device.ParseCPUs("0,5-6,12"), []string{"0", "5,6", "5,6", "12"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := choice.CPUs(h, c.affinity, 4, c.allowed)
+			got, err := choice.CPUs(h, 4, c.allowed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -244,13 +226,10 @@ func TestNUMA(t *testing.T) {
 			}
 		})
 	}
-	if _, err := choice.CPUs(h, device.Node, 4, device.ParseCPUs("0-3")); !errors.Is(err, device.ErrDevice) {
+	if _, err := choice.CPUs(h, 4, device.ParseCPUs("0-3")); !errors.Is(err, device.ErrDevice) {
 		t.Errorf("no processor is left: %v", err)
 	}
-	if _, err := choice.CPUs(h, device.Node, 5, all); !errors.Is(err, device.ErrDevice) {
+	if _, err := choice.CPUs(h, 5, all); !errors.Is(err, device.ErrDevice) {
 		t.Errorf("more workers than devices: %v", err)
-	}
-	if cpus, err := choice.CPUs(h, device.Unbound, 2, all); err != nil || len(cpus) != 2 || cpus[0] != nil {
-		t.Errorf("unbound: %v, %v", cpus, err)
 	}
 }

@@ -31,7 +31,7 @@ type Launcher struct {
 	Role             string // ROLE_NAME; "": default
 	Devices          device.Choice
 	Binding          device.Binding
-	Affinity         device.Affinity
+	NUMA             bool // a worker runs on the processors near its device
 	VirtualLocalRank bool
 
 	Prefix           string // template of the text before each line that --tee shows
@@ -141,9 +141,11 @@ func (w *workers) specOf(in launch.Inputs) (worker.Spec, error) {
 		spec.Ranks = append(spec.Ranks, in.FirstRank+k)
 		spec.Args = append(spec.Args, launch.LocalRank(w.o.Args, k))
 	}
+	if !w.o.Launcher.NUMA {
+		return spec, nil
+	}
 	var err error
-	spec.CPUs, err = w.o.Launcher.Devices.CPUs(device.Host{}, w.o.Launcher.Affinity, in.Workers,
-		device.Allowed())
+	spec.CPUs, err = w.o.Launcher.Devices.CPUs(device.Host{}, in.Workers, device.Allowed())
 	return spec, err
 }
 

@@ -109,9 +109,12 @@ func worldOf(o *node.Options, own int) []previewNode {
 }
 
 func workersOf(o *node.Options, in launch.Inputs) ([]previewWorker, error) {
-	cpus, err := o.Launcher.Devices.CPUs(device.Host{}, o.Launcher.Affinity, in.Workers, device.Allowed())
-	if err != nil {
-		return nil, err
+	cpus := make([][]int, in.Workers)
+	if o.Launcher.NUMA {
+		var err error
+		if cpus, err = o.Launcher.Devices.CPUs(device.Host{}, in.Workers, device.Allowed()); err != nil {
+			return nil, err
+		}
 	}
 	given := launch.Given(in)
 	var all []previewWorker

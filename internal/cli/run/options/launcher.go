@@ -99,6 +99,22 @@ func badDevice(s command.Setting, err error) *problem.Error {
 		Cure("ids as nvidia-smi numbers them, each once: --gpus=0,1")
 }
 
+// bindToNUMA reads --numa-binding. Other values of torchrun's flag act as node.
+func bindToNUMA(c *command.Call, o *node.Options) error {
+	a := c.Setting("numa-binding")
+	if !a.Given {
+		return nil
+	}
+	if a.Text != "node" {
+		c.Out.Say("elastic: %s acts as node: each worker runs on the processors of its device's NUMA node", a)
+	}
+	if _, err := o.Launcher.Devices.CPUs(device.Host{}, o.Job.Slots, device.Allowed()); err != nil {
+		return badDevice(a, err).Cure("leave it out where no device is used")
+	}
+	o.Launcher.NUMA = true
+	return nil
+}
+
 // paddle reports whether a flag was given that only Paddle's launcher has. The output then is that
 // of Paddle's launcher, and each device has a worker.
 func paddle(c *command.Call) bool {
@@ -126,11 +142,8 @@ func launcher(c *command.Call, o *node.Options) error {
 			return err
 		}
 	}
-	if a := c.Setting("numa-binding"); a.Given {
-		l.Affinity = device.Affinity(a.Text)
-		if _, err := l.Devices.CPUs(device.Host{}, l.Affinity, o.Job.Slots, device.Allowed()); err != nil {
-			return badDevice(a, err).Cure("leave it out where no device is used")
-		}
+	if err := bindToNUMA(c, o); err != nil {
+		return err
 	}
 	l.Role = "default"
 	if r := c.Setting("role"); r.Given {

@@ -27,7 +27,7 @@ func torchrunFlags() []command.Flag {
 			Usage:  "auto: a worker sees all devices; env: its own; none: unchanged (auto)",
 			Values: []string{"auto", "env", "none"}},
 		{Name: "numa-binding", Arg: "HOW",
-			Usage:  "node, socket, exclusive or core-complex: processors near its device",
+			Usage:  "node: a worker runs on the processors of its device's NUMA node",
 			Env:    []string{"PET_NUMA_BINDING"},
 			Values: []string{"node", "socket", "exclusive", "core-complex"}},
 		{Name: "virtual-local-rank", Kind: command.Boolean,
