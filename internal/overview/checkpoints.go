@@ -27,8 +27,7 @@ type Checkpoint struct {
 	Time       status.Timestamp  `json:"time"`
 	Manifest   checkpoint.Hash   `json:"manifest"`
 	Head       bool              `json:"head"`
-	Offered    bool              `json:"offered"` // the job went on without it: ckpt restore takes it
-	Resume     bool              `json:"resume"`  // the newest world started from it
+	Resume     bool              `json:"resume"` // the newest world started from it
 }
 
 // Checkpoints lists the commits of a job, the newest first.
@@ -52,7 +51,7 @@ func CheckpointOf(s *rendezvous.Snapshot, h checkpoint.Head) Checkpoint {
 		WorldSize: worldSize(s.Events, h.Generation), Bytes: h.Bytes, Holders: names,
 		Away: append([]string{}, away...), Copies: h.Copies, Parts: len(h.Parts),
 		Time: status.Timestamp{Time: h.Time}, Manifest: h.Manifest, Head: h.Number == s.Head.Number,
-		Offered: h.Offered, Resume: w != nil && w.Resume != nil && w.Resume.Number == h.Number}
+		Resume: w != nil && w.Resume != nil && w.Resume.Number == h.Number}
 }
 
 // HoldersOf returns the nodes that have a checkpoint: those that are registered, and the others. The

@@ -72,8 +72,6 @@ var lostPlants = []plant{
 	{"section 10: a job is made by an agent that has not heard that it is recovered", joining + "/create.go",
 		`store.Unchanged(j.Job.Name.Resume(), rev)`, `store.Unchanged(j.Job.Name.Resume()+string(job.UID), 0*rev)`,
 		simulation, "TestAJobIsRecoveredAsItIsMade"},
-	{"section 10: a checkpoint of an earlier job outdates copies of this one", checkpoint + "/manifest/keep.go",
-		`if c.Offered {`, `if false {`, checkpoint + "/manifest", "TestOfferedCheckpointsOutdateNoCopies"},
 	{"the last save has no copy on a node that came while the store was away", replicator + "/replicator.go",
 		`if err == nil && r.moved == moved && !same {`, `if err != nil && r.moved == moved && !same {`, pipeline,
 		"TestANodeThatTheViewLacksHasACopy"},

@@ -27,16 +27,6 @@ func committedEvent(h manifest.Head) history.Event {
 			"holders": holders, "copies": h.Copies, "seconds": time.Since(h.Time).Seconds()}}
 }
 
-// offeredEvent is written together with the record of an offered checkpoint. was is its number
-// in the earlier job.
-func offeredEvent(node string, h manifest.Head, was manifest.Number) history.Event {
-	return history.Event{Kind: history.Offered, Generation: h.Generation, Node: node,
-		Text: fmt.Sprintf("%s brought checkpoint %d%s of an earlier job of this name, which began from "+
-			"another one: it is checkpoint %d now; elastic ckpt restore %d goes on from it",
-			node, was, AtStep(h.Step), h.Number, h.Number),
-		Fields: history.Fields{"number": h.Number, "was": was, "step": h.Step, "bytes": h.Bytes}}
-}
-
 // deletedEvents are written together with the removal of records. by is the operator that asked for
 // it; "": agents removed them.
 func deletedEvents(hs []manifest.Head, by string) []history.Event {

@@ -31,6 +31,20 @@ type Record struct {
 	mu sync.Mutex // guards UID after the first use
 }
 
+// uid returns the uid of the job.
+func (r *Record) uid() schema.UID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.UID
+}
+
+// AdoptJob continues with the job that was made again with the uid u.
+func (r *Record) AdoptJob(u schema.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.UID = u
+}
+
 // HolderGoneError means that the incarnation of a holder is no longer registered.
 type HolderGoneError struct{ Node string }
 

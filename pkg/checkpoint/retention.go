@@ -13,9 +13,9 @@ type Retention struct {
 	Pinned   []manifest.Hash // what the newest world started from
 }
 
-// Surplus returns the records to remove. It keeps the newest Keep, the head, the pinned ones, and
-// those that were offered. It also keeps the newest one with the most copies, where more copies than
-// Replicas count as Replicas. So at most Keep + 2, the pinned and the offered ones stay.
+// Surplus returns the records to remove. It keeps the newest Keep, the head and the pinned ones. It
+// also keeps the newest one with the most copies, where more copies than Replicas count as Replicas. So
+// at most Keep + 2 and the pinned ones stay.
 func (r Retention) Surplus(committed []manifest.Head, head manifest.Head) (drop []manifest.Head) {
 	left := slices.SortedFunc(slices.Values(committed),
 		func(a, b manifest.Head) int { return int(b.Number) - int(a.Number) })
@@ -25,7 +25,7 @@ func (r Retention) Surplus(committed []manifest.Head, head manifest.Head) (drop 
 	}
 	safe := slices.IndexFunc(left, func(c manifest.Head) bool { return c.Copies >= enough })
 	for i, c := range left {
-		if i >= r.Keep && i != safe && !c.Offered && c.Number != head.Number && c.Manifest != head.Manifest &&
+		if i >= r.Keep && i != safe && c.Number != head.Number && c.Manifest != head.Manifest &&
 			!slices.Contains(r.Pinned, c.Manifest) {
 			drop = append(drop, c)
 		}

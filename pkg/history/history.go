@@ -47,7 +47,6 @@ const (
 	Stalled       Kind = "stalled"
 	StallOver     Kind = "stall_over"
 	SlowRank      Kind = "slow_rank"
-	Offered       Kind = "checkpoint_offered"
 	Brought       Kind = "checkpoint_brought"
 	JobFinishing  Kind = "job_finishing"
 	JobDone       Kind = "job_done"

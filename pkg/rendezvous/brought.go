@@ -52,7 +52,7 @@ func (s *Snapshot) NewestBrought() (head *checkpoint.Head, from schema.UID) {
 	if newest == nil {
 		return nil, ""
 	}
-	head.Offered, head.Restored = false, false
+	head.Restored = false
 	return head, newest.From
 }
 

@@ -43,11 +43,8 @@ func (k *saves) list(context.Context) error {
 		st := overview.CheckpointOf(&k.snap, h)
 		all = append(all, st)
 		mark := ""
-		switch {
-		case st.Head:
+		if st.Head {
 			mark = "head"
-		case st.Offered:
-			mark = "offered"
 		}
 		rows = append(rows, []string{fmt.Sprint(st.Number), screen.Known(st.Step), fmt.Sprint(st.Generation),
 			screen.Known(st.WorldSize), screen.Size(st.Bytes), copies(&st), k.Out.Since(h.Time),

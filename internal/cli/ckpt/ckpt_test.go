@@ -44,22 +44,21 @@ func TestHoldersThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// The list marks the newest checkpoint, and one that the job went on without.
-func TestListMarksOffers(t *testing.T) {
+// The list marks the newest checkpoint.
+func TestListMarksTheNewest(t *testing.T) {
 	var out strings.Builder
 	head := checkpoint.Head{Number: 3}
 	state := t.TempDir()
 	k := &saves{Call: &command.Call{Out: screen.Printer{Out: &out},
 		App: command.App{Getenv: func(string) string { return state }}},
 		snap: rendezvous.Snapshot{Job: &rendezvous.Job{Name: "x"}, Head: head,
-			History: []checkpoint.Head{{Number: 1}, {Number: 2, Offered: true}, head}}}
+			History: []checkpoint.Head{{Number: 1}, {Number: 2}, head}}}
 	if err := k.list(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range strings.Split(out.String(), "\n") {
 		number, _, _ := strings.Cut(l, " ")
-		offered := strings.Contains(l, "offered")
-		if newest := strings.Contains(l, "head"); newest != (number == "3") || offered != (number == "2") {
+		if newest := strings.Contains(l, "head"); newest != (number == "3") {
 			t.Errorf("it prints %q", l)
 		}
 	}

@@ -178,7 +178,7 @@ export class JobView {
       h("tbody", null, all.map((c) => h("tr", { class: c.head ? "newest" : "" },
         h("td", null, String(c.number)), h("td", { class: "n" }, whole(c.step)), h("td", { class: "n" }, size(c.bytes)),
         h("td", { class: "quiet" }, age(Date.parse(c.time), this.now())),
-        h("td", null, c.head && h("span", { class: "chip good" }, "newest"), c.resume && h("span", { class: "chip" }, "resumed from"), c.offered && h("span", { class: "chip warn" }, "offered")),
+        h("td", null, c.head && h("span", { class: "chip good" }, "newest"), c.resume && h("span", { class: "chip" }, "resumed from")),
         few ? nodes.map((n) => h("td", { class: "has" }, c.holders.includes(n) ? h("span", { class: "cell whole", title: "has it" }, "✓")
           : c.away.includes(n) ? h("span", { class: "cell away", title: "had it, and is away" }, "away") : h("span", { class: "cell none" }, "·")))
           : h("td", { class: "wrap" }, names(c.holders, 6), c.away.length > 0 && h("span", { class: "quiet" }, ` · away: ${names(c.away, 3)}`)))))));

@@ -3,7 +3,6 @@ package chunkstore
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
@@ -46,23 +45,3 @@ func (s *Store) Fingerprints() (*Fingerprints, error) {
 	}
 	return &f, nil
 }
-
-// Brought returns the record of the checkpoint of an earlier job (see readonly.KeepBrought), or nil. It
-// removes a damaged record.
-func (s *Store) Brought() (*manifest.Head, error) {
-	b, err := s.disk.ReadFile(readonly.Brought, manifest.MaxSize)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the record of the brought checkpoint: %w", err)
-	}
-	var h manifest.Head
-	if json.Unmarshal(b, &h) != nil || h.Validate() != nil {
-		return nil, s.DropBrought()
-	}
-	return &h, nil
-}
-
-// DropBrought removes that record, when the job has the checkpoint.
-func (s *Store) DropBrought() error { return s.disk.Discard(readonly.Brought) }

@@ -28,10 +28,6 @@ type Head struct {
 	// Parts says which of Holders had which part. nil: each holder had all of it.
 	Parts []HeldPart `json:"parts,omitempty"`
 	Time  time.Time  `json:"time"`
-	// Offered says that a node brought the checkpoint from an earlier job of this name, and the job
-	// began from another one. The job starts from it only if the operator asks for it. Retention keeps
-	// it until then.
-	Offered bool `json:"offered,omitempty"`
 	// Restored says that an operator made an earlier checkpoint the head again. Saves of Worlds before
 	// that, committed or not, are not newer.
 	Restored bool  `json:"restored,omitempty"`

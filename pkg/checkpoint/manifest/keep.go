@@ -45,9 +45,6 @@ func Keep(d OnDisk, committed []Head, seen schema.Generation, pinned []Hash) Kep
 		for _, p := range c.Parts {
 			k.named[p.Manifest] = true
 		}
-		if c.Offered { // its place is one among the captures of another job
-			continue
-		}
 		at, ok := d.Held[c.Manifest]
 		if !ok {
 			at = d.Partial[c.Manifest].At

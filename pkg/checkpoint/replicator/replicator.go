@@ -184,7 +184,7 @@ func (r *Replicator) Tidy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if offered, err := r.offer(ctx, head, committed); err != nil || !offered {
+	if begun, err := r.dropBrought(head, committed); err != nil || !begun {
 		return errors.Join(err, r.publishInventory(ctx))
 	}
 	err = r.dropParts()

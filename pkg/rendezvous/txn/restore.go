@@ -52,7 +52,7 @@ func (r Requests) Restore(
 ) (checkpoint.Head, error) {
 	from, was := to.Number, to.Rev
 	to.Number = seen.Head.Number + 1
-	to.Offered, to.Restored = false, true
+	to.Restored = true
 	g, worldRev := worldOf(seen)
 	holders := []string{}
 	for _, h := range to.Holders {

@@ -94,15 +94,18 @@ func candidates(ctx context.Context, s *Store) (all []manifest.Copy, err error) 
 // BringIn prepares the store in t, a copy of that of an earlier job, for a new one: it keeps only the newest
 // checkpoint, as one that the node brings. It returns nil if there is none.
 func BringIn(ctx context.Context, t dirfs.FS) (*manifest.Copy, error) {
-	f, err := FindNewest(ctx, New(t))
+	s, disk := New(t), dirfs.NewDisk(t, Temp+"/bring-")
+	f, err := FindNewest(ctx, s)
 	if f == nil || err != nil {
+		return nil, err
+	}
+	if err := s.keepOnly(ctx, disk, manifests(*f)); err != nil {
 		return nil, err
 	}
 	b, err := json.Marshal(f.Head)
 	if err != nil {
 		return nil, err
 	}
-	disk := dirfs.NewDisk(t, Temp+"/bring-")
 	if err := disk.Discard(Heads); err != nil {
 		return nil, err
 	}
@@ -122,24 +125,13 @@ func KeepBrought(ctx context.Context, t dirfs.FS, committed []manifest.Head) (bo
 	for i := range all {
 		same := func(h manifest.Head) bool { return h.Manifest == all[i].Head.Manifest }
 		if at := slices.IndexFunc(committed, same); at >= 0 && s.reads(ctx, &all[i]) {
-			heads, keep = append(heads, committed[at]), append(keep, committed[at].Manifest)
-			if keep = append(keep, all[i].Has...); all[i].Has == nil {
-				keep = append(keep, manifests(all[i].Head.Parts)...)
-			}
+			heads, keep = append(heads, committed[at]), append(keep, manifests(all[i])...)
 		}
 	}
 	if heads == nil || ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	for _, f := range all {
-		for _, h := range append(manifests(f.Head.Parts), f.Head.Manifest) {
-			if !slices.Contains(keep, h) {
-				err = errors.Join(err, disk.Discard(path.Join(Manifests, h.String())),
-					disk.Discard(path.Join(Partial, h.String())))
-			}
-		}
-	}
-	if err != nil {
+	if err := s.keepOnly(ctx, disk, keep); err != nil {
 		return false, err
 	}
 	b, err := json.Marshal(heads)
@@ -149,9 +141,30 @@ func KeepBrought(ctx context.Context, t dirfs.FS, committed []manifest.Head) (bo
 	return true, disk.WriteFile(".", Heads, b)
 }
 
-func manifests(parts []manifest.HeldPart) (all []manifest.Hash) {
-	for _, p := range parts {
-		all = append(all, p.Manifest)
+// keepOnly removes the checkpoints and parts from the disk that are not in keep.
+func (s *Store) keepOnly(ctx context.Context, disk *dirfs.Disk, keep []manifest.Hash) error {
+	all, err := candidates(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		for _, h := range manifests(c) {
+			if !slices.Contains(keep, h) {
+				err = errors.Join(err, disk.Discard(path.Join(Manifests, h.String())),
+					disk.Discard(path.Join(Partial, h.String())))
+			}
+		}
+	}
+	return err
+}
+
+// manifests lists those of a copy: of the checkpoint, and of its parts unless the disk lacks them.
+func manifests(c manifest.Copy) []manifest.Hash {
+	all := append([]manifest.Hash{c.Head.Manifest}, c.Has...)
+	for _, p := range c.Head.Parts {
+		if c.Has == nil {
+			all = append(all, p.Manifest)
+		}
 	}
 	return all
 }

@@ -93,7 +93,7 @@ func (e ending) target(head checkpoint.Head) (to *checkpoint.Head, why string) {
 		return nil, ""
 	}
 	for i, h := range e.history {
-		if sound(h, *e.step()) && !h.Offered && (to == nil || h.Number > to.Number) {
+		if sound(h, *e.step()) && (to == nil || h.Number > to.Number) {
 			to = &e.history[i]
 		}
 	}
@@ -123,7 +123,7 @@ func Before(
 		}
 	}
 	for i := range history {
-		if h := &history[i]; h.Number < number && !h.Offered {
+		if h := &history[i]; h.Number < number {
 			all = append(all, h)
 		}
 	}
