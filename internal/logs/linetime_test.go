@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,50 +205,5 @@ func TestWhatIsNoIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.want("- -")
-	}
-}
-
-func TestRecent(t *testing.T) {
-	t.Parallel()
-	var r RecentLines
-	text := ""
-	for _, p := range []struct {
-		text string
-		at   time.Duration
-	}{{"one\n", 0}, {"two\n", s / 2}, {"thr", 2 * s}, {"ee\nfour\n", 4 * s}, {"five", 9 * s}} {
-		r.Add(len(p.text), began.Add(p.at), 1<<10)
-		text += p.text
-	}
-	for keep, want := range map[string]string{
-		text:           "0 0 2 4 9",
-		text[9:]:       "2 4 9", // "hree"
-		"\nfour\nfive": "4 4 9",
-		"ive":          "9",
-		"":             "",
-	} {
-		var got []string
-		n := len(slices.Collect(strings.Lines(keep)))
-		for i := range n {
-			at := "-"
-			for _, l := range r.Lines([]byte(keep)) {
-				if i >= n-l.Lines {
-					at = fmt.Sprint(l.Time.Sub(began).Seconds())
-				}
-			}
-			got = append(got, at)
-		}
-		if text := strings.Join(got, " "); text != want {
-			t.Errorf("%q: %s, want %s", keep, text, want)
-		}
-	}
-	var long RecentLines
-	for i := range 10000 {
-		long.Add(10, began.Add(time.Duration(i)*s), 16<<10)
-	}
-	if n := len(long.marks); n > 1640 {
-		t.Errorf("%d marks are kept", n)
-	}
-	if all := long.Lines([]byte(strings.Repeat("123456789\n", 1638))); len(all) > mostRecent || len(all) < 100 {
-		t.Errorf("%d times", len(all))
 	}
 }

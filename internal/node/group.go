@@ -154,7 +154,7 @@ func (g *group) translate() {
 func (g *group) keepOutput(x worker.Exit, process rendezvous.Process) {
 	world, requests := g.world, txn.Requests{Store: g.w.store, Job: g.w.o.Job.Name}
 	o := rendezvous.Output{Node: g.w.node, Rank: world.WorkerRank(g.rank, x.LocalRank),
-		Process: process.Name, Text: string(x.Tail), Times: x.TailTimes, Time: time.Now()}
+		Process: process.Name, Text: string(x.Tail), Time: time.Now()}
 	g.w.effects.Go(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, outputLimit)
 		defer cancel()

@@ -16,9 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/regular"
-
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
@@ -31,7 +29,6 @@ type Exit struct {
 	Signal    string // "SIGKILL"; "" for an exit
 	Ours      bool   // after elastic asked it to end, or killed it: not a failure
 	Tail      []byte // the last bytes of its output, of stderr if that has its own log
-	TailTimes []logs.LastLines
 	ErrorFile []byte // content of $TORCHELASTIC_ERROR_FILE; nil: none
 	Note      string // a reason for the user, or ""
 }
@@ -143,8 +140,8 @@ func (g *Group) reportExit(e Exit) {
 	}
 	g.tells.Go(func() {
 		for _, p := range g.pumps[e.LocalRank] { // the tail of stderr, which comes last, is preferred
-			if tail, times := p.Settle(); len(tail) > 0 {
-				e.Tail, e.TailTimes = tail, times
+			if tail := p.Settle(); len(tail) > 0 {
+				e.Tail = tail
 			}
 		}
 		if e.Ours && e.Code != 0 {

@@ -3,7 +3,6 @@ package rendezvous_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -65,15 +64,5 @@ func TestKeepOutput(t *testing.T) {
 	keep(7, 1, "the job was removed")
 	if o := kept(7); o != nil {
 		t.Errorf("%+v", o)
-	}
-}
-
-func TestLineTime(t *testing.T) {
-	at := time.Unix(1_795_000_000, 0)
-	o := rendezvous.Output{Times: []rendezvous.LastLines{{Lines: 3, Time: at}, {Lines: 1, Time: at.Add(time.Hour)}}}
-	for i, want := range []time.Time{{}, at, at, at.Add(time.Hour)} {
-		if got := o.LineTime(i, 4); !got.Equal(want) {
-			t.Errorf("line %d: %v, want %v", i, got, want)
-		}
 	}
 }

@@ -68,13 +68,9 @@ func (r *reading) kept(ctx context.Context, s store.Store) (lines []logs.Line, e
 		return nil, err
 	}
 	r.Out.Say("the end of its output, from the server: the log is on the disk of %s", o.Node)
-	all := slices.Collect(strings.Lines(o.Text))
-	for i, text := range all {
-		l := logs.Line{Generation: uint64(g), Rank: o.Rank, Process: o.Process, Node: o.Node,
-			Time: o.LineTime(i, len(all)), Text: phrase.Plain(strings.TrimSuffix(text, "\n"))}
-		if r.query.Covers(l.Time) {
-			lines = append(lines, l)
-		}
+	for text := range strings.Lines(o.Text) {
+		lines = append(lines, logs.Line{Generation: uint64(g), Rank: o.Rank, Process: o.Process, Node: o.Node,
+			Text: phrase.Plain(strings.TrimSuffix(text, "\n"))})
 	}
 	return lines, nil
 }

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/elasticd/elastic/internal/logs"
 )
 
 const (
@@ -37,8 +35,7 @@ type Pump struct {
 
 	mu   sync.Mutex // held while bytes are moved, so that their order is kept
 	tail []byte     // the last bytes
-	when logs.RecentLines
-	part []byte // the start of a line that is not shown yet
+	part []byte     // the start of a line that is not shown yet
 
 	shared  bool   // the console also shows other workers: only whole lines are written
 	prefix  string // before each line there
@@ -146,7 +143,6 @@ func (p *Pump) record() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	p.when.Add(n, time.Now(), tailBytes)
 	p.tail = append(p.tail, last[max(0, len(last)-tailBytes):]...)
 	p.tail = append(p.tail[:0], p.tail[max(0, len(p.tail)-tailBytes):]...)
 	p.show(last)
@@ -247,25 +243,21 @@ func (p *Pump) rest(fd uintptr) {
 	}
 }
 
-// Settle moves the last output of a worker that has ended, and returns the end of it, and when that
-// was written. It returns nil if the log takes too long.
-func (p *Pump) Settle() ([]byte, []logs.LastLines) {
-	type end struct {
-		text  []byte
-		times []logs.LastLines
-	}
-	tail := make(chan end, 1)
+// Settle moves the last output of a worker that has ended, and returns the end of it; nil if the log
+// takes too long.
+func (p *Pump) Settle() []byte {
+	tail := make(chan []byte, 1)
 	go func() {
 		p.conn.Control(p.rest)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		tail <- end{bytes.Clone(p.tail), p.when.Lines(p.tail)}
+		tail <- bytes.Clone(p.tail)
 	}()
 	select {
-	case e := <-tail:
-		return e.text, e.times
+	case b := <-tail:
+		return b
 	case <-time.After(settleLimit):
-		return nil, nil
+		return nil
 	}
 }
 

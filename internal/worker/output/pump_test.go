@@ -92,7 +92,7 @@ func TestWithoutSplice(t *testing.T) {
 	if got, err := os.ReadFile(l.Path); err != nil || string(got) != "header\n"+text {
 		t.Error("log differs", err)
 	}
-	if got, _ := p.Settle(); string(got) != text[len(text)-tailBytes:] {
+	if got := p.Settle(); string(got) != text[len(text)-tailBytes:] {
 		t.Errorf("the tail has %d bytes: %.40q", len(got), got)
 	}
 }
