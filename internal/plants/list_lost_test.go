@@ -50,7 +50,7 @@ var lostPlants = []plant{
 		`w.Group.failRev, w.Group.reported = 0, 0`, `w.Group.failRev = w.Group.failRev + 0`, machine,
 		"TestAFailureIsReportedToTheNextStore"},
 	{"section 10: what was allowed for an earlier job counts for one that was set back", joining + "/lost.go",
-		`case errors.As(more, new(*message.StoreBehindError)):
+		`case problem.Is(more, problem.StoreBehind):
 		return nil, nil`, `case false:
 		return nil, nil`, simulation, "TestAnEarlierPermissionSaysNothing"},
 	{"section 10: an agent that starts ends because the server did not answer once", joining + "/lost.go",

@@ -131,7 +131,7 @@ func (e *Error) Of(err error) *Error {
 // Is reports whether err is an error for the user with this code.
 func Is(err error, c Code) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.Code == c
+	return ok && e != nil && e.Code == c
 }
 
 // Lines returns the error as text: the message with its code, the reason, and the fix.

@@ -1,12 +1,11 @@
 package simulation
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/message"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
@@ -29,7 +28,7 @@ func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
 		case <-time.After(2 * time.Minute):
 			t.Fatalf("it waits on\n%s", s.story())
 		}
-		if a.result.Status != 124 || !errors.Is(a.result.Err, message.ErrNoStore) {
+		if a.result.Status != 124 || !problem.Is(a.result.Err, problem.Server) {
 			t.Errorf("it ended with %d, %v", a.result.Status, a.result.Err)
 		}
 	})

@@ -1,13 +1,13 @@
 package simulation
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/message"
 
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -65,11 +65,10 @@ func (s *faulty) doneWell() {
 	for _, name := range s.names {
 		// an agent that started no worker, because it was a spare or came when the job was done: 95
 		r, trained := s.at[name].result, len(s.at[name].groups) > 0
-		done := new(message.JobDoneError)
-		if !trained && r.Status == message.StatusDone && errors.As(r.Err, &done) {
+		if !trained && r.Status == problem.JobDone.Status() && problem.Is(r.Err, problem.JobDone) {
 			continue
 		}
-		other := s.hosts[name].uid != snap.Job.UID || errors.As(r.Err, new(*message.StoreBehindError))
+		other := s.hosts[name].uid != snap.Job.UID || problem.Is(r.Err, problem.StoreBehind)
 		if r.Status != 0 && !(other && r.Status == 94) {
 			s.wrongf("G8: the job is done, and %s ends with %d (%v)", name, r.Status, r.Err)
 		}

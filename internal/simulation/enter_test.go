@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/message"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -20,14 +20,14 @@ func TestWhatKeptItOut(t *testing.T) {
 		before func(s *sim)
 		cut    bool
 		sweep  error
-		want   string
+		why    string
 		server bool
 	}{
 		"the server": {cut: true, server: true},
 		"what an earlier agent left": {sweep: errors.New("process 7 does not end"),
-			want: "not in the job after 5s: end what an earlier agent left: process 7 does not end"},
+			why: "end what an earlier agent left: process 7 does not end"},
 		"its name, which no process holds": {before: registered,
-			want: "not in the job after 5s: node a is registered at elsewhere:1 and does not answer"},
+			why: "node a is registered at elsewhere:1 and does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -44,11 +44,12 @@ func TestWhatKeptItOut(t *testing.T) {
 				if a.result.Status != 124 {
 					t.Fatalf("it ended with %+v\n%s", a.result, s.story())
 				}
-				if got := errors.Is(a.result.Err, message.ErrNoStore); got != c.server {
+				if got := problem.Is(a.result.Err, problem.Server); got != c.server {
 					t.Errorf("that it was the server: %v; it says %q", got, a.result.Err)
 				}
-				if c.want != "" && a.result.Err.Error() != c.want {
-					t.Errorf("it says %q, want %q", a.result.Err, c.want)
+				p, ok := errors.AsType[*problem.Error](a.result.Err)
+				if !ok || !c.server && (p.Message != "this node did not get into the job within 5s" || p.Why != c.why) {
+					t.Errorf("it says %+v, want %q", a.result.Err, c.why)
 				}
 			})
 		})
@@ -77,8 +78,7 @@ func TestTheLockOfADyingAgentIsWaitedFor(t *testing.T) {
 					return
 				}
 				<-a.done
-				if taken := (*message.NameTakenError)(nil); !errors.As(a.result.Err, &taken) ||
-					a.result.Status != 1 {
+				if !problem.Is(a.result.Err, problem.NodeName) || a.result.Status != 1 {
 					t.Errorf("it ended with %+v\n%s", a.result, s.story())
 				}
 			})

@@ -1,12 +1,11 @@
 package simulation
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/message"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -100,5 +99,5 @@ func (s *sim) tend(t *tender, at map[string]*simAgent, up func(name string), x *
 // refusedToJoin reports whether the agent has ended because its disk has more than the server shows, or
 // because its job was removed by a node whose disk has more. mu is held.
 func (a *simAgent) refusedToJoin() bool {
-	return a.result.Status == 94 || errors.Is(a.result.Err, message.ErrRemoved)
+	return a.result.Status == 94 || problem.Is(a.result.Err, problem.JobNone)
 }

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/message"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -67,9 +67,9 @@ func TestOtherProgramIsRefused(t *testing.T) {
 					return
 				}
 				<-b.done
-				if refused, ok := errors.AsType[*message.OtherProgramError](b.result.Err); !ok ||
-					refused.Error() != c.want ||
-					refused.Node != "a" || !refused.NodeRunsRan || b.result.Status != 2 {
+				if refused, ok := errors.AsType[*problem.Error](b.result.Err); !ok ||
+					refused.Code != problem.JobDiffers || refused.Message != c.want ||
+					refused.Why != "node a is in the job and runs the first" || b.result.Status != 2 {
 					t.Errorf("it ended with %+v\n%s", b.result, s.story())
 				}
 				if x := s.snapshot(); x.Node(c.node) != nil || x.World.Generation != before.World.Generation {

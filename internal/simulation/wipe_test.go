@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -10,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/message"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/store"
@@ -148,7 +147,7 @@ func TestWipedWhileAllWereDead(t *testing.T) {
 		nodes[0].kill()
 		nodes[1].kill()
 		s.wipe()
-		if err := s.refused(s.start("a")); !errors.As(err, new(*message.OtherServerError)) {
+		if err := s.refused(s.start("a")); !problem.Is(err, problem.OtherServer) {
 			t.Errorf("a is refused because of %v", err)
 		}
 		s.refused(s.start("b"))
@@ -176,7 +175,7 @@ func TestSetBackWhileAllWereDead(t *testing.T) {
 		nodes[0].kill()
 		nodes[1].kill()
 		s.setBack(old, true)
-		if err := s.refused(s.start("a")); !errors.As(err, new(*message.StoreBehindError)) {
+		if err := s.refused(s.start("a")); !problem.Is(err, problem.StoreBehind) {
 			t.Errorf("a is refused because of %v", err)
 		}
 		s.until("the leases are gone", 30*time.Second,
@@ -234,7 +233,7 @@ func TestAnEarlierPermissionSaysNothing(t *testing.T) {
 		nodes[0].kill()
 		nodes[1].kill()
 		s.setBack(old, true)
-		if err := s.refused(s.start("a")); !errors.As(err, new(*message.StoreBehindError)) {
+		if err := s.refused(s.start("a")); !problem.Is(err, problem.StoreBehind) {
 			t.Errorf("a is refused because of %v", err)
 		}
 		s.end()
@@ -403,7 +402,7 @@ func TestRemovedJobEndsReturningNode(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatalf("it goes on\n%s", s.story())
 		}
-		if a.result.Status != 1 || !errors.Is(a.result.Err, message.ErrRemoved) {
+		if a.result.Status != 1 || !problem.Is(a.result.Err, problem.JobNone) {
 			t.Errorf("it ended with %d, %v", a.result.Status, a.result.Err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/message"
 
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -36,9 +37,11 @@ func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*messa
 	case was && (w.Phase == rendezvous.Done && (j.Again || j.Resume || j.Borrowed) || j.another(s)):
 		return nil, j.beginAnew(ctx, s)
 	case w.Phase == rendezvous.Done && !j.state.joined:
-		e := over(message.StatusDone, &message.JobDoneError{Job: string(s.Job.Name),
-			Ran: strings.Join(s.Job.Origin.Command, " ")})
-		return &e, nil
+		return refused(problem.New(problem.JobDone, "job %s is done already: nothing was started", s.Job.Name).
+			Because("it ran: %s", strings.Join(s.Job.Origin.Command, " ")).
+			Cure("--again begins a new job %s and keeps what is there aside; --resume goes on from its newest "+
+				"checkpoint; another --job-id is another job; --done-ok takes this for success", s.Job.Name).
+			Detail("job", string(s.Job.Name))), nil
 	case w.Phase == rendezvous.Done:
 		e := over(0, nil)
 		return &e, nil

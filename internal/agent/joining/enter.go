@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/message"
 
 	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/internal/version"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -82,9 +83,15 @@ func (j *Joiner) Enter(ctx context.Context, a message.Enter) message.Event {
 				return nil
 			}
 			if way := (hindrance{}); errors.As(last, &way) {
-				return over(124, &message.NotWithinError{Limit: j.ConnectTimeout, Err: way.error})
+				return *refused(problem.New(problem.Timeout, "this node did not get into the job within %s",
+					j.ConnectTimeout).Because("%v", way.error).Of(way.error).
+					Cure("run it again when that has passed, or with a longer --connect-timeout"))
 			}
-			return over(124, fmt.Errorf("%w: %w", message.ErrNoStore, last))
+			p := problem.New(problem.Server, "the server does not answer").Of(last).
+				Because("the server does not answer: %v", last).
+				Cure("check that it runs, and that --server is right")
+			p.Status = problem.Timeout.Status()
+			return *refused(p)
 		case <-time.After(wait):
 		}
 	}
@@ -101,6 +108,12 @@ func longestPause(err error) time.Duration {
 // over returns the answer to Enter with which the agent ends.
 func over(status int, err error) message.Entered {
 	return message.Entered{Over: &message.Result{Status: status, Err: err}}
+}
+
+// refused is over with an error for the user.
+func refused(p *problem.Error) *message.Entered {
+	e := over(p.Status, p)
+	return &e
 }
 
 // tryEnter makes one attempt to join, from a read of the job to the registration. If it returns
@@ -132,7 +145,7 @@ func (j *Joiner) tryEnter(ctx context.Context) (*message.Entered, error) {
 	}
 	if err := j.fits(ctx, &s); errors.As(err, new(*message.DiffersError)) && atRest(&s) {
 		return j.resettle(ctx, &s, err)
-	} else if errors.As(err, new(*message.DiffersError)) || errors.As(err, new(*message.OtherProgramError)) {
+	} else if errors.As(err, new(*message.DiffersError)) || problem.Is(err, problem.JobDiffers) {
 		e := over(2, err)
 		return &e, nil
 	} else if err != nil {
@@ -257,6 +270,12 @@ func (j *Joiner) greeting(s *rendezvous.Snapshot) []string {
 	return lines
 }
 
+// nameTaken is the error of a node whose given name another live node has.
+func nameTaken(name, where string) *problem.Error {
+	return problem.New(problem.NodeName, "node name %s is taken", name).Because("%s", where).
+		Cure("another --node, or none: a free name is found").Detail("node", name)
+}
+
 // lockName takes a node name: its lock on this host, if no other host has a live registration of
 // it. It returns the incarnation that this one replaces.
 func (j *Joiner) lockName(
@@ -273,8 +292,7 @@ func (j *Joiner) lockName(
 			continue
 		}
 		if errors.Is(err, message.ErrLocked) {
-			e := over(1, &message.NameTakenError{Node: name, Where: "another agent on this host"})
-			return "", &e, nil
+			return "", refused(nameTaken(name, "another agent on this host")), nil
 		}
 		if err != nil {
 			e := over(125, err)
@@ -294,8 +312,7 @@ func (j *Joiner) lockName(
 				return "", nil, err
 			}
 			if a := j.Peers.Probe(ctx, n.Ref); a.Kind == membership.Same || a.Kind == membership.Other {
-				e := over(1, &message.NameTakenError{Node: name, Where: "its agent answers at " + n.Address})
-				return "", &e, nil
+				return "", refused(nameTaken(name, "its agent answers at "+n.Address)), nil
 			}
 			// Wait until its lease ends.
 			return "", nil, hindrance{fmt.Errorf("node %s is registered at %s and does not answer", name,

@@ -10,9 +10,11 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/message"
 
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -115,8 +117,7 @@ func (j *Joiner) checkDisk(ctx context.Context, s *rendezvous.Snapshot) (*messag
 		return nil, err
 	}
 	if stays == nil {
-		e := over(message.StatusHasMore, more)
-		return &e, nil
+		return refused(more), nil
 	}
 	if cleared, err := j.clearName(ctx, s, more); err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func (j *Joiner) checkDisk(ctx context.Context, s *rendezvous.Snapshot) (*messag
 // stays returns what stays of the data of earlier jobs when they are moved aside; nil: they must not be,
 // or need not. The user of this node said so, or the operator, until the job has its first World.
 func (j *Joiner) stays(
-	ctx context.Context, s *rendezvous.Snapshot, more error,
+	ctx context.Context, s *rendezvous.Snapshot, more *problem.Error,
 ) (*rendezvous.Aside, error) {
 	switch {
 	case more == nil && s.Fence > 0:
@@ -142,7 +143,7 @@ func (j *Joiner) stays(
 		return &rendezvous.Aside{}, nil
 	case more != nil && j.Resume:
 		return &rendezvous.Aside{Newest: true}, nil
-	case errors.As(more, new(*message.StoreBehindError)):
+	case problem.Is(more, problem.StoreBehind):
 		return nil, nil // what an operator allowed before this job was made says nothing of it
 	}
 	allowed, _, err := j.requests.MayResume(ctx)
@@ -165,7 +166,7 @@ func (j *Joiner) onDisk(err error) (*message.Entered, error) {
 // of that name that the server does not have, or more of the job than the server. nil: there is none.
 func (j *Joiner) moreThan(
 	ctx context.Context, m *rendezvous.Memory, s *rendezvous.Snapshot,
-) (reason, err error) {
+) (reason *problem.Error, err error) {
 	if m == nil || m.Known.Number == 0 {
 		return nil, nil
 	}
@@ -177,19 +178,37 @@ func (j *Joiner) moreThan(
 		if removed || err != nil {
 			return nil, err
 		}
-		return &message.OtherServerError{Job: string(j.Job.Name), Has: m.Has()}, nil
+		return otherServer(j.Job.Name, m.Has()), nil
 	}
 	if s.Job.Remade > m.Job.Remade || !m.Ahead(s) {
 		return nil, nil
 	}
-	return &message.StoreBehindError{Job: string(j.Job.Name), Shown: s.Fence, Seen: m.Generation, Has: m.Has()}, nil
+	return storeBehind(j.Job.Name, s.Fence, m), nil
+}
+
+// otherServer is the error of a node whose machine has a checkpoint of a job of that name that the server
+// never had, or no longer has.
+func otherServer(job schema.Job, has string) *problem.Error {
+	return problem.New(problem.OtherServer, "this machine has %s of a job %s from another server", has, job).
+		Because("this server does not have that job").
+		Cure("--again begins anew and keeps it aside; --resume goes on from the newest checkpoint "+
+			"that the nodes bring").Detail("job", string(job)).Detail("has", has)
+}
+
+// storeBehind is the error of a node that knows more of the job than the server, whose newest generation
+// is shown.
+func storeBehind(job schema.Job, shown schema.Generation, m *rendezvous.Memory) *problem.Error {
+	return problem.New(problem.StoreBehind, "the server shows generation %d of job %s, this node remembers %d",
+		shown, job, m.Generation).Because("the server was set back: this machine has %s", m.Has()).
+		Cure("elastic recover %s goes on from the newest checkpoint of the nodes that are here", job).
+		Detail("job", string(job)).Detail("has", m.Has())
 }
 
 // clearName removes the older state of a job from the server, if no node of it is registered, and allows
 // nodes to bring checkpoints if the user asked for that. It reports whether nothing is left to do
 // before what this node has is moved aside.
-func (j *Joiner) clearName(ctx context.Context, s *rendezvous.Snapshot, more error) (bool, error) {
-	older := errors.As(more, new(*message.StoreBehindError))
+func (j *Joiner) clearName(ctx context.Context, s *rendezvous.Snapshot, more *problem.Error) (bool, error) {
+	older := problem.Is(more, problem.StoreBehind)
 	if !older && (s.Job != nil || !j.Resume) {
 		return true, nil
 	}
@@ -236,8 +255,8 @@ func (j *Joiner) checkOpened(ctx context.Context, s *rendezvous.Snapshot) (*mess
 	if removed, err := j.requests.Removed(ctx, was); err != nil {
 		return nil, err
 	} else if removed {
-		e := over(1, message.ErrRemoved)
-		return &e, nil
+		return refused(problem.New(problem.JobNone, "the job of this node was removed").
+			Because("elastic rm removed the job while this node was not in it")), nil
 	}
 	if j.state.lostSince.IsZero() {
 		j.state.lostSince = time.Now()
@@ -248,13 +267,10 @@ func (j *Joiner) checkOpened(ctx context.Context, s *rendezvous.Snapshot) (*mess
 	if known.Number == 0 {
 		return nil, j.create(ctx)
 	}
-	has := (&rendezvous.Memory{Known: known, Server: m.Server}).Has()
-	e := over(message.StatusHasMore, &message.OtherServerError{Job: string(was.Name), Has: has})
 	if s.Job != nil && s.Job.Same(was) {
-		e = over(message.StatusHasMore, &message.StoreBehindError{Job: string(was.Name), Shown: s.Fence,
-			Seen: m.Generation, Has: has})
+		return refused(storeBehind(was.Name, s.Fence, m)), nil
 	}
-	return &e, nil
+	return refused(otherServer(was.Name, m.Has())), nil
 }
 
 // openPeers lets this node talk to the other nodes of the job.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/agent/machine"
-	"github.com/elasticd/elastic/internal/agent/message"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -45,9 +45,16 @@ func (j *Joiner) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error
 	}
 	for _, n := range others[:min(len(others), machine.MaxWitnesses)] {
 		if j.Peers.Probe(ctx, n.Ref).Kind == membership.Same {
-			return &message.OtherProgramError{Job: string(s.Job.Name), Node: n.Node,
-				NodeRunsRan: !s.Job.Origin.Differs(n.Program),
-				Ran:         strings.Join(s.Job.Origin.Command, " "), Yours: strings.Join(mine.Command, " ")}
+			runs := "the first"
+			if s.Job.Origin.Differs(n.Program) {
+				runs = "neither"
+			}
+			ran, yours := strings.Join(s.Job.Origin.Command, " "), strings.Join(mine.Command, " ")
+			return problem.New(problem.JobDiffers, "job %s runs `%s`, and this node was given `%s`", s.Job.Name, ran,
+				yours).Because("node %s is in the job and runs %s", n.Node, runs).
+				Cure("the line of the other nodes; or another --job-id for another job; or --other-program if it "+
+					"is meant").
+				Detail("flag", "program").Detail("job", ran).Detail("yours", yours).Detail("node", n.Node)
 		}
 	}
 	return hindrance{errors.New("nodes that run another program are registered, and do not answer")}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/message"
 
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
@@ -112,7 +113,7 @@ func (m *Machine) applyEntered(e message.Entered) {
 	if e.Over != nil {
 		m.over = e.Over
 		if m.over.Status == 0 && m.over.Err == nil && !m.took && m.self.job != nil {
-			m.over.Status, m.over.Err = message.StatusDone, m.stoodBy()
+			m.over.Status, m.over.Err = problem.JobDone.Status(), m.stoodBy()
 		}
 		return
 	}

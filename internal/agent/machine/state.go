@@ -2,10 +2,10 @@ package machine
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/elasticd/elastic/internal/agent/message"
 
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -183,7 +183,9 @@ func (m *Machine) serveOthers() {
 // stoodBy is the error of a spare whose job is done: a node that did not train never ends with 0.
 func (m *Machine) stoodBy() error {
 	j := m.self.job
-	return &message.JobDoneError{Job: string(j.Name), Ran: strings.Join(j.Origin.Command, " "), Spare: true}
+	return problem.New(problem.JobDone, "job %s is done, and this node did not train: it stood by as a spare", j.Name).
+		Because("its world had enough nodes").
+		Cure("one node less, or --np with more; --done-ok takes this for success").Detail("job", string(j.Name))
 }
 
 // leaveEnded leaves the attempt, which has ended, once no worker is left.
@@ -197,7 +199,7 @@ func (m *Machine) leaveEnded() {
 		m.leave = &departure{Leaving: message.Leaving{Reason: membership.Finished,
 			Status: m.seen.world.Outcome.Code}}
 		if m.seen.world.Phase == rendezvous.Done && !m.took {
-			m.leave.Status, m.leave.Err = message.StatusDone, m.stoodBy()
+			m.leave.Status, m.leave.Err = problem.JobDone.Status(), m.stoodBy()
 		}
 	}
 	if m.leave != nil {

@@ -1,12 +1,16 @@
 package message
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
+
+// ErrLocked: another agent of this host has the node's name.
+var ErrLocked = errors.New("held by another agent of this host")
 
 // DiffersError: given settings are not those of the job.
 type DiffersError struct{ Settings []Setting }

@@ -43,11 +43,11 @@ func (p part) outcome(ctx context.Context, r message.Result) error {
 	case r.Err == nil:
 		return screen.Exit{Status: r.Status}
 	}
-	if done := new(message.JobDoneError); errors.As(r.Err, &done) && o.DoneOK {
-		c.Out.Say("elastic: %v", done)
+	e := *screen.KnownProblem(r.Err)
+	if e.Code == problem.JobDone && o.DoneOK {
+		c.Out.Say("elastic: %v", &e)
 		return nil
 	}
-	e := *screen.KnownProblem(r.Err)
 	if e.Code == problem.JobDiffers && e.Details["flag"] == "nproc-per-node" && c.Setting("gpus").Given {
 		e.Because("%s is one worker for each device, and all nodes of a job have as many", c.Setting("gpus"))
 	}

@@ -34,32 +34,10 @@ func KnownProblem(err error) *problem.Error {
 	if e, ok := errors.AsType[*launch.HookFailed](err); ok {
 		return fromHook(e)
 	}
-	if e := differs(err); e != nil {
-		return e
-	}
-	if e, ok := errors.AsType[*message.NameTakenError](err); ok {
-		return fromNameTaken(e)
-	}
-	if e, ok := errors.AsType[*message.DirTakenError](err); ok {
-		return problem.New(problem.CkptDir, "%v",
-			e).Of(err).Because("saves of two jobs in one directory cannot be told apart").
-			Cure("another --checkpoint-dir; to go on from what job %s saved: elastic ckpt get %[1]s DIR", e.Job)
-	}
-	if e, ok := errors.AsType[*message.JobDoneError](err); ok {
-		return fromJobDone(e)
-	}
-	if e := earlierJob(err); e != nil {
-		return e
-	}
-	if e, ok := errors.AsType[*message.NotWithinError](err); ok {
-		return problem.New(problem.Timeout, "this node did not get into the job within %s", e.Limit).Of(err).
-			Because("%v", e.Err).
-			Cure("run it again when that has passed, or with a longer --connect-timeout")
+	if e, ok := errors.AsType[*message.DiffersError](err); ok {
+		return fromDiffers(e)
 	}
 	if e := fromRows(err); e != nil {
-		if errors.Is(err, message.ErrNoStore) { // an agent waited for it
-			e.Status = problem.Timeout.Status()
-		}
 		return e
 	}
 	if store.Refused(err) {
@@ -68,17 +46,6 @@ func KnownProblem(err error) *problem.Error {
 				schema.Root)
 	}
 	return problem.New(problem.Failed, "%v", err).Of(err)
-}
-
-// differs returns the error of a node that does not fit the job, or nil.
-func differs(err error) *problem.Error {
-	if e, ok := errors.AsType[*message.DiffersError](err); ok {
-		return fromDiffers(e)
-	}
-	if e, ok := errors.AsType[*message.OtherProgramError](err); ok {
-		return fromOtherProgram(e)
-	}
-	return nil
 }
 
 // fromDiffers names each setting that differs from the job's. Details has the first one.
@@ -101,33 +68,6 @@ func fromDiffers(d *message.DiffersError) *problem.Error {
 	return e.Detail("flag", first.Flag).Detail("job", first.Job).Detail("yours", first.Yours)
 }
 
-func fromJobDone(e *message.JobDoneError) *problem.Error {
-	f := problem.New(problem.JobDone, "%v", e).Of(e).Because("it ran: %s", e.Ran).
-		Cure("--again begins a new job %s and keeps what is there aside; --resume goes on from its newest "+
-			"checkpoint; another --job-id is another job; --done-ok takes this for success", e.Job).Detail("job", e.Job)
-	if e.Spare {
-		f.Because("its world had enough nodes").
-			Cure("one node less, or --np with more; --done-ok takes this for success")
-	}
-	return f
-}
-
-// earlierJob returns the error of a node whose machine has more of a job than the server, or nil.
-func earlierJob(err error) *problem.Error {
-	if e, ok := errors.AsType[*message.OtherServerError](err); ok {
-		return problem.New(problem.OtherServer, "%v", e).Of(err).Because("this server does not have that job").
-			Cure("--again begins anew and keeps it aside; --resume goes on from the newest checkpoint "+
-				"that the nodes bring").Detail("job", e.Job).Detail("has", e.Has)
-	}
-	if e, ok := errors.AsType[*message.StoreBehindError](err); ok {
-		return problem.New(problem.StoreBehind, "%v", e).Of(err).
-			Because("the server was set back: this machine has %s", e.Has).
-			Cure("elastic recover %s goes on from the newest checkpoint of the nodes that are here", e.Job).
-			Detail("job", e.Job).Detail("has", e.Has)
-	}
-	return nil
-}
-
 func fromHook(e *launch.HookFailed) *problem.Error {
 	f := problem.New(problem.PreHook, "the pre-hook failed: %s", e.How).
 		Of(e).Cure("see %s; the node can run when the command ends with 0", e.Log)
@@ -135,11 +75,6 @@ func fromHook(e *launch.HookFailed) *problem.Error {
 		f.Because("its last line: %s", e.Said)
 	}
 	return f
-}
-
-func fromNameTaken(e *message.NameTakenError) *problem.Error {
-	return problem.New(problem.NodeName, "node name %s is taken", e.Node).Of(e).Because("%s", e.Where).
-		Cure("another --node, or none: a free name is found").Detail("node", e.Node)
 }
 
 func fromNotFound(e *launch.NotFoundError) *problem.Error {
@@ -154,17 +89,6 @@ func fromNotFound(e *launch.NotFoundError) *problem.Error {
 		f.Because("PATH has no program of that name").Cure("a program in PATH, or a path with a /")
 	}
 	return f
-}
-
-// fromOtherProgram names the programs of the other nodes, if they are known.
-func fromOtherProgram(d *message.OtherProgramError) *problem.Error {
-	e := problem.New(problem.JobDiffers, "%v", d).Of(d).Because("node %s is in the job and runs the first", d.Node)
-	if !d.NodeRunsRan {
-		e.Because("node %s is in the job and runs neither", d.Node)
-	}
-	return e.Cure("the line of the other nodes; or another --job-id for another job; or --other-program if "+
-		"it is meant").
-		Detail("flag", "program").Detail("job", d.Ran).Detail("yours", d.Yours).Detail("node", d.Node)
 }
 
 // row maps errors of another package to an error for the user. In its texts, %v is the error's own text.
@@ -190,15 +114,6 @@ func fromRows(err error) *problem.Error {
 // nodeErrors are the errors of a node that takes part in a job.
 func nodeErrors() []row {
 	return []row{
-		{message.ErrNoStore, problem.Server, "the server does not answer", "%v",
-			"check that it runs, and that --server is right"},
-		{message.ErrRemoved, problem.JobNone, "the job of this node was removed",
-			"elastic rm removed the job while this node was not in it", ""},
-		{message.ErrDisk, problem.StateDir, "%v", "",
-			"make all of it readable and writable for the user of this agent (chown -R), or --state-dir=DIR on " +
-				"another disk: another node that has a checkpoint gives it a copy"},
-		{message.ErrStoreRemoved, problem.StateDir, "%v", "",
-			"start this agent again: it makes the directory, and other nodes give it what it needs"},
 		{syscall.EADDRINUSE, problem.Ports, "%v", "", "another --port, or none: any free one"},
 		{launch.ErrPorts, problem.Ports, "%v", "", "--worker-ports=LO-HI with more free ports"},
 		{launch.ErrAddress, problem.Address, "%v", "", "--host=ADDRESS of this machine"},

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/elasticd/elastic/internal/agent/message"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -20,7 +20,7 @@ import (
 // gets the exclusive lock is the only one, and writes the name of its own job.
 const jobFile = ".elastic-job"
 
-// lockFor locks the checkpoint directory for a job. It fails with *message.DirTakenError while a node of
+// lockFor locks the checkpoint directory for a job. It fails while a node of
 // another job uses the directory, because the saves of the two jobs would be mixed up. The file is
 // nil if the file system has no locks, or if another user created the file.
 func lockFor(dir string, job schema.Job) (*os.File, error) {
@@ -43,7 +43,9 @@ func lockFor(dir string, job schema.Job) (*os.File, error) {
 			return f, nil
 		default:
 			f.Close()
-			return nil, &message.DirTakenError{Dir: dir, Job: has}
+			return nil, problem.New(problem.CkptDir, "checkpoint directory %s: nodes of job %s save into it", dir, has).
+				Because("saves of two jobs in one directory cannot be told apart").
+				Cure("another --checkpoint-dir; to go on from what job %s saved: elastic ckpt get %[1]s DIR", has)
 		}
 	}
 }

@@ -1,11 +1,10 @@
 package saves
 
 import (
-	"errors"
 	"os"
 	"testing"
 
-	"github.com/elasticd/elastic/internal/agent/message"
+	"github.com/elasticd/elastic/internal/problem"
 )
 
 // Nodes of one job share a checkpoint directory. Another job gets it when the last of them has
@@ -23,8 +22,8 @@ func TestOneJobHasADirectory(t *testing.T) {
 	a, b := take("a"), take("b")
 	other := &Mark{Dir: dir, Node: "o", Address: func() string { return "" }}
 	for _, m := range []*Mark{a, b} {
-		var taken *message.DirTakenError
-		if err := other.Take("y"); !errors.As(err, &taken) || taken.Job != "x" || taken.Dir != dir {
+		if err := other.Take("y"); !problem.Is(err, problem.CkptDir) ||
+			err.Error() != "checkpoint directory "+dir+": nodes of job x save into it" {
 			t.Errorf("the directory of a job with nodes is taken: %v", err)
 		}
 		m.Remove()

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/message"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
@@ -121,7 +121,9 @@ func (s *Saves) awaitReturn(ctx context.Context, was places, k *replicator.Repli
 // leave signals Gone, once.
 func (s *Saves) leave() {
 	select {
-	case s.gone <- fmt.Errorf("%w: %s", message.ErrStoreRemoved, s.storeDir()):
+	case s.gone <- problem.New(problem.StateDir,
+		"the checkpoints of this node were removed while its agent ran: %s", s.storeDir()).
+		Cure("start this agent again: it makes the directory, and other nodes give it what it needs"):
 	default: // it was signalled before
 	}
 }

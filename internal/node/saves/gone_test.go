@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/message"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
@@ -267,7 +267,7 @@ func TestNotReadyWithoutStore(t *testing.T) {
 		if len(w.Gone()) != 1 {
 			t.Fatal("it stays")
 		}
-		if err := <-w.Gone(); !errors.Is(err, message.ErrStoreRemoved) {
+		if err := <-w.Gone(); !problem.Is(err, problem.StateDir) {
 			t.Errorf("it leaves with %v", err)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/message"
 	"github.com/elasticd/elastic/internal/node/disk"
+	"github.com/elasticd/elastic/internal/problem"
 	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
@@ -108,17 +108,24 @@ func New(c Config) *Saves {
 	return &Saves{c: c, behind: make(chan struct{}, 1), gone: make(chan error, 1)}
 }
 
+// unusable is the error of a node whose data of the job cannot be read or written.
+func unusable(err error) error {
+	return problem.New(problem.StateDir, "the checkpoints on this machine cannot be used: %v", err).Of(err).
+		Cure("make all of it readable and writable for the user of this agent (chown -R), or --state-dir=DIR on " +
+			"another disk: another node that has a checkpoint gives it a copy")
+}
+
 // Join opens the chunk store, once the node has its name and the job its id.
 func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.node = node
 	s.node.Directory.Names = job.Rules.SaveFiles.Names()
 	chunks, err := open(node.Store)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", message.ErrDisk, s.storeDir(), err)
+		return unusable(fmt.Errorf("%s: %w", s.storeDir(), err))
 	}
 	here, err := look(node.Store.Stat, chunkstore.Dirs("."))
 	if err != nil {
-		return errors.Join(fmt.Errorf("%w: %w", message.ErrDisk, err), chunks.Close())
+		return errors.Join(unusable(err), chunks.Close())
 	}
 	name := s.c.Job
 	k := &replicator.Replicator{Store: chunks, Self: node.Name, Replicas: job.Rules.Replicas,
