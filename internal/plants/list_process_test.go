@@ -83,6 +83,8 @@ var processPlants = []plant{
 	{"a directory that may not be opened counts as a failed sync", checkpoint + "/dirfs/disk.go",
 		`ErrNoSpace, fs.ErrPermission,`, `ErrNoSpace,`,
 		checkpoint + "/dirfs", "TestWhatCountsAsAFailureOfTheDisk"},
+	{"a save that found no room is never taken", pipeline + "/put.go", `if !passes || l.ended {`, `if passes || l.ended {`,
+		pipeline, "TestNoSpaceIsSaidOnceAndTrainingGoesOn"},
 	{"a full disk is reported with each save", pipeline + "/overtaken.go",
 		`now.Sub(at) < sayAgain {`, `now.Sub(at) < 0 {`,
 		pipeline, "TestNoSpaceIsSaidOnceAndTrainingGoesOn"},

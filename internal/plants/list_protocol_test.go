@@ -163,7 +163,7 @@ var protocolPlants = []plant{
 		`errors.Join(ctx.Err(), s.disk.Abandoned())`, `errors.Join(ctx.Err())`, chunkstore,
 		"TestAnAbandonedStoreAcknowledgesNothing"},
 	{"notices of files that are written before they are listed are not read", "pkg/checkpoint/capture/watcher.go",
-		"\tc.takeNotices() // of what", "\t// of what", "pkg/checkpoint/capture",
+		"\tc.notices.Take(&c.changes) // of what", "\t// of what", "pkg/checkpoint/capture",
 		"TestFilesThatAreWrittenBeforeTheyAreListed"},
 	{"a queue of notices stays in use", "pkg/checkpoint/capture/files/queue.go",
 		"\tq.used.Store(false)\n", "", "pkg/checkpoint/capture/files", "TestAQueueIsUsedAgain"},

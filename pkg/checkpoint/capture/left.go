@@ -39,7 +39,7 @@ func WatchLeft(
 			delete(c.base, name)
 		}
 	}
-	c.blind, c.last = true, maps.Clone(c.base)
+	c.notices, c.last = nil, maps.Clone(c.base)
 	c.start, c.sequence = maps.Clone(c.base), s.LastSequence(stamp.Generation)
 	return c, nil
 }

@@ -197,7 +197,7 @@ func (l *life) dieHere(at point) {
 	l.taken = slices.Clip(l.taken)
 	disk := l.w.(*playedWorker).disk.copy()
 	c := *l.c
-	c.tree, c.log = l.tree(disk), files.LogOf(l.tree(disk)) // it has read what the capture has
+	c.tree, c.notices = l.tree(disk), files.LogOf(l.tree(disk)) // it has read what the capture has
 	disk.notes = slices.Clip(l.w.(*playedWorker).disk.notes)
 	c.base, c.since, c.rested = maps.Clone(c.base), maps.Clone(c.since), maps.Clone(c.rested)
 	c.firsts, c.sound = maps.Clone(c.firsts), maps.Clone(c.sound)

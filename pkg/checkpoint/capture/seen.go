@@ -192,7 +192,7 @@ func (c *Watcher) rest(e judged, f dirfs.Found, s *table.Seen) {
 		return
 	case p.Guessed && !e.dir:
 		s.Rests, s.Why = true, "its format cannot tell that it is whole, and no notice told that it was closed"
-		if c.blind {
+		if c.notices == nil {
 			s.Why += ": write it under another name and rename it, or call elastic.saved"
 			s.Stuck = table.Broken
 		}

@@ -57,10 +57,8 @@ type Watcher struct {
 	stamp   manifest.Stamp
 	workers Workers
 
-	notices *files.Notices // nil: the kernel gives none
-	log     *files.Log
+	notices *files.Notices // nil: there are none
 	changes files.Changes
-	blind   bool   // the tree gives no notices
 	alive   uint64 // the newest pass while workers ran
 
 	start   map[string]*entry // the entries when the watch began
@@ -106,7 +104,7 @@ func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("watch checkpoint directory: %w", err), t.Close(), n.Close())
 	}
-	c.notices, c.blind = n, n == nil
+	c.notices = n
 	return c, nil
 }
 
@@ -120,12 +118,11 @@ func watch(in tree, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 	dir, t := in.Dir, in.Reader
 	c := &Watcher{
 		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers,
-		pause: pauseMin, idle: pauseMin, log: files.LogOf(t), changes: files.NewChanges(),
+		pause: pauseMin, idle: pauseMin, notices: files.LogOf(t), changes: files.NewChanges(),
 		firsts: map[string]*entry{}, since: map[string]time.Time{}, rested: map[string]uint64{},
 		sound:    map[dirfs.Found]files.Completeness{},
 		refusals: refusals{said: map[Reason]time.Time{}, of: map[string]bool{}},
 	}
-	c.blind = c.log.Tree == nil
 	found, err := look(t, c.exclude, nil)
 	if err != nil {
 		return nil, err
@@ -254,13 +251,13 @@ func (c *Watcher) look(at instant) (*Picture, []Refusal, error) {
 	if err := c.follow(); err != nil {
 		return nil, nil, err
 	}
-	c.takeNotices() // which directories were renamed
+	c.notices.Take(&c.changes) // which directories were renamed
 	c.changes.Begin()
 	found, err := look(c.tree, c.exclude, c.changes.Born)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.takeNotices() // of what was written while they were listed
+	c.notices.Take(&c.changes) // of what was written while they were listed
 	fresh := c.note(found.entries, at)
 	if c.fresh = len(fresh); len(fresh) == 0 {
 		return nil, c.refusals.say(c.strange(found.foreign), at.now), nil
@@ -293,16 +290,10 @@ func (c *Watcher) look(at instant) (*Picture, []Refusal, error) {
 	return nil, c.refusals.say(d.Refuse, at.now), nil
 }
 
-// takeNotices takes the notices that came since it was called last.
-func (c *Watcher) takeNotices() {
-	c.notices.Take(&c.changes)
-	c.log.Take(&c.changes)
-}
-
 // note notes when each entry was written last, and returns the fresh entries: those that were written since
 // the last save.
 func (c *Watcher) note(found map[string]*entry, at instant) (fresh []*entry) {
-	c.changes.Lost = c.changes.Lost || c.blind || c.notices.Unwatched()
+	c.changes.Lost = c.changes.Lost || c.notices.Unwatched()
 	c.changes.Settle(changed(found, c.last))
 	if at.workers == Running {
 		c.alive = c.changes.Newest

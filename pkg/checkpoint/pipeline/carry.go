@@ -27,7 +27,19 @@ func (l *Pipeline) carry(
 	ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash,
 ) error {
 	l.made[h], l.left = true, m
-	head, err := l.protect(ctx, m, h)
+	var head manifest.Head
+	holders, err := l.copies(ctx, h, nil)
+	for err == nil {
+		head, err = l.commit(ctx, headOf(m, h), holders)
+		var gone *checkpoint.HolderGoneError
+		if !errors.As(err, &gone) {
+			break
+		}
+		holders = slices.DeleteFunc(holders, func(n membership.Node) bool { return n.Node == gone.Node })
+		if err = pause(ctx, nil); err == nil { // the view will change too
+			holders, err = l.copies(ctx, h, holders)
+		}
+	}
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -64,28 +76,6 @@ func headOf(m *manifest.Manifest, h manifest.Hash) manifest.Head {
 	head := manifest.HeadOf(m, h)
 	head.Time = time.Now().UTC()
 	return head
-}
-
-// protect commits a save whose copies are held at the time of the commit.
-func (l *Pipeline) protect(
-	ctx context.Context, m *manifest.Manifest, h manifest.Hash,
-) (manifest.Head, error) {
-	var holders []membership.Node
-	for {
-		var err error
-		if holders, err = l.copies(ctx, h, holders); err != nil {
-			return manifest.Head{}, err
-		}
-		head, err := l.commit(ctx, headOf(m, h), holders)
-		var gone *checkpoint.HolderGoneError
-		if !errors.As(err, &gone) {
-			return head, err
-		}
-		holders = slices.DeleteFunc(holders, func(n membership.Node) bool { return n.Node == gone.Node })
-		if err := pause(ctx, nil); err != nil { // the view will change too
-			return manifest.Head{}, err
-		}
-	}
 }
 
 // pause waits for carryPause, or until moved is closed.

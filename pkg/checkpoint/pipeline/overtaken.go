@@ -12,14 +12,14 @@ import (
 // reportOvertaken reports, from time to time, that saves are overwritten while they are copied.
 func (l *Pipeline) reportOvertaken(p *capture.Picture) {
 	now := time.Now()
-	if l.overtaken++; l.overtaken < overtakenTimes || !l.tornSaid.IsZero() && now.Sub(l.tornSaid) < sayAgain {
+	if l.failures < putAttempts || !l.tornSaid.IsZero() && now.Sub(l.tornSaid) < sayAgain {
 		return
 	}
 	l.tornSaid = now
 	l.refuse(capture.Refusal{Reason: capture.Overwritten, Path: p.Save.Entry, Step: p.Save.Step,
 		Err: fmt.Errorf("%w: %d saves in a row were written over while they were copied (%s): write each "+
 			"save under another name and rename it, or save less often",
-			capture.ErrNotYet, l.overtaken, p.Save.Entry)})
+			capture.ErrNotYet, l.failures, p.Save.Entry)})
 }
 
 // refusedBefore reports whether saves were just refused for the same reason. A full or failing disk
@@ -40,10 +40,7 @@ func (l *Pipeline) refusedBefore(reason capture.Reason, now time.Time) bool {
 	return false
 }
 
-const (
-	overtakenTimes = 3 // how many saves in a row are written over until that is reported
-	sayAgain       = time.Minute
-)
+const sayAgain = time.Minute
 
 // copyAway copies a checkpoint in the background to nodes that are not registered but may answer.
 func (l *Pipeline) copyAway(ctx context.Context, h manifest.Hash) {

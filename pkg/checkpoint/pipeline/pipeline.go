@@ -6,14 +6,12 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 )
@@ -35,9 +33,9 @@ type Pipeline struct {
 
 	fingerprints func() error // records the fingerprints if that failed at the start; else nil
 
-	overtaken int       // how many saves in a row were overwritten while they were copied
-	tornSaid  time.Time // when that was last reported
-	said      map[capture.Reason]time.Time
+	failures int       // how many looks in a row found a save that could not be copied
+	tornSaid time.Time // when it was last reported that saves are overwritten
+	said     map[capture.Reason]time.Time
 
 	sharing *sharing // nil: each save is whole
 
@@ -96,7 +94,7 @@ func (l *Pipeline) run(ctx context.Context) error {
 			if !last {
 				return nil
 			}
-			l.ended = true
+			l.ended, l.failures = true, 0
 			if err := l.step(ctx); err != nil {
 				return err
 			}
@@ -153,25 +151,11 @@ func (l *Pipeline) step(ctx context.Context) error {
 		l.capture.Taken(p) // not in a shard format, and rank 0's node has its own: ignore it
 		return nil
 	}
-	m, h, err := l.put(ctx, p.Save)
-	if errors.Is(err, chunkstore.ErrTorn) && !l.ended {
-		l.reportOvertaken(p)
-		return nil // it is being written again; the next look finds it
-	}
-	l.overtaken = 0
+	m, h, err := l.replicator.Put(ctx, p.Save)
 	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		// do not take it again unless it changes
-		l.capture.Taken(p)
-		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.Disk), Path: p.Save.Entry,
-			Step: p.Save.Step, Err: err})
-		if errors.Is(err, chunkstore.ErrFenced) {
-			return err
-		}
-		return nil
+		return l.failed(ctx, p, err)
 	}
+	l.failures = 0
 	l.capture.Taken(p)
 	if m.Part {
 		return l.addPart(ctx, p, m, h)

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -12,28 +13,39 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 )
 
-// putAttempts is how often a save is put if the disk fails.
+// putAttempts is how many looks in a row fail to copy a save until that is reported.
 const putAttempts = 3
 
-// put copies the save into the store. It tries again after a failure of the disk, which may be
-// temporary.
-func (l *Pipeline) put(
-	ctx context.Context, save chunkstore.Save,
-) (m *manifest.Manifest, h manifest.Hash, err error) {
-	for range putAttempts {
-		m, h, err = l.replicator.Put(ctx, save)
-		switch {
-		case err == nil || ctx.Err() != nil:
-			return m, h, err
-		case errors.Is(err, dirfs.ErrNoSpace):
-			if l.replicator.DropSurplus(ctx, save.Generation) != nil || l.replicator.Tidy(ctx) != nil {
-				return m, h, err
-			}
-		case reason(err) != "":
-			return m, h, err
-		}
+// failed handles a save that could not be copied. It is not taken, so the next look finds it again, unless
+// it can never be copied. The last look is repeated.
+func (l *Pipeline) failed(ctx context.Context, p *capture.Picture, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	return m, h, err
+	why := reason(err)
+	l.failures++
+	if why == capture.Torn && !l.ended { // it is being written again
+		l.reportOvertaken(p)
+		return nil
+	}
+	if why == capture.NoSpace { // an error is ignored: the next look tries again
+		_ = errors.Join(l.replicator.DropSurplus(ctx, l.stamp.Generation), l.replicator.Tidy(ctx))
+	}
+	passes := why == "" || why == capture.NoSpace
+	if passes && l.failures < putAttempts {
+		if l.ended {
+			return l.step(ctx)
+		}
+		return nil
+	}
+	if !passes || l.ended {
+		l.capture.Taken(p)
+	}
+	l.refuse(capture.Refusal{Reason: cmp.Or(why, capture.Disk), Path: p.Save.Entry, Step: p.Save.Step, Err: err})
+	if why == capture.Fenced {
+		return err
+	}
+	return nil
 }
 
 // reason returns the reason for an event if trying again does not help, or "".

@@ -157,28 +157,3 @@ func (c *Changes) Keep(there map[string]bool) {
 	maps.DeleteFunc(c.Passes, func(name string, _ Passes) bool { return !there[name] })
 	maps.DeleteFunc(c.Open, func(name string, _ uint64) bool { return !there[name] })
 }
-
-// Log is the log of changes of a directory tree that keeps one itself.
-type Log struct {
-	Tree dirfs.Noter // nil: the tree keeps none
-	read int
-}
-
-func LogOf(t dirfs.Reader) *Log {
-	l := &Log{}
-	if tree, ok := t.(dirfs.Noter); ok {
-		l.Tree, l.read = tree, len(tree.Notes(0))
-	}
-	return l
-}
-
-// Take adds the changes since the last take.
-func (l *Log) Take(to *Changes) {
-	if l.Tree == nil {
-		return
-	}
-	for _, x := range l.Tree.Notes(l.read) {
-		to.Note(x.Name, x.Did)
-		l.read++
-	}
-}

@@ -24,7 +24,12 @@ import (
 //
 // Only the goroutine that looks uses deaf. notices stay in the kernel's queue until Next asks for
 // one, so a save of many writes does not wake a goroutine each time.
+//
+// A tree in memory keeps a log of its changes. Then there is no queue, and nothing tells when to look.
 type Notices struct {
+	log   dirfs.Noter
+	taken int // how many notes of the log
+
 	queue *Queue
 	owned bool          // the queue is closed with the notices
 	ask   chan struct{} // holds one value: a request to wait for the next notice
@@ -65,6 +70,15 @@ func New(q *Queue) *Notices {
 	}
 	go n.run()
 	return n
+}
+
+// LogOf returns the changes of a tree that keeps a log of them, from now on; nil: it keeps none.
+func LogOf(t dirfs.Reader) *Notices {
+	log, ok := t.(dirfs.Noter)
+	if !ok {
+		return nil
+	}
+	return &Notices{log: log, taken: len(log.Notes(0))}
 }
 
 func (n *Notices) run() {
@@ -150,6 +164,13 @@ func (n *Notices) Take(to *Changes) {
 	if n == nil {
 		return
 	}
+	if n.log != nil {
+		for _, x := range n.log.Notes(n.taken) {
+			to.Note(x.Name, x.Did)
+			n.taken++
+		}
+		return
+	}
 	_ = n.queue.conn.Control(func(fd uintptr) { n.read(int(fd)) }) // closed: there is nothing more to read
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -180,10 +201,10 @@ func (n *Notices) Begin() {
 }
 
 // Unwatched reports whether a directory that the look read is not watched.
-func (n *Notices) Unwatched() bool { return n != nil && n.blind }
+func (n *Notices) Unwatched() bool { return n == nil || n.blind }
 
 // All reports whether all directories that the look read are watched.
-func (n *Notices) All() bool { return n != nil && !n.deaf }
+func (n *Notices) All() bool { return n != nil && n.log == nil && !n.deaf }
 
 // Next asks for the next notice. The channel receives when it comes.
 func (n *Notices) Next() <-chan struct{} {
@@ -196,7 +217,7 @@ func (n *Notices) Next() <-chan struct{} {
 
 // Close ends the notices. A queue that New did not open stays open, without watches.
 func (n *Notices) Close() error {
-	if n == nil {
+	if n == nil || n.log != nil {
 		return nil
 	}
 	var err error
