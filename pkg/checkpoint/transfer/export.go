@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"path"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/restore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -18,26 +15,23 @@ import (
 // ErrNotEmpty means that a directory that must be empty is not.
 var ErrNotEmpty = errors.New("the directory is not empty")
 
-// Export writes the files of a checkpoint into dir, and creates dir if needed. It reads each chunk
-// from the first source whose bytes have the right hash. The files get their names when all are
-// complete. Files of an interrupted Export are ignored. Errors: ErrNotEmpty, ErrNotHeld,
-// ErrDamaged, ErrNoSpace.
+// Export restores a checkpoint into dir, and creates dir if needed. It reads each chunk from the first
+// source whose bytes have the right hash. After an error dir has no file. Errors: ErrNotEmpty, ErrNotHeld,
+// ErrDamaged, ErrNoSpace, restore.ErrOneName.
 func Export(ctx context.Context, m *manifest.Manifest, from []Source, dir string) error {
 	t, err := dirfs.Make(dir)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	defer t.Close()
-	to := dirfs.NewScratchDisk(t)
-	if err := exportTo(ctx, m, from, to); err != nil {
+	if err := exportTo(ctx, m, from, t); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return nil
 }
 
-func exportTo(ctx context.Context, m *manifest.Manifest, from []Source, to *dirfs.Disk) error {
-	const all = manifest.ReservedPrefix + "all"
-	list, err := to.FS.ReadDir(".")
+func exportTo(ctx context.Context, m *manifest.Manifest, from []Source, to dirfs.FS) error {
+	list, err := to.ReadDir(".")
 	if err != nil {
 		return err
 	}
@@ -46,72 +40,26 @@ func exportTo(ctx context.Context, m *manifest.Manifest, from []Source, to *dirf
 			return ErrNotEmpty
 		}
 	}
-	for _, e := range list {
-		if err := to.RemoveAll(e.Name()); err != nil {
-			return err
-		}
+	load := func(h manifest.Hash, dst []byte) error { return loadChunk(ctx, from, h, dst) }
+	if err = restore.Files(ctx, to, m, chunks(load)); err == nil {
+		return nil
 	}
-	if err := to.CheckSpace(m.Bytes(), 0); err != nil {
-		return err
-	}
-	if err := writeAll(ctx, m, from, below{to, all}); err != nil {
-		return errors.Join(err, to.RemoveAll(all))
-	}
-	tops := map[string]bool{}
+	tops, disk := map[string]bool{}, dirfs.NewScratchDisk(to)
 	for _, f := range m.Files {
 		tops[manifest.TopOf(f.Path)] = true
 	}
 	for top := range tops {
-		if err := to.FS.Rename(path.Join(all, top), top); err != nil {
-			return err
-		}
+		err = errors.Join(err, disk.RemoveAll(top))
 	}
-	if err := to.RemoveAll(all); err != nil {
-		return err
-	}
-	return to.SyncDir(".")
+	return err
 }
 
-// below is a directory of a disk.
-type below struct {
-	*dirfs.Disk
-	dir string
-}
+// chunks is a restore.Source for an empty directory: it knows no file.
+type chunks func(h manifest.Hash, dst []byte) error
 
-// writeAll writes the files into the directory to, durably.
-func writeAll(ctx context.Context, m *manifest.Manifest, from []Source, to below) error {
-	all := to.dir
-	dirs := map[string]bool{}
-	for _, f := range m.Files {
-		for d := path.Dir(path.Join(all, f.Path)); d != "."; d = path.Dir(d) {
-			dirs[d] = true
-		}
-	}
-	for d := range dirs {
-		if err := to.FS.Mkdir(d, 0o755); err != nil {
-			return dirfs.WrapNoSpace(err)
-		}
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(streams)
-	for _, f := range m.Files {
-		g.Go(func() error {
-			return to.Write(path.Join(all, f.Path), f.Mode, func(w io.Writer) error {
-				return f.Copy(ctx, w,
-					func(h manifest.Hash, dst []byte) error { return loadChunk(ctx, from, h, dst) })
-			})
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	for d := range dirs {
-		if err := to.SyncDir(d); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (c chunks) ReadChunk(h manifest.Hash, dst []byte) error            { return c(h, dst) }
+func (chunks) Contents(dirfs.FileState) (c manifest.Chunks, known bool) { return nil, false }
+func (chunks) NoteContents(dirfs.FileState, manifest.Chunks)            {}
 
 // loadChunk reads a chunk from the first source whose bytes have the right hash.
 func loadChunk(ctx context.Context, from []Source, h manifest.Hash, dst []byte) error {

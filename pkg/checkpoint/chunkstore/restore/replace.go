@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -64,22 +66,30 @@ func (r *restoring) restoreFile(ctx context.Context, f manifest.File) error {
 	return errors.Join(r.to.RemoveAll(displacedName(f.Path)), r.noteRestored(f))
 }
 
+// writers is how many files of a directory are written at the same time.
+const writers = 4
+
 // restoreDir builds the directory with a temporary name, and renames it when it is durable.
 func (r *restoring) restoreDir(ctx context.Context, top string, files []manifest.File) error {
 	temp := manifest.ReservedPrefix + "new-" + url.PathEscape(top)
+	at := func(f manifest.File) string { return temp + strings.TrimPrefix(f.Path, top) }
 	dirs := map[string]bool{temp: true}
 	for _, f := range files {
-		name := temp + strings.TrimPrefix(f.Path, top)
-		dir := path.Dir(name)
+		dir := path.Dir(at(f))
 		if err := r.to.FS.Mkdir(dir, 0o755); err != nil {
 			return dirfs.WrapNoSpace(err)
 		}
 		for d := dir; d != "."; d = path.Dir(d) {
 			dirs[d] = true
 		}
-		if err := r.to.Write(name, f.Mode, r.content(ctx, f)); err != nil {
-			return err
-		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(writers)
+	for _, f := range files {
+		g.Go(func() error { return r.to.Write(at(f), f.Mode, r.content(ctx, f)) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	for d := range dirs {
 		if err := r.to.SyncDir(d); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// Source provides the chunks of a checkpoint, and records the chunks of files.
+// Source provides the chunks of a checkpoint, and records the chunks of files. Several goroutines call it.
 type Source interface {
 	// ReadChunk reads a chunk into dst and verifies it.
 	ReadChunk(h manifest.Hash, dst []byte) error
