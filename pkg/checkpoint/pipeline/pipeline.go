@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
@@ -39,8 +38,7 @@ type Pipeline struct {
 
 	sharing *sharing // nil: each save is whole
 
-	away    sync.WaitGroup
-	copying atomic.Bool // copies to unregistered nodes are being made, one checkpoint at a time
+	beside sync.WaitGroup // goroutines that end with run
 }
 
 // watcher finds the saves of one generation in one directory. *capture.Watcher implements it.
