@@ -268,7 +268,7 @@ func TestQuorum(t *testing.T) {
 	}
 
 	// Each series of a job is reported once: by the leader.
-	if _, err := c.Put(ctx, schema.Job("x").Job(), record0(``)); err != nil {
+	if _, err := c.Put(ctx, schema.Job("x").Job(), recordOf(rendezvous.Job{UID: "u", Attempt: 1, Slots: 1})); err != nil {
 		t.Fatal(err)
 	}
 	series := jobSeries(t, members)
