@@ -103,6 +103,9 @@ var processPlants = []plant{
 	{"a read of the own registration replaces the list of all registrations", agent + "/run.go",
 		`l.nodes = append(others, s.Nodes...)`, `l.nodes = append(others[:0], s.Nodes...)`,
 		simulation, "TestAgentThatStoodStillKeepsTheOthersInView"},
+	{"a node that is not registered gets no copy", pipeline + "/carry.go",
+		`if head.Copies < l.replicator.Replicas {`, `if head.Copies < l.replicator.Replicas && false {`,
+		pipeline, "TestCopyForANodeThatIsNotRegistered"},
 	{"the directory is not synced", checkpoint + "/dirfs/disk.go",
 		`return d.SyncDir(dir)
 }`,

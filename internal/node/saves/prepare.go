@@ -161,8 +161,7 @@ func (s *Saves) HandOver(ctx context.Context) {
 	if others, err := othersWith(ctx, k, head.Number); err == nil && len(others) > 0 {
 		return
 	}
-	g := max(head.Generation, chunks.Generation())
-	_, _ = k.Spread(ctx, g, head.Manifest, nil, 1) // if this fails, the head stays on this disk only
+	_ = k.Spread(ctx, head.Generation, head.Manifest, 1) // if this fails, the head stays on this disk only
 }
 
 // awaitWhole waits until another node has all of a checkpoint of which this node has parts. If the

@@ -46,6 +46,9 @@ func (l *Pipeline) carry(
 	l.left = nil
 	if err == nil {
 		l.afterCommit(ctx, p, m, head)
+		if head.Copies < l.replicator.Replicas {
+			l.copyAway(ctx, h)
+		}
 		return nil
 	}
 	if errors.Is(err, chunkstore.ErrFenced) {
@@ -99,12 +102,10 @@ func (l *Pipeline) copies(
 		holders = registered(nodes, holders, l.replicator.Self)
 		var err error
 		if len(holders) > 0 {
-			var got []membership.Node
-			got, err = l.replicator.Spread(ctx, l.stamp.Generation, h, holders, l.replicator.Replicas-len(holders))
-			if err != nil && (ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced)) {
+			if holders, err = l.more(ctx, h, nodes, holders); err != nil &&
+				(ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced)) {
 				return nil, err
 			}
-			holders = append(holders, got...)
 			if enough(nodes, holders, l.replicator.Replicas) {
 				return holders, nil
 			}
@@ -116,6 +117,30 @@ func (l *Pipeline) copies(
 			return nil, err
 		}
 	}
+}
+
+// more replicates to one set of nodes after the other, until there are enough copies or all nodes
+// were tried.
+func (l *Pipeline) more(
+	ctx context.Context, h manifest.Hash, nodes, holders []membership.Node,
+) ([]membership.Node, error) {
+	rest := slices.DeleteFunc(slices.Clone(nodes), func(n membership.Node) bool {
+		return n.Node != l.replicator.Self && has(holders, n)
+	})
+	var errs []error
+	for len(holders) < l.replicator.Replicas {
+		to := l.replicator.Targets(rest, l.replicator.Replicas-len(holders))
+		if len(to) == 0 {
+			break
+		}
+		got, err := l.replicator.Replicate(ctx, l.stamp.Generation, h, to)
+		holders = append(holders, got...)
+		if errs = append(errs, err); ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced) {
+			break
+		}
+		rest = slices.DeleteFunc(rest, func(n membership.Node) bool { return has(to, n) })
+	}
+	return holders, errors.Join(errs...)
 }
 
 // commit tries until the save is the head, or can never be. Errors: ErrFenced, *HolderGoneError,

@@ -103,13 +103,6 @@ func (c *cluster) replicator(
 	return k
 }
 
-// spread copies a checkpoint to n other nodes, or to all.
-func spread(t testing.TB, k *replicator.Replicator, g schema.Generation, h manifest.Hash, n int) {
-	t.Helper()
-	_, err := k.Spread(t.Context(), g, h, nil, n)
-	must(t, err)
-}
-
 var alive = capture.Workers{State: func() capture.WorkerState { return capture.Running }}
 
 // reopen is a machine that lost power and came back: its store, opened again.

@@ -88,7 +88,7 @@ func committedOnBoth(
 	memfs.Model(t, c.dirs["a"])
 	m, h := checkpointtest.Put(t, c.peers.Stores["a"], c.dirs["a"], 1, 1)
 	k := c.replicator("a", c.etcd.Client("a"), report)
-	spread(t, k, 1, h, 1)
+	must(t, k.Spread(t.Context(), 1, h, 1))
 	head, err := k.Record.Commit(t.Context(),
 		manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, c.nodes)
 	must(t, err)
@@ -327,7 +327,7 @@ func TestPrepareTellsWhenItBeganToAsk(t *testing.T) {
 		memfs.Model(t, c.dirs["a"])
 		_, h := checkpointtest.Put(t, c.peers.Stores["a"], c.dirs["a"], 1, 1)
 		k := c.replicator("a", c.etcd.Client("a"), func(replicator.Event) {})
-		spread(t, k, 1, h, 1)
+		must(t, k.Spread(t.Context(), 1, h, 1))
 		head, err := k.Record.Commit(t.Context(),
 			manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, c.nodes)
 		must(t, err)

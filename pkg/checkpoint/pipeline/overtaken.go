@@ -1,10 +1,12 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
 // reportOvertaken reports, from time to time, that saves are overwritten while they are copied.
@@ -39,3 +41,13 @@ func (l *Pipeline) refusedBefore(reason capture.Reason, now time.Time) bool {
 }
 
 const sayAgain = time.Minute
+
+// copyAway copies a checkpoint in the background to nodes that are not registered but may answer.
+func (l *Pipeline) copyAway(ctx context.Context, h manifest.Hash) {
+	if l.copying.CompareAndSwap(false, true) {
+		l.away.Go(func() {
+			defer l.copying.Store(false)
+			_ = l.replicator.CopyAway(ctx, l.stamp.Generation, h) // optional copy
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
@@ -38,7 +39,8 @@ type Pipeline struct {
 
 	sharing *sharing // nil: each save is whole
 
-	beside sync.WaitGroup // goroutines that end with run
+	away    sync.WaitGroup
+	copying atomic.Bool // copies to unregistered nodes are being made, one checkpoint at a time
 }
 
 // watcher finds the saves of one generation in one directory. *capture.Watcher implements it.

@@ -170,7 +170,7 @@ func TestAloneCommitsOneCopyAndSpreadsLater(t *testing.T) {
 		// Both have gone on to generation 3 since; the checkpoint is still of 1.
 		must(t, k.Store.Raise(3))
 		must(t, c.peers.Stores["b"].Raise(3))
-		must(t, k.Complete(t.Context(), h.Generation, h, 1))
+		must(t, k.Spread(t.Context(), h.Generation, h.Manifest, 1))
 		must(t, reopen(t, c.disks["b"], names(false)).Verify(t.Context(), h.Manifest))
 		closes(t, l, r)
 	})
@@ -219,6 +219,24 @@ func TestOtherTargets(t *testing.T) {
 		if h := next[replicator.Committed](t, r).Head; h.Number != 2 || h.Copies != 1 {
 			t.Errorf("head: %+v", h)
 		}
+		closes(t, l, r)
+	})
+}
+
+// A node that is cut from the store of the job alone and still answers gets a copy; no commit
+// counts on it.
+func TestCopyForANodeThatIsNotRegistered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, r, k, l := capturing(t, "a", "b")
+		c.gone(t, "b")
+		k.Nodes(c.nodes)
+		renamed(t, c.dirs["a"], "last.ckpt", []byte("one"))
+		h := next[replicator.Committed](t, r).Head
+		if h.Copies != 1 || h.HeldBy("b") {
+			t.Errorf("head: %+v", h)
+		}
+		time.Sleep(time.Second)
+		must(t, reopen(t, c.disks["b"], names(false)).Verify(t.Context(), h.Manifest))
 		closes(t, l, r)
 	})
 }
@@ -550,7 +568,7 @@ func TestPrepareMends(t *testing.T) {
 		s := c.peers.Stores["a"]
 		m, h := checkpointtest.Put(t, s, c.dirs["a"], 1, 1)
 		k := c.replicator("a", c.etcd.Client("a"), func(replicator.Event) {})
-		spread(t, k, 1, h, 1)
+		must(t, k.Spread(t.Context(), 1, h, 1))
 		head, err := k.Record.Commit(t.Context(),
 			manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, c.nodes)
 		must(t, err)
@@ -565,7 +583,7 @@ func TestPrepareMends(t *testing.T) {
 		c.peers.Stores["c"] = checkpointtest.OpenStore(t, c.disks["c"])
 		c.join(t, "c", "1")
 		k.Nodes(c.nodes)
-		spread(t, k, 2, h, 2)
+		must(t, k.Spread(t.Context(), 2, h, 2))
 		must(t, k.Record.PublishInventory(t.Context(), "c", []manifest.Number{head.Number}))
 		c.gone(t, "a")
 		c.gone(t, "b")

@@ -130,7 +130,7 @@ func (l *Pipeline) share(ctx context.Context, with *Sharing) {
 	if at == 0 {
 		news := make(chan struct{}, 1)
 		l.sharing.news = news
-		l.beside.Go(func() { watchParts(ctx, l.replicator.Record, l.stamp.Generation, news) })
+		l.away.Go(func() { watchParts(ctx, l.replicator.Record, l.stamp.Generation, news) })
 	}
 }
 

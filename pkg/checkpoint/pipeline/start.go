@@ -49,7 +49,7 @@ func (l *Pipeline) begin(ctx context.Context, with *Sharing) {
 		l.share(ctx, with)
 		err := errors.Join(l.run(ctx), l.capture.Close())
 		cancel()
-		l.beside.Wait()
+		l.away.Wait()
 		l.replicator.Report(replicator.Closed{Generation: l.stamp.Generation, Err: err, Left: l.left})
 	}()
 }

@@ -163,15 +163,14 @@ func (r *Replicator) manifestOf(
 // Complete fetches all parts of a checkpoint to this disk, and ensures that n other nodes hold all
 // of it too. See Spread.
 func (r *Replicator) Complete(ctx context.Context, g schema.Generation, head manifest.Head, n int) error {
-	g = max(g, r.Store.Generation())
 	if !r.Store.Has(head.Manifest) {
+		g := max(g, r.Store.Generation())
 		saving := func(done, total int64) { r.Report(Moving{"replicate", done, total}) }
 		if err := r.fetch(ctx, fetchRequest{g, head.Number, head.Manifest, saving}); err != nil {
 			return err
 		}
 	}
-	_, err := r.Spread(ctx, g, head.Manifest, nil, n)
-	return err
+	return r.Spread(ctx, g, head.Manifest, n)
 }
 
 // fetchRequest describes a checkpoint to fetch.

@@ -30,6 +30,7 @@ type Replicator struct {
 
 	mu          sync.Mutex
 	nodes       []membership.Node
+	away        []membership.Node    // nodes that lost their registration, newest last
 	late        map[string]time.Time // nodes that did not answer when they were sent a copy
 	moved       chan struct{}        // closed when nodes change
 	resume      []manifest.Hash      // the checkpoint of the newest world
@@ -51,12 +52,25 @@ func (r *Replicator) Nodes(nodes []membership.Node) {
 
 // set is Nodes with the lock held.
 func (r *Replicator) set(nodes []membership.Node) {
+	for _, n := range r.nodes {
+		if !slices.ContainsFunc(nodes, func(o membership.Node) bool { return o.Same(n.Ref) }) {
+			earlier := func(o membership.Node) bool { return o.Node == n.Node }
+			r.away = append(slices.DeleteFunc(r.away, earlier), n)
+		}
+	}
+	r.away = slices.DeleteFunc(r.away, func(n membership.Node) bool {
+		return slices.ContainsFunc(nodes, func(o membership.Node) bool { return o.Node == n.Node })
+	})
+	r.away = r.away[max(0, len(r.away)-maxAway):]
 	r.nodes = slices.Clone(nodes)
 	if r.moved != nil {
 		close(r.moved)
 		r.moved = nil
 	}
 }
+
+// maxAway is how many nodes without a registration are remembered.
+const maxAway = 8
 
 // View returns the nodes, and a channel that is closed when they change.
 func (r *Replicator) View() ([]membership.Node, <-chan struct{}) {

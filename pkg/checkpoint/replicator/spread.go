@@ -3,8 +3,10 @@ package replicator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -13,35 +15,50 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Spread copies a checkpoint to n registered nodes that are not in have, or to all of them if there are
-// fewer. It returns those that acknowledged. A node that fails, or that is no longer registered, is replaced
-// by another one; the error says why there are fewer than n copies.
-func (r *Replicator) Spread(
-	ctx context.Context, g schema.Generation, h manifest.Hash, have []membership.Node, n int,
-) (got []membership.Node, err error) {
-	tried := slices.Clone(have)
-	for len(got) < n {
+// Spread ensures that n other nodes hold the checkpoint, or all nodes if there are fewer. It is
+// used after a commit with a single copy, and before this node leaves. It acts in generation g, or
+// in the newest one that this node has seen. The checkpoint may be of an older generation.
+func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest.Hash, n int) error {
+	g = max(g, r.Store.Generation())
+	var failed []string
+	held := 0
+	for {
 		nodes, _ := r.View()
-		to := r.Targets(slices.DeleteFunc(slices.Clone(nodes), func(x membership.Node) bool {
-			return x.Node != r.Self && slices.ContainsFunc(tried, func(y membership.Node) bool { return y.Same(x.Ref) })
-		}), n-len(got))
-		if len(to) == 0 {
-			return got, err
+		nodes = slices.DeleteFunc(slices.Clone(nodes),
+			func(x membership.Node) bool { return slices.Contains(failed, x.Node) })
+		to := r.Targets(nodes, n)
+		if held >= len(to) {
+			if len(to) < n && len(failed) > 0 {
+				return fmt.Errorf("checkpoint %v: %d copies elsewhere, %d wanted; no answer from %v",
+					h, held, n, failed)
+			}
+			return nil
 		}
-		sending, stop := r.whileRegistered(ctx, to)
-		c := transfer.Copier{Store: r.Store, Peers: noting{r.Peers, r}, Generation: g,
-			Report: func(done, total int64) { r.Report(Moving{"replicate", done, total}) }}
-		more, failed := c.Replicate(sending, h, to)
-		stop()
-		got, tried, err = append(got, more...), append(tried, to...), errors.Join(err, failed)
+		got, err := r.Replicate(ctx, g, h, to)
 		if ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced) {
-			return got, err
+			return err
+		}
+		held = len(got)
+		for _, x := range to {
+			if !slices.ContainsFunc(got, func(y membership.Node) bool { return y.Node == x.Node }) {
+				failed = append(failed, x.Node)
+			}
 		}
 	}
-	return got, nil
 }
 
-// Put copies a save into the store. Meanwhile it sends the chunks to the nodes that Spread will
+// Replicate is Copier.Replicate. It ends early if a target is no longer registered.
+func (r *Replicator) Replicate(
+	ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node,
+) ([]membership.Node, error) {
+	ctx, stop := r.whileRegistered(ctx, to)
+	defer stop()
+	c := transfer.Copier{Store: r.Store, Peers: noting{r.Peers, r}, Generation: g,
+		Report: func(done, total int64) { r.Report(Moving{"replicate", done, total}) }}
+	return c.Replicate(ctx, h, to)
+}
+
+// Put copies a save into the store. Meanwhile it sends the chunks to the nodes that Replicate will
 // choose. A part is sent only after it is complete here. The errors are those of chunkstore.Put.
 func (r *Replicator) Put(
 	ctx context.Context, save chunkstore.Save,
@@ -89,3 +106,21 @@ func (r *Replicator) whileRegistered(
 		wg.Wait()
 	}
 }
+
+// CopyAway copies a checkpoint to nodes that lost their registration but still answer. A commit
+// cannot name them as holders, but their copy can still be used.
+func (r *Replicator) CopyAway(ctx context.Context, g schema.Generation, h manifest.Hash) error {
+	r.mu.Lock()
+	to := slices.Clone(r.away)
+	r.mu.Unlock()
+	if len(to) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, awayLimit)
+	defer cancel()
+	c := transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: max(g, r.Store.Generation())}
+	_, err := c.Replicate(ctx, h, to)
+	return err
+}
+
+const awayLimit = 30 * time.Second
