@@ -21,7 +21,7 @@ const (
 	maxFunction = 60   // lines of one function
 	maxColumns  = 120  // of one line, a tab is four
 
-	maxLines    = 80000 // of Go without tests
+	maxLines    = 77500 // of Go without tests
 	maxPackages = 89    // with code, without those that have tests only
 	maxWords    = 36000 // of all documents
 )

@@ -132,7 +132,7 @@ var agentPlants = []plant{
 		`		case seen == nil || seen.State == verdict.Gone || seen.State == verdict.Absent && seen.WorkersEnded:
 `,
 		`		case seen == nil || seen.State == verdict.Gone || seen.State == verdict.Absent && seen.WorkersEnded:
-			return p.change(rendezvous.CauseNodeLost, LossText(p.lost()))
+			return p.change(rendezvous.CauseNodeLost, LossText(p.lost()), p.settleLedger(), nil)
 `, rendezvous, "TestPlan"},
 	{"a job that is finishing restarts before the failure is in the record", plan + "/running.go",
 		`through = through && (p.s.Failure != nil ||`, `through = through && (true ||`,

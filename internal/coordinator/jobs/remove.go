@@ -18,7 +18,8 @@ const keepEnded = 30 * 24 * time.Hour
 // and that the world has not changed. A job that starts again at this moment therefore stays.
 func RemoveEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed int, err error) {
 	err = list(ctx, kv, func(j schema.Job) error {
-		r, err := kv.Txn(ctx).Then(clientv3.OpGet(j.Job()), clientv3.OpGet(j.Fence()), clientv3.OpGet(j.World())).Commit()
+		read := []clientv3.Op{clientv3.OpGet(j.Job()), clientv3.OpGet(j.Fence()), clientv3.OpGet(j.World())}
+		r, err := kv.Txn(ctx).Then(read...).Commit()
 		if err != nil {
 			return fmt.Errorf("read job %s: %w", j, err)
 		}
