@@ -18,29 +18,31 @@ echo up
 wait`
 
 func TestAskCatchingWorker(t *testing.T) {
-	t.Parallel()
-	s := shell(t, 2, saver)
-	g := begin(t, s)
-	said(t, s.Logs, 0, "up")
-	said(t, s.Logs, 1, "up")
-	if _, err := os.Stat(s.DrainFile()); err == nil {
-		t.Fatal("drain file before it was asked for")
-	}
-	if err := g.Ask(deadline(t), Drain{Reason: "scale", GraceSeconds: 30}); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Stop(deadline(t), time.Hour); err != nil { // the grace ends with the workers
-		t.Fatal(err)
-	}
-	for i, e := range exitsOf(t, g) {
-		if e.Code != 0 || !e.Ours {
-			t.Errorf("worker %d: %+v", i, e)
+	both(t, func(t *testing.T, noCgroup bool) {
+		s := shell(t, 2, saver)
+		s.NoCgroup = noCgroup
+		g := begin(t, s)
+		said(t, s.Logs, 0, "up")
+		said(t, s.Logs, 1, "up")
+		if _, err := os.Stat(s.DrainFile()); err == nil {
+			t.Fatal("drain file before it was asked for")
 		}
-		want := "up\nsaving\n{\"reason\":\"scale\",\"grace_seconds\":30}\nhelper lives\n"
-		if got := body(read(t, s.Logs.Path(i))); got != want {
-			t.Errorf("worker %d said %q, want %q", i, got, want)
+		if err := g.Ask(deadline(t), Drain{Reason: "scale", GraceSeconds: 30}); err != nil {
+			t.Fatal(err)
 		}
-	}
+		if err := g.Stop(deadline(t), time.Hour); err != nil { // the grace ends with the workers
+			t.Fatal(err)
+		}
+		for i, e := range exitsOf(t, g) {
+			if e.Code != 0 || !e.Ours {
+				t.Errorf("worker %d: %+v", i, e)
+			}
+			want := "up\nsaving\n{\"reason\":\"scale\",\"grace_seconds\":30}\nhelper lives\n"
+			if got := body(read(t, s.Logs.Path(i))); got != want {
+				t.Errorf("worker %d said %q, want %q", i, got, want)
+			}
+		}
+	})
 }
 
 // A script that does not handle SIGTERM is asked with its whole process group,

@@ -16,12 +16,20 @@ import (
 )
 
 func TestKilledAgentTakesEverythingAlong(t *testing.T) {
-	t.Parallel()
-	s := shell(t, 2, `trap '' TERM HUP INT`+family)
-	a := runAgent(t, s)
-	all := members(t, a.guardian, 1+2*familySize)
-	a.cmd.Process.Kill()
-	disappear(t, all)
+	both(t, func(t *testing.T, noCgroup bool) {
+		s := shell(t, 2, `trap '' TERM HUP INT`+family)
+		s.NoCgroup = noCgroup
+		a := runAgent(t, s)
+		all := members(t, a.guardian, 1+2*familySize)
+		a.cmd.Process.Kill()
+		disappear(t, all)
+		for _, c := range proc.LeftCgroups(s.Mark.Cgroup()) {
+			eventually(t, "cgroup is removed", func() bool {
+				_, err := os.Stat(string(c))
+				return errors.Is(err, os.ErrNotExist)
+			})
+		}
+	})
 }
 
 // at(1) and its like start a process with our environment and none of our
@@ -92,23 +100,28 @@ func TestSweepTakesWhatAFrozenGuardianLeft(t *testing.T) {
 // With agent and guardian killed at once, workers die with the guardian, and
 // what they started is found by its mark.
 func TestSweepAfterBothWereKilled(t *testing.T) {
-	t.Parallel()
-	s := shell(t, 1, `setsid sleep 1000 & (setsid sh -c 'sleep 1001 & wait' &) ; wait`)
-	a := runAgent(t, s)
-	all := members(t, a.guardian, 5)
-	signalPID(t, a.guardian, syscall.SIGSTOP) // so that it does not see the agent's end
-	a.cmd.Process.Kill()
-	a.cmd.Wait()
-	signalPID(t, a.guardian, syscall.SIGKILL)
-	disappear(t, all[:2])
-	if err := proc.Sweep(deadline(t), s.Mark); err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range all {
-		if now, ok := proc.Find(p.PID); ok && now.Start == p.Start && !now.Gone() {
-			t.Errorf("process %d outlived Sweep", p.PID)
+	both(t, func(t *testing.T, noCgroup bool) {
+		s := shell(t, 1, `setsid sleep 1000 & (setsid sh -c 'sleep 1001 & wait' &) ; wait`)
+		s.NoCgroup = noCgroup
+		a := runAgent(t, s)
+		all := members(t, a.guardian, 5)
+		signalPID(t, a.guardian, syscall.SIGSTOP) // so that it does not see the agent's end
+		a.cmd.Process.Kill()
+		a.cmd.Wait()
+		signalPID(t, a.guardian, syscall.SIGKILL)
+		disappear(t, all[:2])
+		if err := proc.Sweep(deadline(t), s.Mark); err != nil {
+			t.Fatal(err)
 		}
-	}
+		for _, p := range all {
+			if now, ok := proc.Find(p.PID); ok && now.Start == p.Start && !now.Gone() {
+				t.Errorf("process %d outlived Sweep", p.PID)
+			}
+		}
+		if left := proc.LeftCgroups(s.Mark.Cgroup()); len(left) > 0 {
+			t.Errorf("cgroups are left: %v", left)
+		}
+	})
 }
 
 func TestSweepSaysWhatIsLeft(t *testing.T) {
@@ -125,30 +138,35 @@ func TestSweepSaysWhatIsLeft(t *testing.T) {
 }
 
 func TestKilledGuardianIsReplacedByTheAgent(t *testing.T) {
-	t.Parallel()
-	s := shell(t, 2, `
+	both(t, func(t *testing.T, noCgroup bool) {
+		s := shell(t, 2, `
 sleep 1000 &
 setsid sleep 1001 &
 (setsid sh -c 'sleep 1002 & exec sleep 1003' &)
 env -i sleep 1004 &
 wait`)
-	g := begin(t, s)
-	all := members(t, g.guardian.Pid, 1+2*6)
-	signalPID(t, g.guardian.Pid, syscall.SIGKILL)
-	for i, e := range exitsOf(t, g) { // it was not asked to end
-		if e.Ours || e.Signal != "SIGKILL" || e.Note == "" {
-			t.Errorf("worker %d: %+v", i, e)
+		s.NoCgroup = noCgroup
+		g := begin(t, s)
+		all := members(t, g.guardian.Pid, 1+2*6)
+		signalPID(t, g.guardian.Pid, syscall.SIGKILL)
+		for i, e := range exitsOf(t, g) { // it was not asked to end
+			if e.Ours || e.Signal != "SIGKILL" || e.Note == "" {
+				t.Errorf("worker %d: %+v", i, e)
+			}
 		}
-	}
-	<-g.Done()
-	for _, p := range all {
-		if now, ok := proc.Find(p.PID); ok && now.Start == p.Start && !now.Gone() {
-			t.Errorf("process %d outlived the group", p.PID)
+		<-g.Done()
+		for _, p := range all {
+			if now, ok := proc.Find(p.PID); ok && now.Start == p.Start && !now.Gone() {
+				t.Errorf("process %d outlived the group", p.PID)
+			}
 		}
-	}
-	if err := g.Stop(deadline(t), time.Hour); err != nil {
-		t.Error(err)
-	}
+		if err := g.Stop(deadline(t), time.Hour); err != nil {
+			t.Error(err)
+		}
+		if left := proc.LeftCgroups(s.Mark.Cgroup()); len(left) > 0 {
+			t.Errorf("cgroups are left: %v", left)
+		}
+	})
 }
 
 func TestGuardianIgnoresTheTerminal(t *testing.T) {

@@ -17,13 +17,15 @@
 //   - workers die with the guardian (PR_SET_PDEATHSIG), which starts them from
 //     one locked thread that never ends. The rest of the group is then found
 //     by the agent: by the guardian's session, whose number cannot be reused
-//     while the guardian is unreaped, and by a mark in the environment.
+//     while the guardian is unreaped, and by a mark in the environment;
+//   - where a cgroup v2 is writable the group has one, and cgroup.kill takes it
+//     in one step. It is never needed.
 //
 // An agent that starts calls proc.Sweep first. It ends processes of an earlier agent of the same
 // state directory, in case both that agent and its guardian were killed. Until then, a process that
 // a worker forked can outlive the worker, because no process is left to end it: a death signal
-// reaches only the guardian's own children. A PID namespace would end with its first process, and a
-// cgroup can be killed in one step, but most users have no right to create either.
+// reaches only the guardian's own children, and only a process can kill a cgroup. A PID namespace
+// would end with its first process, but most users have no right to create one.
 //
 // A signal never reaches a reused pid. The guardian signals its own children, which only it reaps,
 // in the same goroutine. Other processes open a pidfd and compare the start time.

@@ -80,25 +80,28 @@ func (g *Group) follow() {
 	g.tells.Wait()
 	g.finish()
 	g.guardian.Wait() // last, because takeOver searches the session with this pid
+	g.cgroup.Remove()
 	close(g.exits)
 	close(g.done)
 }
 
-// takeOver kills the processes that are left when the guardian hangs or ended too early. They are
-// found by the session, by the mark, or by their parents. A guardian that hangs is killed last,
-// because until then whatever lost its parent is below it. takeOver ends when no process is left.
+// takeOver kills the processes that are left when the guardian ended too early. Workers die with
+// the guardian. Their descendants are found by the session, by the mark, or by their parents. It
+// ends when no process is left.
 func (g *Group) takeOver() {
+	g.guardian.Kill() // it may have closed only the socket
 	workers := make(map[int]uint64, len(g.workers))
 	for _, w := range g.workers {
 		workers[w.PID] = w.Start
 	}
 	known := make(map[int]uint64) // earlier found processes, with their start times
-	began, killed := time.Now(), false
+	began := time.Now()
 	proc.Until(context.Background(), func() error {
+		g.cgroup.Kill()
 		c, err := proc.Look(func(p proc.Process, value string) bool {
 			is := func(of map[int]uint64) bool { start, ok := of[p.PID]; return ok && start == p.Start }
 			return p.PID != g.guardian.Pid && (is(workers) || is(known) || p.Session == g.guardian.Pid ||
-				p.Parent == g.guardian.Pid || value == g.mark)
+				value == g.mark)
 		})
 		if err != nil {
 			return err
@@ -107,12 +110,10 @@ func (g *Group) takeOver() {
 			known[p.PID] = p.Start
 			p.Signal(syscall.SIGKILL)
 		}
-		if err := c.Left(time.Since(began)); err != nil || killed {
+		if err := c.Left(time.Since(began)); err != nil || !g.cgroup.Populated() {
 			return err
 		}
-		g.guardian.Kill()
-		killed = true
-		return errors.New("the guardian has just ended") // it may have started a worker meanwhile
+		return errors.New("the cgroup is not empty")
 	})
 }
 
@@ -199,10 +200,14 @@ func (g *Group) answer(text string) {
 	}
 }
 
-// killedForMemory returns how many processes of the cgroup the kernel killed for memory; -1:
-// unknown.
+// killedForMemory returns how many processes of the group, or of the cgroup around it, the kernel
+// killed for memory; -1: unknown.
 func (g *Group) killedForMemory() int {
-	if n := proc.OOMKills(g.cgroup); n >= 0 {
+	dir := string(g.cgroup)
+	if dir == "" {
+		dir = proc.OwnCgroup()
+	}
+	if n := proc.OOMKills(dir); n >= 0 {
 		return n
 	}
 	return proc.MemoryKills()

@@ -64,6 +64,7 @@ type Spec struct {
 
 	Logs     *output.Logs
 	Guardian []string // a command that calls Guard
+	NoCgroup bool
 }
 
 // DrainFile is the file that workers may watch for a Drain.
@@ -79,8 +80,8 @@ type Drain struct {
 // be called at any time, from any goroutine, more than once.
 type Group struct {
 	spec     Spec
-	mark     string // of this group
-	cgroup   string // that of this process, and so of the workers; "": unknown
+	id, mark string // of this group
+	cgroup   proc.Cgroup
 	guardian *os.Process
 	conn     *os.File // the socket to the guardian
 	orders   *gob.Encoder
@@ -143,6 +144,7 @@ func Prepare(s Spec, workers int) (*Prepared, error) {
 	rand.Read(id[:])
 	g := &Group{
 		spec:    s,
+		id:      hex.EncodeToString(id[:]),
 		mark:    string(s.Mark) + "/" + hex.EncodeToString(id[:]),
 		began:   time.Now(),
 		up:      make(chan error, 1),
@@ -167,6 +169,7 @@ func (p *Prepared) Close() {
 		g.guardian.Kill() // it has no children yet
 	}
 	g.guardian.Wait()
+	g.cgroup.Remove()
 }
 
 // Start starts the group s in the prepared guardian. s must have the number of workers of Prepare.
@@ -191,7 +194,7 @@ func (p *Prepared) Start(ctx context.Context, s Spec) (*Group, error) {
 	return g, nil
 }
 
-// begin prepares the run directory and the logs for the group s.
+// begin prepares the run directory, the cgroup and the logs for the group s.
 func (g *Group) begin(s Spec) error {
 	if err := s.check(); err != nil {
 		return err
@@ -218,7 +221,9 @@ func (g *Group) begin(s Spec) error {
 		}
 	}
 	g.spec, g.began = s, time.Now()
-	g.cgroup = proc.OwnCgroup()
+	if !s.NoCgroup && g.cgroup == "" {
+		g.cgroup = proc.NewCgroup(s.Mark.Cgroup() + g.id)
+	}
 	g.oomKills = g.killedForMemory()
 	g.announce(output.Header{Generation: s.Generation, WorldSize: s.WorldSize, Waits: s.Waits})
 	return nil
@@ -322,7 +327,7 @@ func (g *Group) Stop(ctx context.Context, grace time.Duration) error {
 				hung.Reset(proc.HangLimit - silent)
 				continue
 			}
-			g.conn.SetReadDeadline(time.Now()) // follow takes over
+			g.guardian.Kill() // workers die with the guardian, and follow kills the rest
 		}
 	}
 }

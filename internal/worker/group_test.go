@@ -101,7 +101,7 @@ func TestOOMIsNamed(t *testing.T) {
 	g := &Group{
 		spec: Spec{Ranks: []int{0, 1, 2}}, pumps: make([][]*output.Pump, 3), exits: make(chan Exit, 1),
 		pending: make(map[int]bool),
-		cgroup:  dir, oomKills: 2,
+		cgroup:  proc.Cgroup(dir), oomKills: 2,
 	}
 	end := func(e Exit) string {
 		g.reportExit(e)
@@ -205,32 +205,39 @@ func TestStartEndsWithItsContext(t *testing.T) {
 }
 
 func TestStopTakesEverything(t *testing.T) {
-	t.Parallel()
-	s := shell(t, 2, `trap '' TERM`+family)
-	g := begin(t, s)
-	all := members(t, g.guardian.Pid, 1+2*familySize)
-	var stops sync.WaitGroup
-	for range 5 {
-		stops.Go(func() {
-			if err := g.Stop(deadline(t), 50*time.Millisecond); err != nil {
-				t.Error(err)
-			}
-			for _, p := range all { // nil means empty, at once
-				if now, ok := proc.Find(p.PID); ok && now.Start == p.Start {
-					t.Errorf("process %d outlived Stop", p.PID)
+	both(t, func(t *testing.T, noCgroup bool) {
+		s := shell(t, 2, `trap '' TERM`+family)
+		s.NoCgroup = noCgroup
+		g := begin(t, s)
+		all := members(t, g.guardian.Pid, 1+2*familySize)
+		var stops sync.WaitGroup
+		for range 5 {
+			stops.Go(func() {
+				if err := g.Stop(deadline(t), 50*time.Millisecond); err != nil {
+					t.Error(err)
 				}
-			}
-		})
-	}
-	stops.Wait()
-	for i, e := range exitsOf(t, g) {
-		if !e.Ours || e.Signal != "SIGKILL" || e.Code != 137 || e.Note != "" {
-			t.Errorf("worker %d: %+v", i, e)
+				for _, p := range all { // nil means empty, at once
+					if now, ok := proc.Find(p.PID); ok && now.Start == p.Start {
+						t.Errorf("process %d outlived Stop", p.PID)
+					}
+				}
+			})
 		}
-	}
-	if err := g.Stop(deadline(t), time.Hour); err != nil {
-		t.Error(err)
-	}
+		stops.Wait()
+		for i, e := range exitsOf(t, g) {
+			if !e.Ours || e.Signal != "SIGKILL" || e.Code != 137 || e.Note != "" {
+				t.Errorf("worker %d: %+v", i, e)
+			}
+		}
+		if g.cgroup != "" {
+			if _, err := os.Stat(string(g.cgroup)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("cgroup is left: %v", err)
+			}
+		}
+		if err := g.Stop(deadline(t), time.Hour); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestStopIsGentleFirst(t *testing.T) {
@@ -284,14 +291,16 @@ func TestDoneWaitsForGrandchildren(t *testing.T) {
 }
 
 func TestFrozenWorkerDies(t *testing.T) {
-	t.Parallel()
-	s := shell(t, 1, `echo up; exec sleep 1000`)
-	g := begin(t, s)
-	said(t, s.Logs, 0, "up")
-	signalPID(t, g.PIDs()[0], syscall.SIGSTOP)
-	if err := g.Stop(deadline(t), 20*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	both(t, func(t *testing.T, noCgroup bool) {
+		s := shell(t, 1, `echo up; exec sleep 1000`)
+		s.NoCgroup = noCgroup
+		g := begin(t, s)
+		said(t, s.Logs, 0, "up")
+		signalPID(t, g.PIDs()[0], syscall.SIGSTOP)
+		if err := g.Stop(deadline(t), 20*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // inherited are the signals that this process was started with as ignored: a worker has those, and

@@ -16,6 +16,7 @@ import (
 	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // Guard runs the guardian of one group: it is the body of the hidden command in Spec.Guardian. It
@@ -64,6 +65,7 @@ func Guard() int {
 	}
 	g.run(child, orders)
 	g.drain()
+	proc.Cgroup(g.spec.Cgroup).Remove()
 	return 0
 }
 

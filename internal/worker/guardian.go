@@ -41,6 +41,10 @@ type child struct {
 
 // start starts the workers, and reports it. If one cannot be started the others are killed.
 func (g *guardian) start() {
+	cg := g.openCgroup()
+	if cg >= 0 {
+		defer syscall.Close(cg)
+	}
 	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		g.fail(err)
@@ -60,7 +64,7 @@ func (g *guardian) start() {
 		}
 		pid, ok := g.adoptWarm(i, w, g.spec.Dir)
 		if !ok {
-			pid, err = g.spawn(w, []int{null, w.Out, w.Err})
+			pid, err = g.spawn(w, []int{null, w.Out, w.Err}, cg)
 		}
 		if err != nil {
 			g.fail(err)
@@ -90,8 +94,21 @@ func (g *guardian) fail(err error) {
 	g.killing = true
 }
 
-// spawn starts one process with files.
-func (g *guardian) spawn(w workerOrder, files []int) (int, error) {
+// openCgroup opens the group's cgroup for spawn; -1: there is none.
+func (g *guardian) openCgroup() int {
+	if g.spec.Cgroup == "" {
+		return -1
+	}
+	fd, err := syscall.Open(g.spec.Cgroup, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return -1
+	}
+	return fd
+}
+
+// spawn starts one process with files, inside the cgroup if possible. Some kernels and containers
+// forbid that, so it tries again without the cgroup.
+func (g *guardian) spawn(w workerOrder, files []int, cg int) (int, error) {
 	restore, err := bind(w.CPUs)
 	if err != nil {
 		return 0, err
@@ -105,9 +122,15 @@ func (g *guardian) spawn(w workerOrder, files []int) (int, error) {
 		Dir:   g.spec.Dir,
 		Env:   w.Env,
 		Files: open,
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, UseCgroupFD: cg >= 0,
+			CgroupFD: cg},
 	}
-	return syscall.ForkExec(w.Argv[0], w.Argv, attr)
+	pid, err := syscall.ForkExec(w.Argv[0], w.Argv, attr)
+	if err != nil && cg >= 0 {
+		attr.Sys.UseCgroupFD = false
+		pid, err = syscall.ForkExec(w.Argv[0], w.Argv, attr)
+	}
+	return pid, err
 }
 
 // run reaps children, carries out orders and kills, until no process is left and the agent has
@@ -256,6 +279,7 @@ func (g *guardian) allEnded() bool {
 
 // kill sends one round of SIGKILL. The next round reaches processes that were forked meanwhile.
 func (g *guardian) kill() {
+	proc.Cgroup(g.spec.Cgroup).Kill()
 	for _, w := range g.workers {
 		if !w.ended { // not reaped, so its pid and group are not reused
 			syscall.Kill(-w.pid, syscall.SIGKILL)

@@ -137,7 +137,7 @@ func (g *Group) shareConsole() {
 // order returns the order that starts the workers of s.
 func (g *Group) order(s Spec) *startOrder {
 	start := &startOrder{Dir: s.Dir, Drain: s.DrainFile(), Mark: g.mark, Lead: s.Lead, TTY: g.terminal,
-		Streams: g.streams}
+		Cgroup: string(g.cgroup), Streams: g.streams}
 	for i, env := range s.Env {
 		w := g.ends[i]
 		w.Argv, w.Env, w.Rank = s.Argv, proc.SetMark(env, g.mark), s.Ranks[i]

@@ -43,6 +43,16 @@ func guardianArgv() []string {
 	return []string{"/usr/bin/env", "GORACE=atexit_sleep_ms=0", exe, "__guardian"}
 }
 
+// both runs a test with a cgroup, where one can be had, and without.
+func both(t *testing.T, test func(t *testing.T, noCgroup bool)) {
+	for _, noCgroup := range []bool{true, false} {
+		t.Run(fmt.Sprintf("cgroup=%v", !noCgroup), func(t *testing.T) {
+			t.Parallel()
+			test(t, noCgroup)
+		})
+	}
+}
+
 // shell is a group of n workers that run a script; $i is the local rank.
 func shell(t *testing.T, n int, script string) Spec {
 	t.Helper()

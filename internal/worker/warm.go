@@ -52,6 +52,9 @@ func (p *Prepared) Warm(s Spec, w Warming) error {
 	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
 		return fmt.Errorf("find directory: %w", err)
 	}
+	if !s.NoCgroup {
+		g.cgroup = proc.NewCgroup(s.Mark.Cgroup() + g.id)
+	}
 	late := map[string]bool{}
 	for _, env := range s.Env {
 		for _, kv := range env {
@@ -98,6 +101,10 @@ type warmChild struct {
 func (g *guardian) standBy(o *warmOrder) {
 	g.spec, g.late, g.warmDir = &o.Start, o.Late, o.Start.Dir
 	keepOnly(&o.Start)
+	cg := g.openCgroup()
+	if cg >= 0 {
+		defer syscall.Close(cg)
+	}
 	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return
@@ -110,7 +117,7 @@ func (g *guardian) standBy(o *warmOrder) {
 		}
 		hooked := w
 		hooked.Env = overlay(w.Env, o.Hook[i])
-		pid, err := g.spawn(hooked, []int{null, w.Out, w.Err, pair[1]})
+		pid, err := g.spawn(hooked, []int{null, w.Out, w.Err, pair[1]}, cg)
 		unix.Close(pair[1])
 		if err != nil {
 			unix.Close(pair[0])

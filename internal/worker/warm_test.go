@@ -86,33 +86,35 @@ func warmUp(t *testing.T, p *Prepared, s Spec, how string) {
 }
 
 func TestWarmProcessesBecomeWorkers(t *testing.T) {
-	t.Parallel()
-	s := warmed(t, 2, "old")
-	p := prepare(t, s, 2)
-	warmUp(t, p, s, "wait")
-	if _, bytes := p.Waiting(); bytes == 0 {
-		t.Error("they have no memory")
-	}
-	later := s
-	later.Generation, later.Env = 7, nil
-	for _, env := range s.Env {
-		later.Env = append(later.Env, overlay(env, []string{"value=new"}))
-	}
-	g := startWarm(t, p, later)
-	for i := range 2 {
-		said(t, s.Logs, i, "begun")
-		if got := body(read(t, s.Logs.Path(i))); got != "warm value=new\nbegun\n" {
-			t.Errorf("worker %d: %q", i, got)
+	both(t, func(t *testing.T, noCgroup bool) {
+		s := warmed(t, 2, "old")
+		s.NoCgroup = noCgroup
+		p := prepare(t, s, 2)
+		warmUp(t, p, s, "wait")
+		if _, bytes := p.Waiting(); bytes == 0 {
+			t.Error("they have no memory")
 		}
-	}
-	for _, pid := range g.PIDs() {
-		signalPID(t, pid, syscall.SIGTERM)
-	}
-	for _, e := range exitsOf(t, g) {
-		if e.Signal != "SIGTERM" || e.Ours {
-			t.Errorf("it ended: %+v", e)
+		later := s
+		later.Generation, later.Env = 7, nil
+		for _, env := range s.Env {
+			later.Env = append(later.Env, overlay(env, []string{"value=new"}))
 		}
-	}
+		g := startWarm(t, p, later)
+		for i := range 2 {
+			said(t, s.Logs, i, "begun")
+			if got := body(read(t, s.Logs.Path(i))); got != "warm value=new\nbegun\n" {
+				t.Errorf("worker %d: %q", i, got)
+			}
+		}
+		for _, pid := range g.PIDs() {
+			signalPID(t, pid, syscall.SIGTERM)
+		}
+		for _, e := range exitsOf(t, g) {
+			if e.Signal != "SIGTERM" || e.Ours {
+				t.Errorf("it ended: %+v", e)
+			}
+		}
+	})
 }
 
 // startWarm starts a group, and ends it after the test with all that it started.
@@ -190,25 +192,27 @@ func TestWarmProcessThatIsGone(t *testing.T) {
 // Nothing is left of processes that wait: neither where they are not needed, nor after the
 // guardian.
 func TestWarmProcessesEnd(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]func(p *Prepared){
-		"closed": func(p *Prepared) { p.Close() },
-		"the guardian is killed": func(p *Prepared) {
-			signalPID(t, p.g.guardian.Pid, syscall.SIGKILL)
-			p.Close()
-		},
-		"the agent is gone": func(p *Prepared) {
-			p.g.conn.Close()
-			p.g.guardian.Wait()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := warmed(t, 2, "old")
-			p := prepare(t, s, 2)
-			warmUp(t, p, s, "wait")
-			end(p)
-			nothingLeft(t, s.Mark)
-			p.g.finish()
-		})
-	}
+	both(t, func(t *testing.T, noCgroup bool) {
+		for name, end := range map[string]func(p *Prepared){
+			"closed": func(p *Prepared) { p.Close() },
+			"the guardian is killed": func(p *Prepared) {
+				signalPID(t, p.g.guardian.Pid, syscall.SIGKILL)
+				p.Close()
+			},
+			"the agent is gone": func(p *Prepared) {
+				p.g.conn.Close()
+				p.g.guardian.Wait()
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				s := warmed(t, 2, "old")
+				s.NoCgroup = noCgroup
+				p := prepare(t, s, 2)
+				warmUp(t, p, s, "wait")
+				end(p)
+				nothingLeft(t, s.Mark)
+				p.g.finish()
+			})
+		}
+	})
 }

@@ -18,6 +18,7 @@ type startOrder struct {
 	Dir     string
 	Drain   string // path of the drain file
 	Mark    string // the mark of this group
+	Cgroup  string // "": none
 	Workers []workerOrder
 	Streams []streamOrder
 	Lead    time.Duration // pause before the workers of other ranks than 0 start

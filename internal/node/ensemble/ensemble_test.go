@@ -78,7 +78,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b.spec = worker.Spec{Mark: proc.MarkOf(b.dir), Job: "x", Node: "n", Generation: 1, Argv: []string{"/bin/sh"},
-		Dir: b.dir, RunDir: filepath.Join(b.dir, "run"), Logs: logs,
+		Dir: b.dir, RunDir: filepath.Join(b.dir, "run"), Logs: logs, NoCgroup: true,
 		Guardian: []string{"/usr/bin/env", "GORACE=atexit_sleep_ms=0", exe, "__guardian"}}
 	b.at = "127.0.0.1:" + b.port()
 	t.Cleanup(func() {

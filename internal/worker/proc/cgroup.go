@@ -1,12 +1,80 @@
 package proc
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 )
+
+// Cgroup is the cgroup v2 directory of one group of processes. "" means none: every method then
+// does nothing.
+type Cgroup string
+
+// NewCgroup makes a cgroup below that of this process. It returns "" if that is not possible, as in
+// most containers. The guardian works without one.
+func NewCgroup(name string) Cgroup {
+	own := OwnCgroup()
+	if own == "" {
+		return ""
+	}
+	dir := filepath.Join(own, name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return ""
+	}
+	if _, err := os.Stat(filepath.Join(dir, "cgroup.kill")); err != nil { // before Linux 5.14
+		os.Remove(dir)
+		return ""
+	}
+	return Cgroup(dir)
+}
+
+// LeftCgroups returns the cgroups with the prefix, which an earlier agent left.
+func LeftCgroups(prefix string) []Cgroup {
+	own := OwnCgroup()
+	if own == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(own)
+	if err != nil {
+		return nil
+	}
+	var left []Cgroup
+	for _, e := range entries {
+		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) {
+			left = append(left, Cgroup(filepath.Join(own, e.Name())))
+		}
+	}
+	return left
+}
+
+// Kill ends every process in the cgroup, in any session and with any parent.
+func (c Cgroup) Kill() {
+	if c != "" {
+		os.WriteFile(filepath.Join(string(c), "cgroup.kill"), []byte("1"), 0)
+	}
+}
+
+// Populated reports whether a process lives in the cgroup or below it.
+func (c Cgroup) Populated() bool {
+	if c == "" {
+		return false
+	}
+	events, err := os.ReadFile(filepath.Join(string(c), "cgroup.events"))
+	return err == nil && field(string(events), "populated") == 1
+}
+
+// Remove removes the cgroup, and reports whether it is gone.
+func (c Cgroup) Remove() bool {
+	if c == "" {
+		return true
+	}
+	err := os.Remove(string(c))
+	return err == nil || errors.Is(err, fs.ErrNotExist)
+}
 
 // OwnCgroup is the directory of the cgroup v2 that this process is in, under a
 // hybrid mount too; "" if there is none.

@@ -42,12 +42,19 @@ func MarkOf(dir string) Mark {
 // Environ adds a mark to the environment of a process that is no worker, so that Sweep ends it.
 func (m Mark) Environ(env []string) []string { return SetMark(env, string(m)+"/other") }
 
-// Sweep kills all processes that an earlier agent of the same mark left, and waits until they are
-// gone. The caller holds the lock of the state directory, so no living agent owns
+// Sweep kills all processes and cgroups that an earlier agent of the same mark left, and waits
+// until they are gone. The caller holds the lock of the state directory, so no living agent owns
 // them. Sweep fails only when ctx ends. The error names the processes that are left.
 func Sweep(ctx context.Context, m Mark) error {
 	began := time.Now()
 	return Until(ctx, func() error {
+		populated := ""
+		for _, c := range LeftCgroups(m.Cgroup()) {
+			c.Kill()
+			if !c.Remove() {
+				populated = string(c)
+			}
+		}
 		waited := time.Since(began)
 		c, err := Look(func(_ Process, mark string) bool {
 			return strings.HasPrefix(mark, string(m)+"/")
@@ -62,7 +69,10 @@ func Sweep(ctx context.Context, m Mark) error {
 			}
 			p.Signal(sig)
 		}
-		return c.Left(waited)
+		if err := c.Left(waited); err != nil || populated == "" {
+			return err
+		}
+		return fmt.Errorf("%s is not empty", populated)
 	})
 }
 
@@ -149,6 +159,9 @@ func pids(all []Process) string {
 	}
 	return b.String()
 }
+
+// Cgroup returns the prefix of the cgroup names of a mark.
+func (m Mark) Cgroup() string { return "elastic-" + string(m) + "-" }
 
 // SetMark returns env with MarkVariable set to value.
 func SetMark(env []string, value string) []string {

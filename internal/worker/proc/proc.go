@@ -1,5 +1,5 @@
-// Package proc reads and signals processes, and finds those of an agent by a mark in their
-// environment, on Linux.
+// Package proc reads and signals processes, finds those of an agent by a mark in their environment, and makes
+// cgroups, on Linux.
 package proc
 
 import (
