@@ -39,7 +39,7 @@ vuln: ## known vulnerabilities in what is linked
 
 # Several tests at once on any machine: they wait for leases and limits more than they compute.
 # The race detector makes a process ten times slower. What plays many lives in one goroutine, or starts other processes,
-# runs without it. STORIES are played both ways, fewer with it.
+# runs without it, the longest first. STORIES are played both ways, fewer with it.
 PLAIN := TestScripts|TestBadCommandLines|FuzzEnvironment|TestBehindIsBounded|TestEmptyFilesAreCheap|TestEverySystemCall|TestPlayedDisk
 PLAIN := $(PLAIN)|TestRandomLives|TestEveryFault|TestDiskUse|TestEventsStay|TestPrepareMends|TestHoldersLose|TestScrub
 PLAIN := $(PLAIN)|TestSharedRecords|TestARowOf|TestANodeCut|TestGarbageForSeconds|TestACutOf|TestADeafWatch|TestAPauseOf|TestCutsInside
@@ -48,7 +48,7 @@ STORIES = TestSchedules|TestWipes|TestSaves|TestReplay|TestBadNodes|TestDrains
 unit: ## every package, with the race detector or, where that takes long, without
 	./spec/fetch.sh
 	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -vet=off -p 3 -parallel 4 -timeout 20m -skip '^($(PLAIN))'
-	CGO_ENABLED=0 $(GO) run $(TESTSUM) --packages="$$(grep -rlE '^func ($(PLAIN)|$(STORIES))' --include=*_test.go --exclude-dir=integration . | \
+	CGO_ENABLED=0 $(GO) run $(TESTSUM) --packages="./spec ./internal/simulation $$(grep -rlE '^func ($(PLAIN)|$(STORIES))' --include=*_test.go --exclude-dir=integration . | \
 		xargs -n1 dirname | sort -u | tr '\n' ' ')" -- -vet=off -p 3 -timeout 10m -run '^($(PLAIN)|$(STORIES))'
 
 # Every decoder of bytes from elsewhere: package and target.
