@@ -116,6 +116,11 @@ func TestJobMetrics(t *testing.T) {
 			t.Errorf("age of the %s: %v (%v)", name, age, err)
 		}
 	}
+	for _, name := range []string{"generation", "wished_nodes", "asked_nodes"} {
+		if strings.Contains(body, "elastic_job_"+name+`{job="y"}`) {
+			t.Errorf("%s of a job without it", name)
+		}
+	}
 	if strings.Contains(body, `phase="done"`) {
 		t.Error("a record of a newer format was read")
 	}

@@ -77,11 +77,15 @@ func (e emitter) gauge(name, help string, v float64) {
 
 func (s *state) collect(e emitter) {
 	e.gauge("job_nodes", "Nodes that hold a lease.", float64(len(s.Nodes)))
-	e.gauge("job_generation", "Newest generation that was proposed.", float64(s.Fence))
+	if s.Fence > 0 {
+		e.gauge("job_generation", "Newest generation that was proposed.", float64(s.Fence))
+	}
 	e.gauge("job_age_seconds", "Time since the job, or its newest attempt, began.",
 		max(0, s.now.Sub(s.Job.Time)).Seconds())
-	e.gauge("job_wished_nodes", "Nodes that the operator asked for.", float64(s.Wish.NP))
-	if s.Job.Limits.Exact || s.Wish.By == "scale" {
+	if s.Wish.NP > 0 {
+		e.gauge("job_wished_nodes", "Nodes that the operator asked for.", float64(s.Wish.NP))
+	}
+	if s.Wish.NP > 0 && (s.Job.Limits.Exact || s.Wish.By == "scale") {
 		e.gauge("job_asked_nodes", "Nodes that the job must have: of a range, after elastic scale only.",
 			float64(s.Wish.NP))
 	}
